@@ -28,7 +28,7 @@ MIN_LIKENESS = 0.7
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:
-    """The known option that is most like this one; `None` when none is."""
+    """Return the known option that is most like this one; `None` when none is."""
     if len(name) == 2:  # one letter: the option that begins with it
         return next((option for option in known if option.startswith(f"-{name}")), None)
     return next(iter(difflib.get_close_matches(name, known, 1, MIN_LIKENESS)), None)
@@ -231,7 +231,7 @@ def usage(
 
 
 def execute(tokens: Sequence[str]) -> int:
-    """Parses a command line and runs its command; gives the exit code.
+    """Parse a command line, run its command and return the exit code.
 
     Raises:
         CallboardError: The command failed.
@@ -325,7 +325,7 @@ def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
 
 
 def _unknown_option(tokens: Sequence[str]) -> str | None:
-    """What to say about the first option that the command does not have, if there is one."""
+    """Return the message about the first option that the command does not have, if there is one."""
     if not tokens or not _is_command(tokens[0]) or _subcommands(tokens[0]):
         return None
     known = [
@@ -360,7 +360,7 @@ def _subcommands(name: str) -> frozenset[str]:
 
 
 def _command_of(tokens: Sequence[str]) -> str:
-    """The command that a line names, with that of its group."""
+    """Return the command that a line names, with that of its group."""
     first, second = (*tokens[:2], "", "")[:2]
     return f"{first} {second}" if second in _subcommands(first) else first
 

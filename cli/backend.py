@@ -200,7 +200,7 @@ class LocalMemories:
 
 
 def _quiet(settings: Settings) -> Settings:
-    """The settings without what a runtime would do beside the command: plugins, upkeep, an index."""
+    """Return the settings without what a runtime would do beside the command: plugins, upkeep, an index."""
     from ..config.sections import MemorySettings, SessionSettings
 
     return msgspec.structs.replace(

@@ -38,16 +38,16 @@ class LogFile(RotatingFileHandler):
         return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """A log that can't be written is no reason to disturb the run."""
+        """Ignore that the log can't be written: it must not disturb the run."""
 
 
 def wants_log_on_terminal(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether CALLBOARD_DEBUG is set."""
+    """Return whether CALLBOARD_DEBUG is set."""
     return environ.get("CALLBOARD_DEBUG", "") not in {"", "0"}
 
 
 def start_logging(folder: Path, *, verbose: bool) -> None:
-    """Sends warnings of the whole process to a file in the data directory that it writes to.
+    """Send warnings of the whole process to a file in the data directory that it writes to.
 
     With `verbose` stderr gets them too, and callboard's own informational records.
     """

@@ -19,14 +19,14 @@ Data = Annotated[Path | None, Parameter(help="The data folder; by default the us
 
 
 def named_data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:
-    """As `data_path`, whatever is there: for who says what is wrong with it."""
+    """Return the path of `data_path` without a check, for `doctor`, which says what is wrong with it."""
     from ..config.files import data_folder
 
     return (data or data_folder(environ)).expanduser().absolute()
 
 
 def data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:
-    """The data folder that the option names, else the user's own, by another environment if given.
+    """Return the data folder that the option names, or else the user's own, by `environ` if given.
 
     Raises:
         ValidationError: There can be no such folder, because what it is in, or it itself, is a file.
@@ -37,7 +37,7 @@ def data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Pa
         from ..runtime.errors import ValidationError
 
         raise ValidationError(
-            f"{path} can't be the data folder: {found} is no folder. Choose another with --data.",
+            f"{path} can't be the data folder: {found} is not a folder. Choose another with --data.",
             field="data",
         )
     return path

@@ -27,7 +27,7 @@ _Row = TypeVar("_Row")
 
 
 async def last_session(reader: StoreReader) -> SessionRow:
-    """The main session with the latest activity; raises `NotFoundError` when there is none."""
+    """Return the main session with the latest activity; raise `NotFoundError` when there is none."""
     for row in await reader.sessions(limit=MAX_LOOKED_AT):
         if row.kind is SessionKind.MAIN:
             return row
@@ -35,7 +35,7 @@ async def last_session(reader: StoreReader) -> SessionRow:
 
 
 async def last_deleted_session(reader: StoreReader) -> SessionRow:
-    """The main session that was deleted last; raises `NotFoundError` when none is."""
+    """Return the main session that was deleted last; raise `NotFoundError` when none is."""
     wanted = SessionFilter(deleted="only", include_children=False, limit=MAX_DELETED)
     rows = (await reader.session_page(wanted)).sessions
     if not rows:
@@ -44,7 +44,7 @@ async def last_deleted_session(reader: StoreReader) -> SessionRow:
 
 
 async def find_session(reader: StoreReader, name: str) -> SessionRow:
-    """The session of this id, or the one whose id begins so; `last` is the latest.
+    """Return the session of this id, or the one whose id begins so; `last` is the latest.
 
     Raises:
         NotFoundError: There is none.
@@ -62,7 +62,7 @@ async def find_session(reader: StoreReader, name: str) -> SessionRow:
 
 
 async def find_approval(reader: StoreReader, name: str) -> ApprovalRow:
-    """The question of this id, or the one whose id begins so.
+    """Return the question of this id, or the one whose id begins so.
 
     Raises:
         NotFoundError: There is none.
@@ -80,7 +80,7 @@ async def find_approval(reader: StoreReader, name: str) -> ApprovalRow:
 
 
 async def find_grant(reader: StoreReader, name: str) -> GrantRow:
-    """The remembered answer of this id, or the one whose id begins so, in force or not.
+    """Return the remembered answer of this id, or the one whose id begins so, in force or not.
 
     Raises:
         NotFoundError: There is none.
@@ -96,12 +96,12 @@ async def find_grant(reader: StoreReader, name: str) -> GrantRow:
 
 
 def begins(whole: str, prefix: str, name: str) -> bool:
-    """Whether a name is the beginning of an id, with or without the word in front."""
+    """Return whether a name is the beginning of an id, with or without the word in front."""
     return bool(name) and whole.startswith((name, f"{prefix}_{name}"))
 
 
 def only(found: dict[str, _Row], name: str, nouns: str, field: str | None = None) -> _Row:
-    """The one that was found; raises `ValidationError` when there are several."""
+    """Return the only row that was found; raise `ValidationError` when there are several."""
     if len(found) > 1:
         raise ambiguous(name, list(found), nouns, field)
     return next(iter(found.values()))
@@ -110,7 +110,7 @@ def only(found: dict[str, _Row], name: str, nouns: str, field: str | None = None
 def ambiguous(
     name: str, ids: Sequence[str], nouns: str, field: str | None = None
 ) -> ValidationError:
-    """What to say about a beginning that several ids have."""
+    """Return the error for the beginning of an id that several ids share."""
     more = f" and {len(ids) - MAX_MATCHES} more" if len(ids) > MAX_MATCHES else ""
     return ValidationError(
         f"{name!r} is the beginning of {len(ids)} {nouns}: {', '.join(ids[:MAX_MATCHES])}{more}. "

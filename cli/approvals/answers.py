@@ -53,7 +53,7 @@ MAX_ALSO_WAITING = 10
 """Other questions that are named when one is answered."""
 
 
-class Saying(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says to a question."""
 
     decision: Literal["allow", "deny"]
@@ -69,7 +69,7 @@ class Saying(msgspec.Struct, frozen=True, kw_only=True):
         return "approve" if self.decision == "allow" else "deny"
 
     def mistake(self) -> str | None:
-        """What is wrong with the options, if something is."""
+        """Return the message about wrong options, or `None`."""
         if self.edits and self.arguments is not None:
             return "--edit and --arguments both say what the arguments are: leave one out"
         if self.pattern is not None and self.remember is None:
@@ -110,7 +110,7 @@ class AskedUnder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class ApprovalDesk:
+class ApprovalCommand:
     """Answers questions and takes remembered answers back.
 
     Args:
@@ -126,18 +126,18 @@ class ApprovalDesk:
         self._registry = ToolRegistry(builtin_tools())
         self._daemon = find_daemon(data)
 
-    def say(self, name: str, saying: Saying) -> int:
-        """Answers the question that `name` means, and prints what was stored and what is next.
+    def say(self, name: str, options: AnswerOptions) -> int:
+        """Answer the question that `name` means, and print what was stored and what is next.
 
         Raises:
             NotFoundError: There is no such question.
             ConflictError: It has its answer, has expired, or another process has the store.
             ValidationError: The answer can't be taken; the question stays open.
         """
-        return trio.run(self._say, name, saying)
+        return trio.run(self._say, name, options)
 
     def revoke(self, name: str) -> int:
-        """Takes a remembered answer back.
+        """Take a remembered answer back.
 
         Raises:
             NotFoundError: There is no such grant.
@@ -145,8 +145,8 @@ class ApprovalDesk:
         """
         return trio.run(self._revoke, name)
 
-    async def _say(self, name: str, saying: Saying) -> int:
-        if saying.edits:
+    async def _say(self, name: str, options: AnswerOptions) -> int:
+        if options.edits:
             needs_terminal()
         async with open_record(self._data) as reader:
             row = await find_approval(reader, name)
@@ -155,7 +155,7 @@ class ApprovalDesk:
             asked = AskedUnder(is_known=True)  # a daemon judges by its own configuration
             if self._daemon is None:
                 asked = await asked_under(reader, self._settings, row, line)
-        self._check(saying, row, asked)
+        self._check(options, row, asked)
         opening = open_backend(
             self._data,
             settings=self._settings,
@@ -167,8 +167,8 @@ class ApprovalDesk:
             # A question may have expired, or its process may have ended: that is on record by now.
             row = await find_approval(reader, row.approval_id)
             _check_waits(row)
-            arguments = saying.arguments
-            if saying.edits:
+            arguments = options.arguments
+            if options.edits:
                 request = await backend.approval(row.approval_id)
                 arguments = await edited_at_terminal(
                     row,
@@ -177,12 +177,12 @@ class ApprovalDesk:
                     lambda text: backend.approval(row.approval_id, arguments=text),
                 )
             answer = ApprovalAnswer(
-                decision=saying.decision,
+                decision=options.decision,
                 arguments=arguments,
-                remember=saying.remember,
-                reason=saying.reason,
+                remember=options.remember,
+                reason=options.reason,
                 answered_by=ANSWERED_BY,
-                pattern=saying.pattern,
+                pattern=options.pattern,
             )
             try:
                 await backend.answer(row.approval_id, answer)
@@ -208,11 +208,11 @@ class ApprovalDesk:
         sys.stdout.write("Such calls follow the policy again: they run, ask or are denied.\n")
         return ANSWERED
 
-    def _check(self, saying: Saying, row: ApprovalRow, asked: AskedUnder) -> None:
-        """What the record alone can't answer is refused before anything is opened."""
+    def _check(self, options: AnswerOptions, row: ApprovalRow, asked: AskedUnder) -> None:
+        """Refuse what the record alone can't answer, before anything is opened."""
         tool = safe_line(row.tool)
-        changes = saying.edits or saying.arguments is not None
-        if self._daemon is not None or (not changes and saying.remember is None):
+        changes = options.edits or options.arguments is not None
+        if self._daemon is not None or (not changes and options.remember is None):
             return
         what = "its arguments can be changed" if changes else "an answer can be remembered"
         problem = asked.problem if changes else ""
@@ -227,7 +227,7 @@ class ApprovalDesk:
     async def _result(
         self, store: StoreReader, row: ApprovalRow, asked: AskedUnder, main_id: str
     ) -> str:
-        """The question with its answer, what is remembered, what else waits, and what is next."""
+        """Return the question with its answer, what is remembered, what else waits, and what is next."""
         row = await find_approval(store, row.approval_id)
         lines = [described(row)]
         lines += [
@@ -262,7 +262,7 @@ class ApprovalDesk:
 
 
 def options_for(config: Path | None, data: Path | None) -> tuple[str, ...]:
-    """The options that a later command needs to find the same files."""
+    """Return the options that a later command needs to find the same files."""
     named = [] if config is None else ["--config", str(config)]
     if data is not None and data.expanduser().absolute() != data_folder():
         named += ["--data", str(data)]
@@ -286,7 +286,7 @@ def _asked_again(again: ApprovalRow | None) -> str:
 
 
 async def _line(reader: StoreReader, session_id: str) -> list[SessionRow]:
-    """The session and those above it; the last one is the main one, which a person goes on with."""
+    """Return the session and those above it; the last one is the main one, which a person goes on with."""
     line: list[SessionRow] = []
     above: str | None = session_id
     while above is not None and len(line) < MAX_DEPTH:
@@ -301,7 +301,7 @@ async def _line(reader: StoreReader, session_id: str) -> list[SessionRow]:
 async def asked_under(
     reader: StoreReader, settings: Settings, row: ApprovalRow, line: Sequence[SessionRow]
 ) -> AskedUnder:
-    """Looks for what makes the policy that the question names.
+    """Find the preset and the channel that give the policy version which the question names.
 
     Args:
         reader: The record.
@@ -331,7 +331,7 @@ async def _version(
     row: ApprovalRow,
     session: SessionRow,
 ) -> str:
-    """The version of the policy that holds for the question's session under these."""
+    """Return the version of the policy that holds for the question's session under these."""
     channels = Channels(_nobody(channel))
     tree = Lineage(reader, agents, channels)
     lineage = await tree.above(session.parent_id)
@@ -356,7 +356,7 @@ async def _version(
 
 
 def _nobody(name: str | None) -> Channel | None:
-    """A channel of this name at which nobody sits: what is asked there waits on record."""
+    """Return a channel of this name at which nobody sits: what is asked there waits on record."""
     if name is None:
         return None
     channel = Channel()

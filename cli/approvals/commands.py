@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from ..parameters import Config, Data, Json, data_path
 
 if TYPE_CHECKING:
-    from .answers import ApprovalDesk, Saying
+    from .answers import AnswerOptions, ApprovalCommand
 
 Asked = Annotated[
     str | None,
@@ -35,7 +35,7 @@ Edit = Annotated[
     bool, Parameter(help="Change the arguments first, in $VISUAL or $EDITOR.", negative=())
 ]
 Arguments = Annotated[str | None, Parameter(help="Other arguments, all of them, as a JSON object.")]
-Reason = Annotated[str, Parameter(help="Why; the model is told.", show_default=False)]
+Reason = Annotated[str, Parameter(help="Why; the model sees it.", show_default=False)]
 Remember = Annotated[
     Literal["turn", "session", "agent", "always"] | None,
     Parameter(help="Answer such calls in the same way, for so long."),
@@ -76,12 +76,12 @@ def approve(
     With a daemon the session goes on with it at once. Without one, nothing runs by this: `callboard
     run --continue` goes on; and no other process may work with the data folder.
     """
-    from .answers import Saying
+    from .answers import AnswerOptions
 
-    saying = Saying(
+    options = AnswerOptions(
         decision="allow", edits=edit, arguments=arguments, remember=remember, pattern=pattern
     )
-    return _say(question, saying, config, data)
+    return _say(question, options, config, data)
 
 
 def deny(
@@ -99,10 +99,10 @@ def deny(
     With a daemon the model hears of it at once. Without one, when `callboard run --continue` goes on
     with the session; and no other process may work with the data folder.
     """
-    from .answers import Saying
+    from .answers import AnswerOptions
 
-    saying = Saying(decision="deny", reason=reason, remember=remember, pattern=pattern)
-    return _say(question, saying, config, data)
+    options = AnswerOptions(decision="deny", reason=reason, remember=remember, pattern=pattern)
+    return _say(question, options, config, data)
 
 
 grants = App(name="grants", help="List the answers that are remembered, and take them back.")
@@ -122,18 +122,18 @@ def revoke(grant: GrantName, /, *, config: Config = None, data: Data = None) -> 
     return _desk(config, data).revoke(grant)
 
 
-def _say(question: str, saying: Saying, config: Path | None, data: Path | None) -> int:
+def _say(question: str, options: AnswerOptions, config: Path | None, data: Path | None) -> int:
     from ..exit_codes import USAGE
     from ..terminal.complaint import complain
 
-    if mistake := saying.mistake():
-        complain(f"{mistake}. See: callboard {saying.command} --help")
+    if mistake := options.mistake():
+        complain(f"{mistake}. See: callboard {options.command} --help")
         return USAGE
-    return _desk(config, data).say(question, saying)
+    return _desk(config, data).say(question, options)
 
 
-def _desk(config: Path | None, data: Path | None) -> ApprovalDesk:
+def _desk(config: Path | None, data: Path | None) -> ApprovalCommand:
     from ...config.files import load_settings
-    from .answers import ApprovalDesk, options_for
+    from .answers import ApprovalCommand, options_for
 
-    return ApprovalDesk(data_path(data), load_settings(config), options_for(config, data))
+    return ApprovalCommand(data_path(data), load_settings(config), options_for(config, data))

@@ -25,17 +25,17 @@ CHANGED = {"y": "allow it so", **UNCHANGED}
 
 
 def needs_terminal() -> None:
-    """Raises `ValidationError` where there is no terminal to edit at."""
+    """Raise `ValidationError` where there is no terminal to edit at."""
     if not (os.isatty(0) and (os.isatty(1) or os.isatty(2))):
         raise ValidationError(
-            "--edit needs a terminal, and this is none: --arguments takes them as a JSON object."
+            "--edit needs a terminal, and this is not one: --arguments takes them as a JSON object."
         )
 
 
 async def edited_at_terminal(
     row: ApprovalRow, request: ApprovalRequest, folder: Path, consider: Consider
 ) -> str:
-    """What a person makes of the arguments, judged and shown to them again before it counts.
+    """Return the arguments as a person changed them, judged and shown to them again before they count.
 
     Args:
         row: The question on record.

@@ -36,7 +36,7 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
 def show_approvals(data: Path, name: str | None, *, everything: bool, json: bool) -> int:
-    """Lists questions, of a session or of all; or prints the one that `name` means.
+    """List the questions of a session, or of all; or print the one that `name` means.
 
     Raises:
         NotFoundError: `name` means neither a question nor a session.
@@ -46,7 +46,7 @@ def show_approvals(data: Path, name: str | None, *, everything: bool, json: bool
 
 
 def show_grants(data: Path, *, everything: bool, json: bool) -> int:
-    """Lists the remembered answers that hold, or all."""
+    """List the remembered answers that hold, or all."""
     return trio.run(_show_grants, data, everything, json)
 
 
@@ -76,7 +76,7 @@ async def _show_approvals(data: Path, name: str | None, everything: bool, json: 
 async def _rows(
     reader: StoreReader, session: SessionRow | None, state: str | None
 ) -> list[ApprovalRow]:
-    """The questions of a session and of those below it, or of all; the latest first."""
+    """Return the questions of a session and of those below it, or of all; the latest first."""
     if session is None:
         return await reader.approvals(state=state, limit=MAX_LISTED + 1)
     rows: list[ApprovalRow] = []
@@ -112,7 +112,7 @@ async def _show_grants(data: Path, everything: bool, json: bool) -> int:
 
 
 async def _suspended(reader: StoreReader, rows: list[GrantRow]) -> set[str]:
-    """Those that do not hold in the one session that they are about."""
+    """Return the ids of grants that are suspended in the one session that they are about."""
     found: set[str] = set()
     for row in rows:
         if row.revoked_at_ms is None and not _is_lasting(row) and is_suspended(row, TAINTED):
@@ -129,7 +129,7 @@ def _is_lasting(row: GrantRow) -> bool:
 async def _meant(
     reader: StoreReader, name: str | None
 ) -> tuple[SessionRow | None, ApprovalRow | None]:
-    """The session or the question that a name on the command line means."""
+    """Return the session or the question that a name on the command line means."""
     if name is None:
         return None, None
     if name == "last" or name.startswith("session_"):
@@ -154,7 +154,7 @@ async def _meant(
 
 
 def described(row: ApprovalRow) -> str:
-    """One question with all that there is to it: every argument, the preview, the answer."""
+    """Return one question in full: every argument, the preview, the answer."""
     lines = [
         f"{row.approval_id}: {state_of(row)}",
         f"  tool: {safe_line(row.tool)} (tier: {row.tier})",
@@ -182,7 +182,7 @@ def _answer_lines(row: ApprovalRow) -> Iterator[str]:
 
 
 def state_of(row: ApprovalRow) -> str:
-    """The state in words: of one that waits, how long it still does."""
+    """Return the state in words, with the time that is left to a question that waits."""
     if row.state != "waiting":
         return row.state
     if not row.expires_at_ms:
@@ -205,7 +205,7 @@ def _line(row: ApprovalRow) -> str:
 
 
 def grant_line(row: GrantRow, note: str = "") -> str:
-    """A remembered answer on one line: for how long, where, and about which calls."""
+    """Return a remembered answer on one line: for how long, where, and about which calls."""
     where = {
         "turn": f"turn {row.turn_id}",
         "session": row.session_id,
@@ -225,7 +225,7 @@ def grant_line(row: GrantRow, note: str = "") -> str:
 
 
 def span(duration_ms: int) -> str:
-    """A time in its largest unit: `6 d`, `3 h`, `12 min`, `5 s`."""
+    """Return a time in its largest unit: `6 d`, `3 h`, `12 min`, `5 s`."""
     for size, unit in _UNITS:
         if duration_ms >= size:
             return f"{duration_ms // size} {unit}"

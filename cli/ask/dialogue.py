@@ -124,7 +124,7 @@ class Dialogue:
         self._refused: str | None = None
 
     async def answer(self) -> ApprovalAnswer:
-        """The next answer; what is none is asked about again."""
+        """Return the next valid answer; ask again until there is one."""
         self._keyboard.write(self._choices())
         while True:
             key = await self._keyboard.choice(PROMPT)
@@ -153,7 +153,7 @@ class Dialogue:
             self._keyboard.write(self._choices())
 
     def refuse(self, why: str) -> None:
-        """Says that the last answer was not taken; the question stays."""
+        """Say that the last answer was not taken; the question stays."""
         self._keyboard.write(f"That can't be: {safe_line(why)}\n")
 
     # ── what is offered ──────────────────────────────────────────────────────────────────────────
@@ -222,7 +222,7 @@ class Dialogue:
         return self._allow(scope, await self._pattern(scope))
 
     async def _pattern(self, scope: str) -> str | None:
-        """For what is to last, the paths that it is about, when a person wants others."""
+        """Ask for a pattern of paths that a lasting answer is about; `None` keeps to the path of the call."""
         paths = binding_asked(self._asked, self._asked.arguments).paths
         if scope not in {"agent", "always"} or len(paths) != 1:
             return None
@@ -241,7 +241,7 @@ class Dialogue:
         return _deny(reason, scope, pattern)
 
     async def _edit(self) -> None:
-        """The person changes the arguments; what came of it is shown, and not yet sent."""
+        """Have the person change the arguments, and show the result; nothing is sent yet."""
         before = self._asked.arguments if self._refused is None else self._refused
         try:
             edited = await self._editor.edit(self._request.tool, before, self._draft)
@@ -257,7 +257,7 @@ class Dialogue:
         await self._judge(edited)
 
     async def _judge(self, edited: str) -> None:
-        """Shows what the changes make of the question, or why they can't be."""
+        """Show what the changes make of the question, or why they can't be."""
         try:
             changed = await self._consider(edited)
         except CallboardError as problem:

@@ -51,7 +51,7 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def form_of(tool: str, arguments: str) -> Form:
-    """The form of these arguments, a JSON object."""
+    """Return the form of these arguments, a JSON object."""
     values: dict[str, Any] = json.loads(arguments)
     header = HEADER.format(tool=safe_line(tool))
     long = max((name for name in values if _is_long(values[name])), key=_size(values), default=None)
@@ -66,7 +66,7 @@ def form_of(tool: str, arguments: str) -> Form:
 
 
 def arguments_of(form: Form, text: str) -> str:
-    """What a person made of a form, as the JSON of the arguments.
+    """Return the arguments that a person wrote into a form, as JSON.
 
     Raises:
         EditProblem: It is none; the draft goes with it.
@@ -86,7 +86,7 @@ def arguments_of(form: Form, text: str) -> str:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two JSON texts say the same; `1` and `1.0`, or `true`, do not."""
+    """Return whether two JSON texts say the same; `1` and `1.0`, or `true`, do not."""
     return _sorted(one) == _sorted(other)
 
 
@@ -105,9 +105,9 @@ def _parsed(text: str, draft: str) -> dict[str, Any]:
             "\n".join(lines), object_pairs_hook=_without_twins, parse_constant=_no_constant
         )
     except (ValueError, RecursionError) as error:
-        raise EditProblem(f"it is no JSON: {error}", draft) from None
+        raise EditProblem(f"it is not JSON: {error}", draft) from None
     if not isinstance(values, dict):
-        raise EditProblem("the arguments are no JSON object, in braces", draft)
+        raise EditProblem("the arguments are not a JSON object, in braces", draft)
     return values
 
 
@@ -119,11 +119,11 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _pretty(values: dict[str, Any]) -> str:
-    """JSON in which no character moves a cursor: what is not visible is an escape."""
+    """Return JSON in which no character moves a cursor: what is not visible is an escape."""
     text = json.dumps(values, ensure_ascii=False, indent=2)
     return _NOT_ASCII.sub(lambda match: _visible(match[0]), text)
 
@@ -133,7 +133,7 @@ def _visible(char: str) -> str:
 
 
 def _is_long(value: Any) -> bool:
-    """Whether a text is better edited as it is, and can be: an editor may obey odd characters."""
+    """Return whether a text is better edited as it is, and can be: an editor may obey odd characters."""
     if not isinstance(value, str):
         return False
     if "\n" not in value.rstrip("\n") and len(value) < MIN_LONG_CHARS:

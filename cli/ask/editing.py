@@ -53,7 +53,7 @@ class Editor:
         self._undo = ExitStack()
 
     async def edit(self, tool: str, arguments: str, draft: str | None = None) -> str:
-        """What a person makes of the arguments, a JSON object; `draft` is an earlier try.
+        """Return the arguments as a person changed them, a JSON object; `draft` is an earlier try.
 
         Raises:
             EditProblem: Nothing came of it.
@@ -82,7 +82,7 @@ class Editor:
         return arguments_of(form, text)
 
     def abandon(self) -> None:
-        """Ahead of an exit on the spot: an open editor ends, and the terminal is as it was."""
+        """End an open editor and restore the terminal, ahead of an exit on the spot."""
         self._undo.close()
 
     async def _edit_inline(self, arguments: str) -> str:
@@ -110,11 +110,11 @@ class Editor:
             try:
                 return json.loads(typed)
             except (ValueError, RecursionError) as error:
-                self._keyboard.write(f"That is no JSON: {safe_line(str(error))}\n")
+                self._keyboard.write(f"That is not JSON: {safe_line(str(error))}\n")
 
 
 def _words(command: str) -> list[str]:
-    """The editor's command line as words; no shell reads it."""
+    """Return the editor's command line as words; no shell reads it."""
     try:
         return shlex.split(command)
     except ValueError as error:
@@ -122,7 +122,7 @@ def _words(command: str) -> list[str]:
 
 
 async def _run(words: list[str], path: Path, terminal: int, undo: ExitStack) -> None:
-    """Runs the editor to its end; cancelled, it is ended."""
+    """Run the editor to its end; cancelled, it is ended."""
     start = partial(
         trio.run_process,
         [*words, str(path)],
@@ -150,7 +150,7 @@ async def _run(words: list[str], path: Path, terminal: int, undo: ExitStack) -> 
 
 
 async def _end(process: trio.Process) -> None:
-    """Ends an editor that is no longer wanted; called with the cancellation held off."""
+    """End an editor that is no longer wanted; called with the cancellation held off."""
     with suppress(OSError):
         process.terminate()
     await trio.sleep(GRACE_SECONDS)
@@ -160,7 +160,7 @@ async def _end(process: trio.Process) -> None:
 
 @contextmanager
 def _lent(descriptor: int) -> Generator[int]:
-    """The terminal for a program of its own; what it made of the terminal's state is undone.
+    """Lend the terminal to a program for the block, then restore the terminal's state.
 
     The program is in our group, so that Ctrl-Z stops both and Ctrl-C reaches both: what it does to
     the program is the program's affair, and nothing is cancelled here.
@@ -180,11 +180,11 @@ def _lent(descriptor: int) -> Generator[int]:
 
 
 def _leave(number: int, frame: object) -> None:
-    """Not ignored: a program would inherit that."""
+    """Do nothing. The signal is handled and not ignored, since a program would inherit that."""
 
 
 def _both_ways(descriptor: int) -> int:
-    """The terminal behind a descriptor, open for reading and writing."""
+    """Return the terminal behind a descriptor, open for reading and writing."""
     try:
         return os.open(os.ttyname(descriptor), os.O_RDWR | os.O_NOCTTY)
     except OSError:
@@ -213,4 +213,4 @@ def _read(path: Path) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise EditProblem("it is no UTF-8 text") from None
+        raise EditProblem("it is not UTF-8 text") from None

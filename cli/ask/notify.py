@@ -24,7 +24,7 @@ _OSC_777_TERMS = ("rxvt-unicode",)
 
 
 def headline_of(tool: str) -> str:
-    """One line about a question; nothing that a model wrote but the name of its tool.
+    """Return one line about a question; of what a model wrote it holds only the name of the tool.
 
     Without a tool it is a model's own.
     """
@@ -34,7 +34,7 @@ def headline_of(tool: str) -> str:
 
 
 def heard(text: str, environ: Mapping[str, str] = os.environ) -> str:
-    """What a terminal is sent so that a person hears of something."""
+    """Return what to send to a terminal so that it notifies a person."""
     term = environ.get("TERM", "")
     if term in {"", "dumb"}:
         return ""
@@ -47,7 +47,7 @@ def heard(text: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 async def tell_desktop(text: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Shows a line on the desktop of whoever sits before it, if there is a program for that."""
+    """Show a line on the desktop of whoever sits before it, if there is a program for that."""
     program = shutil.which("notify-send", path=environ.get("PATH"))
     has_desktop = environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")
     if program is None or not has_desktop or environ.get("SSH_CONNECTION"):

@@ -44,14 +44,14 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return headline_of(self.tool if self.is_approval else "")
 
     def how_to_answer(self, session_id: str) -> str:
-        """The command that answers it elsewhere; `session_id` is the session that is shown."""
+        """Return the command that answers it elsewhere; `session_id` is the session that is shown."""
         if self.is_approval:
             return f"callboard approve {self.question_id}"
         return f"callboard chat --session {session_id}"
 
 
 def opened_by(event: object) -> tuple[OpenQuestion, ...]:
-    """The questions that people are asked from this event on.
+    """Return the questions that people are asked from this event on.
 
     A deferred call waits for `callboard approve`, and a question that asks the same as another one
     gets the answer of that: nobody is asked about either.
@@ -81,7 +81,7 @@ def opened_by(event: object) -> tuple[OpenQuestion, ...]:
 
 
 def answered_by(event: object) -> tuple[str, str] | None:
-    """The question that an event answers, and who did; `None` when it answers none."""
+    """Return the question that an event answers, and who did; `None` when it answers none."""
     match event:
         case ApprovalAnswered(approval_id=question_id, answered_by=who):
             return question_id, who

@@ -22,10 +22,10 @@ from ..terminal.keyboard import Keyboard
 from ..terminal.style import counted
 
 MAX_ASKED = 5
-"""Questions ahead of one prompt; a workspace with more of them is told how to approve the others."""
+"""Questions ahead of one prompt; of more, a line says how to approve them."""
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PendingSkill(msgspec.Struct, frozen=True):
     """A skill that waits for an approval, as it was read."""
 
     skill: Skill
@@ -46,7 +46,7 @@ class SkillQuestion:
         self._workspace = workspace.expanduser().absolute()
 
     async def put(self, keyboard: Keyboard | None, notice: Callable[[str], None]) -> None:
-        """Asks about each skill that waits, or says how to approve them."""
+        """Ask about each skill that waits, or print how to approve them."""
         waiting = await trio.to_thread.run_sync(self._waiting)
         asked = waiting[:MAX_ASKED] if keyboard is not None else []
         for each in asked:
@@ -56,11 +56,11 @@ class SkillQuestion:
             names = ", ".join(each.skill.name for each in left[:MAX_ASKED])
             more = ", …" if len(left) > MAX_ASKED else ""
             notice(
-                f"models are not told of {counted(len(left), 'skill')} of this workspace that nobody "
+                f"models can't use {counted(len(left), 'skill')} of this workspace that nobody "
                 f"approved: {names}{more} (callboard skills show NAME, then allow NAME)"
             )
 
-    def _waiting(self) -> list[Waiting]:
+    def _waiting(self) -> list[PendingSkill]:
         if not any((self._workspace / place).is_dir() for place in WORKSPACE_FOLDERS):
             return []
         try:
@@ -68,7 +68,7 @@ class SkillQuestion:
         except ValidationError:
             return []  # no workspace: whoever opens it says why
         put_off = self._approvals.put_off(self._workspace)
-        found: list[Waiting] = []
+        found: list[PendingSkill] = []
         with open_workspace(self._workspace) as files:
             for skill in skills:
                 if skill.state not in {"new", "changed"} or put_off.get(skill.path) == skill.digest:
@@ -77,11 +77,11 @@ class SkillQuestion:
                     content = load_skill(files, skill.path)
                 except SkillFault:
                     continue  # it was changed a moment ago: the next run sees what it is
-                found.append(Waiting(skill, content))
+                found.append(PendingSkill(skill, content))
         return found
 
-    async def _ask(self, keyboard: Keyboard, waiting: Waiting) -> bool:
-        """Puts one question; whether more may be put."""
+    async def _ask(self, keyboard: Keyboard, waiting: PendingSkill) -> bool:
+        """Ask about one skill; return whether more may be asked about."""
         skill, content = waiting.skill, waiting.content
         keyboard.write(_question(waiting))
         await keyboard.settle()
@@ -112,7 +112,7 @@ class SkillQuestion:
 _CHOICES = "  [y] approve exactly this content  [n] not now  [s] show its instructions\n"
 
 
-def _question(waiting: Waiting) -> str:
+def _question(waiting: PendingSkill) -> str:
     skill, content = waiting.skill, waiting.content
     size = sum(map(len, content.files.values()))
     what = "was changed since you approved it" if skill.state == "changed" else "is new"

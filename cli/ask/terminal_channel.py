@@ -26,15 +26,15 @@ MAX_BEHIND_SECONDS = 5.0
 """How long a branch's question waits for its place in the transcript, which may have none for it."""
 
 
-class Approvals(Protocol):
+class ApprovalSource(Protocol):
     """Where approvals are shown and answered: a `Runtime`, or a `Client`."""
 
     async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
-        """A question, as it would be about these arguments."""
+        """Return a question, as it would be about these arguments."""
         ...
 
     async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
-        """Puts an answer on record; `ValidationError` when it can't be taken."""
+        """Put an answer on record; `ValidationError` when it can't be taken."""
         ...
 
 
@@ -49,7 +49,7 @@ class TerminalChannel(Channel):
         questions: Where answers go that may be refused, and what judges other arguments: set ahead
             of the first question.
         interrupt: Is called ahead of what is printed: text that stands open ends.
-        answered: Is told the question whose answer is given here, ahead of it.
+        answered: Called with the approval whose answer is given here, ahead of it.
         tell_desktop: Is called with a line about each question, and never waits.
 
     Args:
@@ -62,7 +62,7 @@ class TerminalChannel(Channel):
     name = "terminal"
 
     def __init__(self, descriptor: int, screen: Output, style: Style, folder: Path) -> None:
-        self.questions: Approvals
+        self.questions: ApprovalSource
         self.interrupt: Callable[[], None] = lambda: None
         self.answered: Callable[[str], None] = lambda _: None
         self._is_left = False
@@ -76,26 +76,26 @@ class TerminalChannel(Channel):
         self._messages: list[str] = []
 
     def reach(self, question_id: str) -> None:
-        """The transcript has come to this question: all that happened before it is printed."""
+        """Note that everything that happened before this question is printed."""
         self._shown.setdefault(question_id, trio.Event()).set()
 
     def abandon(self) -> None:
-        """Ahead of an exit on the spot: the terminal is left as it was found."""
+        """Leave the terminal as it was found, ahead of an exit on the spot."""
         self._asker.abandon()
 
     def leave(self) -> None:
-        """The person goes, and what is asked waits for others, who are named in its place."""
+        """Stop asking because the person leaves; print how open questions can be answered elsewhere."""
         self._is_left = True
         self.abandon()
 
     async def wait_quiet(self) -> None:
-        """Waits while a question is open."""
+        """Wait while a question is open."""
         if self._asking.locked():
             async with self._asking:
                 pass
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Asks about a call; one whose turn goes on without it is left to `callboard approve`."""
+        """Ask about a call; one whose turn goes on without it is left to `callboard approve`."""
         if request.is_deferred:
             await trio.sleep_forever()
         await self._place_of(request.approval_id, is_own=not request.asked_in)
@@ -113,7 +113,7 @@ class TerminalChannel(Channel):
                 raise
 
     async def ask(self, question: UserQuestion) -> PersonAnswer:
-        """Puts a model's question; a number of an option, or any text, is an answer."""
+        """Put a model's question; a number of an option, or any text, is an answer."""
         await self._place_of(question.question_id, is_own=not question.asked_in)
         async with self._turn_to_ask():
             await self._begin(headline_of(""))
@@ -133,7 +133,7 @@ class TerminalChannel(Channel):
         self._keyboard.write(f"\n({end})\n")
 
     async def tell(self, message: ChannelMessage) -> None:
-        """Prints a message of the model, at once or behind the question that is open."""
+        """Print a message of the model, at once or behind the question that is open."""
         await trio.lowlevel.checkpoint()
         who = f"message from {safe_line(message.origin)}:" if message.origin else "message:"
         lines = [self._style.paint(who, "bold"), *block(message.text)]
@@ -149,7 +149,7 @@ class TerminalChannel(Channel):
 
     @asynccontextmanager
     async def _turn_to_ask(self) -> AsyncGenerator[None]:
-        """One question at a time; what was to be said meanwhile is printed behind it."""
+        """Hold the terminal for one question; messages that come meanwhile are printed behind it."""
         async with self._asking:
             try:
                 yield
@@ -159,7 +159,7 @@ class TerminalChannel(Channel):
                 self._print_messages()
 
     async def _place_of(self, question_id: str, *, is_own: bool) -> None:
-        """Waits until the transcript has come to it: that of a branch may stand in no turn here."""
+        """Wait until the transcript has come to the question; a branch's may stand in no turn shown here."""
         patience = float("inf") if is_own else MAX_BEHIND_SECONDS
         try:
             with trio.move_on_after(patience):

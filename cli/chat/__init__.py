@@ -1,1 +1,19 @@
-"""cli/chat: its contract stands here."""
+"""Chat: a conversation at a terminal, and `attach`, a second look at a session.
+
+A chat always speaks to a daemon over its websocket: the one that runs on the data folder, or one inside
+the command, which other commands find like any other until the chat leaves (`daemon`). `talk` is one
+conversation: it follows the events of a session, reads what is typed, and puts questions one at a time.
+When the daemon is lost, `chat` waits for another one and goes on with the same talk.
+
+The input line stays below while text goes by above it. prompt_toolkit edits it in a thread
+(`prompt.LiveScreen`), which alone writes to the terminal meanwhile; a question or an editor takes the
+terminal (`held`), and what is written then is printed behind it. `screen` has the plain terminal and
+the pipe, where each line is a prompt and the exit code is that of the turns.
+
+Begin with `talk`. `view` folds events into what is shown, `questions` keeps the questions to put,
+`slash_commands` are the commands behind a slash, `surface` picks the screen, `attach` is its own command.
+Comes in: lines and keys, events of a session, signals.
+Goes out: prompts, cancellations and answers through `Client`; text on the terminal; an exit code.
+Owns: the terminal, the history of inputs (`chat_history.jsonl`), and a daemon of its own if none ran.
+Imports: `cli.ask`, `cli.run`, `cli.show`, `client`; `gateway` and `embedding` for a daemon of its own.
+"""

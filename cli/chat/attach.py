@@ -29,7 +29,7 @@ from ..record_names import find_session
 from ..run.pending import names_of_open_calls
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
-from ..show.view import View, view_of
+from ..show.view import RunView, view_of
 from ..terminal.complaint import complain
 from ..terminal.output import Output, asking_screen
 from ..terminal.style import style_of
@@ -39,7 +39,7 @@ PAGE_EVENTS = 200
 
 
 def attach_to(data: Path, settings: Settings, name: str, *, until_idle: bool, json: bool) -> int:
-    """Shows a session until it is left.
+    """Show a session until it is left.
 
     Raises:
         NotFoundError: No daemon runs on the data folder, or it has no such session.
@@ -75,7 +75,7 @@ async def _attach(
 
 
 def _terminal(
-    asking: Output | None, output: Output, view: View, data: Path
+    asking: Output | None, output: Output, view: RunView, data: Path
 ) -> TerminalChannel | None:
     if asking is None:
         return None
@@ -90,7 +90,7 @@ class _Attached:
     """One look at one session, until it is left."""
 
     def __init__(
-        self, view: View, output: Output, channel: TerminalChannel | None, until_idle: bool
+        self, view: RunView, output: Output, channel: TerminalChannel | None, until_idle: bool
     ) -> None:
         self._view = view
         self._output = output
@@ -99,7 +99,7 @@ class _Attached:
         self._scope = trio.CancelScope()
 
     async def run(self, daemon: RunningDaemon, data: Path, name: str) -> int:
-        """Shows it; errors are told behind the output that came before them."""
+        """Show the session; print errors behind the output that came before them."""
         code = ANSWERED
         with self._scope:
             try:
@@ -113,7 +113,7 @@ class _Attached:
         return code
 
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
-        """Ctrl-C leaves; the session goes on."""
+        """Leave at Ctrl-C; the session goes on."""
         async for _ in signals:
             if self._channel is not None:
                 self._channel.leave()
@@ -121,7 +121,7 @@ class _Attached:
             return
 
     async def watch_output(self) -> None:
-        """Nobody reads any more."""
+        """Leave when nobody reads the output any more."""
         await self._output.wait_lost()
         self._scope.cancel(reason="nobody reads the output")
 
@@ -165,9 +165,9 @@ class _Attached:
                 if self._channel is not None:
                     await self._channel.wait_quiet()
                 stored = event if isinstance(event, Stored) else None
-                for told in pieces.take(event):
+                for piece in pieces.take(event):
                     seq = None if stored is None else stored.seq
-                    self._view.show(told, seq, 0 if stored is None else stored.at_ms)
+                    self._view.show(piece, seq, 0 if stored is None else stored.at_ms)
                 if stored is not None:
                     self._reach(stored)
                 await self._output.wait_room()
@@ -182,7 +182,7 @@ class _Attached:
 
 
 async def _begin_of_turn(reader: StoreReader, row: SessionRow) -> int:
-    """The event behind which the turn that is open begins; the last one when none is."""
+    """Return the `seq` behind which the open turn begins, or the last one when none is open."""
     if not any(turn.session_id == row.session_id for turn in await reader.open_turns()):
         return row.head_seq
     inputs = {each.input_id for each in await reader.open_inputs(row.session_id)}

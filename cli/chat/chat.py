@@ -22,7 +22,15 @@ from ...runtime.store.rows import SessionRow
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..terminal.complaint import complain
 from ..terminal.output import Output
-from .daemon import AGAIN_SECONDS, Door, DoorPlan, OwnEnd, find_door, open_door, wait_door
+from .daemon import (
+    AGAIN_SECONDS,
+    ChatDaemon,
+    OwnDaemonPlan,
+    OwnEnd,
+    find_chat_daemon,
+    open_chat_daemon,
+    wait_chat_daemon,
+)
 from .slash_commands import COMMANDS, find_session, run_command
 from .surface import open_surface
 from .talk import NewSessionOptions, Talk
@@ -47,7 +55,7 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chat(options: ChatOptions, settings: Settings, data: Path) -> int:
-    """Talks until the person leaves; gives the exit code.
+    """Talk until the person leaves; return the exit code.
 
     Raises:
         CallboardError: There is no daemon and none can be made, or no such session.
@@ -81,7 +89,7 @@ class _Chat:
     ) -> None:
         workspace = (options.workspace or Path.cwd()).expanduser().absolute()
         self._options = options
-        self._plan = DoorPlan(
+        self._plan = OwnDaemonPlan(
             data=data,
             settings=settings,
             workspace=workspace,
@@ -110,32 +118,32 @@ class _Chat:
         return next((code for code in self.talk.codes if code != ANSWERED), ANSWERED)
 
     async def run(self) -> CallboardError | None:
-        """Runs it; gives why it could not."""
+        """Run the chat; return the error that ended it, if one did."""
         try:
             with self._scope, self._surface.screen.taken():
-                async with open_door(self._plan) as door:
-                    self._own_end = door.own_end
-                    await self._talk_with(door)
-                    while not self.talk.is_over and not door.is_own:
-                        await self._talk_with(await self._next_door())
-                    self._say_goodbye(door)
+                async with open_chat_daemon(self._plan) as daemon:
+                    self._own_end = daemon.own_end
+                    await self._talk_with(daemon)
+                    while not self.talk.is_over and not daemon.is_own:
+                        await self._talk_with(await self._next_daemon())
+                    self._say_goodbye(daemon)
         except CallboardError as error:
             return error
         return None
 
-    async def _talk_with(self, door: Door) -> None:
-        """By one daemon, until it is lost or the person leaves."""
+    async def _talk_with(self, daemon: ChatDaemon) -> None:
+        """Talk by way of one daemon, until it is lost or the person leaves."""
         raised: CallboardError | None = None
         try:
             async with (
-                connect(door.url, door.token.reveal()) as client,
+                connect(daemon.url, daemon.token.reveal()) as client,
                 trio.open_nursery() as nursery,
             ):
-                nursery.start_soon(self._watch, client, door, name="connection")
+                nursery.start_soon(self._watch, client, daemon, name="connection")
                 if not self._is_first:
                     self.talk.notice("connected again")
                 try:
-                    await self.talk.run(client, self._begin, is_host=door.is_own)
+                    await self.talk.run(client, self._begin, is_host=daemon.is_own)
                 except CallboardError as error:
                     raised = error
                 nursery.cancel_scope.cancel(reason="left")
@@ -152,14 +160,14 @@ class _Chat:
             return None
         return await find_session(client, self._options.session)
 
-    async def _watch(self, client: Client, door: Door) -> None:
-        """Says when the daemon is away, and gives it up when there is another."""
+    async def _watch(self, client: Client, daemon: ChatDaemon) -> None:
+        """Print when the daemon is away, and leave it when another one has taken its place."""
         is_told = is_stopping = False
         away = 0.0
         while True:
             await trio.sleep(AGAIN_SECONDS)
-            if door.own_end is not None and door.own_end.wanted.is_set():
-                await self._end_own(door.own_end)
+            if daemon.own_end is not None and daemon.own_end.wanted.is_set():
+                await self._end_own(daemon.own_end)
                 return
             if client.stops_in is not None and not is_stopping:
                 self.talk.notice(f"the daemon stops: turns have {client.stops_in:g} s to end")
@@ -170,8 +178,8 @@ class _Chat:
                 is_told, away = False, 0.0
                 continue
             away += AGAIN_SECONDS
-            found = find_door(self._data)
-            if found is not None and found.token.reveal() != door.token.reveal():
+            found = find_chat_daemon(self._data)
+            if found is not None and found.token.reveal() != daemon.token.reveal():
                 self.talk.lose()
                 return
             if away >= LOST_SECONDS and not is_told:
@@ -179,7 +187,7 @@ class _Chat:
                 self.talk.notice(AWAY)
 
     async def _end_own(self, end: OwnEnd) -> None:
-        """Ends as any daemon does, since another command wants it."""
+        """End as any daemon does, since another command wants it."""
         if not self.talk.is_at_rest:
             self.talk.notice(f"`callboard stop` ends this chat: its turn has {end.seconds:g} s")
         await end.drain()
@@ -190,23 +198,23 @@ class _Chat:
         self.talk.notice("`callboard stop` ended this chat")
         self.talk.leave()
 
-    async def _next_door(self) -> Door:
-        found = await wait_door(self._data, math.inf)
+    async def _next_daemon(self) -> ChatDaemon:
+        found = await wait_chat_daemon(self._data, math.inf)
         assert found is not None
         return found
 
-    def _say_goodbye(self, door: Door) -> None:
+    def _say_goodbye(self, daemon: ChatDaemon) -> None:
         view = self.talk.view
         if view is None or not self._surface.can_ask:
             return
-        how = "is on record" if door.is_own or view.is_idle else "goes on in the daemon"
+        how = "is on record" if daemon.is_own or view.is_idle else "goes on in the daemon"
         again = f"callboard chat --session {view.session_id}"
         self._output.write(f"{view.session_id} {how}; {again} comes back to it\n")
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
 
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
-        """Ctrl-C is the talk's affair; others end the chat in order."""
+        """Leave Ctrl-C to the talk; end the chat in order at other signals."""
         async for number in signals:
             own_end = self._own_end
             if number == signal.SIGINT and self._surface.can_ask:
@@ -218,7 +226,7 @@ class _Chat:
                 self._scope.cancel(reason=signal.Signals(number).name)
 
     async def watch_output(self) -> None:
-        """Nobody reads any more."""
+        """Leave when nobody reads the output any more."""
         await self._output.wait_lost()
         self._scope.cancel(reason="nobody reads the output")
 

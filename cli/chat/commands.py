@@ -53,7 +53,7 @@ def chat(
 
 
 def is_wanted_alone() -> bool:
-    """Whether `callboard` without a command is a chat: where a person sits."""
+    """Return whether `callboard` without a command is a chat: where a person sits."""
     return os.isatty(0) and os.isatty(1)
 
 

@@ -39,8 +39,8 @@ class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a daemon inside the command ends when another command stops it.
 
     Attributes:
-        wanted: Set when it is told to stop.
-        hurry: Set when it is told so again: what runs is cancelled.
+        wanted: Set when it shall stop.
+        hurry: Set when that is asked for again: what runs is cancelled.
         seconds: What turns have.
         drain: Lets turns end, as any daemon does, or cancels them.
     """
@@ -51,13 +51,13 @@ class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
     drain: Callable[[], Awaitable[None]]
 
     def ask(self) -> bool:
-        """Asks for the end, the second time at once; whether that was news."""
+        """Ask for the end, the second time at once; return whether that was new."""
         is_news = not self.hurry.is_set()
         (self.hurry if self.wanted.is_set() else self.wanted).set()
         return is_news
 
 
-class Door(msgspec.Struct, frozen=True, kw_only=True):
+class ChatDaemon(msgspec.Struct, frozen=True, kw_only=True):
     """A daemon that can be connected to.
 
     Attributes:
@@ -76,7 +76,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
         return self.own_end is not None
 
 
-class DoorPlan(msgspec.Struct, frozen=True, kw_only=True):
+class OwnDaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a daemon of the command's own is made of; `workspace` is a root of it.
 
     `config` is the file that the settings were read from; `None` is the usual one.
@@ -89,49 +89,49 @@ class DoorPlan(msgspec.Struct, frozen=True, kw_only=True):
     config: Path | None = None
 
 
-def find_door(data: Path) -> Door | None:
-    """The door of the daemon that runs on a data folder, if one does."""
+def find_chat_daemon(data: Path) -> ChatDaemon | None:
+    """Return the daemon that runs on a data folder, or `None`."""
     try:
         running = find_daemon(data)
     except StorageError:
         return None  # just now it is written, or removed
-    return None if running is None else Door(url=running.url, token=running.token)
+    return None if running is None else ChatDaemon(url=running.url, token=running.token)
 
 
 @asynccontextmanager
-async def open_door(plan: DoorPlan) -> AsyncGenerator[Door]:
-    """A daemon for the block: the one that runs, or one of its own.
+async def open_chat_daemon(plan: OwnDaemonPlan) -> AsyncGenerator[ChatDaemon]:
+    """Give a daemon for the block: the one that runs, or one of this process.
 
     Raises:
         DataInUse: A process that is no daemon has the data folder.
         CallboardError: No runtime can be opened.
     """
     async with AsyncExitStack() as stack:
-        door, held = find_door(plan.data), None
-        if door is None:
+        daemon, held = find_chat_daemon(plan.data), None
+        if daemon is None:
             try:
-                door = await stack.enter_async_context(_own_door(plan))
+                daemon = await stack.enter_async_context(_open_own_daemon(plan))
             except DataInUse as error:
                 held = error
-        if door is None:
-            door = await wait_door(plan.data, APPEAR_SECONDS)
-        if door is None:
+        if daemon is None:
+            daemon = await wait_chat_daemon(plan.data, APPEAR_SECONDS)
+        if daemon is None:
             raise held or NotFoundError(f"no daemon can be reached on {plan.data}")
-        yield door
+        yield daemon
 
 
-async def wait_door(data: Path, seconds: float) -> Door | None:
-    """The same, once there is one."""
+async def wait_chat_daemon(data: Path, seconds: float) -> ChatDaemon | None:
+    """Wait for a daemon on the data folder; return `None` when there is none in time."""
     with trio.move_on_after(seconds):
         while True:
-            if (found := find_door(data)) is not None:
+            if (found := find_chat_daemon(data)) is not None:
                 return found
             await trio.sleep(AGAIN_SECONDS)
     return None
 
 
 @asynccontextmanager
-async def _own_door(plan: DoorPlan) -> AsyncGenerator[Door]:
+async def _open_own_daemon(plan: OwnDaemonPlan) -> AsyncGenerator[ChatDaemon]:
     # Here: with a daemon, a chat needs none of it.
     from ...config.daemon_file import DaemonFile
     from ...config.keys.tokens import local_credential
@@ -167,7 +167,7 @@ async def _own_door(plan: DoorPlan) -> AsyncGenerator[Door]:
             drain_seconds=server.drain_seconds,
         )
         with DaemonFile(plan.data, running):
-            yield Door(url=url, token=token, own_end=_own_end(runtime, gateway, server))
+            yield ChatDaemon(url=url, token=token, own_end=_own_end(runtime, gateway, server))
 
 
 def _own_end(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnEnd:
@@ -182,8 +182,8 @@ def _own_end(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnE
     return OwnEnd(wanted=gateway.stopped, hurry=hurry, seconds=server.drain_seconds, drain=end)
 
 
-def _configuration(plan: DoorPlan, server: ServerSettings) -> Configuration:
-    """What other commands change while the chat lasts; its own door stays what it is."""
+def _configuration(plan: OwnDaemonPlan, server: ServerSettings) -> Configuration:
+    """Return the configuration that other commands may change meanwhile; its socket stays as it is."""
     from ...config.files import MANAGED_NAME, config_file, load_settings
     from ...gateway.shared.configuration import Configuration
     from ...providers.catalog.book import ProviderBook

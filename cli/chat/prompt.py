@@ -32,7 +32,7 @@ from prompt_toolkit.shortcuts import CompleteStyle
 from ...runtime.redaction import redact
 from ..terminal.folding import MIN_COLUMNS, columns_of
 from ..terminal.output import MAX_WAITING_CHARS, Output
-from .screen import Holding, Typed
+from .screen import HeldOutput, Typed
 
 _INPUT, _LOCAL, _CHARS = 0, 3, 6
 """Where a terminal's flags are in what `tcgetattr` gives."""
@@ -51,7 +51,7 @@ class TerminalModes:
 
     @contextmanager
     def quiet(self) -> Generator[None]:
-        """Around all of it."""
+        """Make the terminal quiet for the block."""
         self._found = termios.tcgetattr(self._descriptor)
         self._set(_quieted(self._found))
         try:
@@ -62,7 +62,7 @@ class TerminalModes:
 
     @contextmanager
     def usual(self) -> Generator[None]:
-        """Around what reads lines as terminals hand them over."""
+        """Give the terminal its usual mode for the block."""
         if self._found is None:
             yield
             return
@@ -95,7 +95,7 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 """What is read of it; past that it is begun anew."""
 
 
-class ChatHistory(History):
+class InputHistory(History):
     """The lines of earlier chats, the latest first; keys in them are masked.
 
     A file that can't be used is done without: nothing depends on it.
@@ -106,7 +106,7 @@ class ChatHistory(History):
         self._path = folder / FILE_NAME
 
     def load_history_strings(self) -> Iterable[str]:
-        """Those on file."""
+        """Return the entries on file, the latest first."""
         entries = self._entries()
         if len(entries) > 2 * MAX_ENTRIES:
             with suppress(OSError):
@@ -116,7 +116,7 @@ class ChatHistory(History):
         return reversed(entries[-MAX_ENTRIES:])
 
     def store_string(self, string: str) -> None:
-        """Adds one."""
+        """Add one."""
         if len(string) <= MAX_ENTRY_CHARS:
             with suppress(OSError):
                 self._append(redact(string))
@@ -161,7 +161,7 @@ class LiveScreen:
 
     def __init__(self, output: Output, data: Path, commands: list[str], *, has_signs: bool) -> None:
         self._output = output
-        self._holding = Holding(output)
+        self._held_output = HeldOutput(output)
         self._modes = TerminalModes(0)
         self._mark = "▸ " if has_signs else "> "
         self._lock = threading.Lock()
@@ -181,7 +181,7 @@ class LiveScreen:
     def _make_session(self, data: Path, commands: list[str]) -> PromptSession[Typed]:
         session: PromptSession[Typed] = PromptSession(
             self._message,
-            history=ChatHistory(data),
+            history=InputHistory(data),
             key_bindings=_bindings(),
             completer=WordCompleter(commands, sentence=True),
             complete_while_typing=False,
@@ -204,19 +204,19 @@ class LiveScreen:
     # ── what is shown ────────────────────────────────────────────────────────────────────────────
 
     def write(self, text: str) -> None:
-        """Prints it above the input."""
+        """Print it above the input."""
         if not text:
             return
         with self._lock:
             if not self._is_editing:
-                self._holding.write(text)
+                self._held_output.write(text)
                 return
             self._waiting.append(text)
             self._chars += len(text)
             self._call_soon()
 
     def show_live(self, open_row: str, lines: list[str]) -> None:
-        """Shows it above the input, in the place of what stood there."""
+        """Show it above the input, in the place of what stood there."""
         rows = [open_row, *lines] if open_row else lines
         live = "".join(f"{row}\n" for row in rows)
         with self._lock:
@@ -227,11 +227,11 @@ class LiveScreen:
                 self._call_soon()
 
     async def wait_room(self) -> None:
-        """Waits while a slow terminal is owed too much."""
+        """Wait while a slow terminal is owed too much."""
         while self._chars >= MAX_WAITING_CHARS:
             self._room = trio.Event()
             await self._room.wait()
-        if not self._holding.is_held:
+        if not self._held_output.is_held:
             await self._output.wait_room()
 
     @contextmanager
@@ -243,15 +243,15 @@ class LiveScreen:
     @contextmanager
     def held(self) -> Generator[None]:
         """See `PlainScreen`."""
-        with self._holding, self._modes.usual():
+        with self._held_output, self._modes.usual():
             yield
 
     async def drain(self) -> None:
-        """Waits until all is out; nobody may type then."""
+        """Wait until everything is written; nobody may type meanwhile."""
         await self._output.drain()
 
     def _call_soon(self) -> None:
-        """Has the thread print what there is; called with the lock held."""
+        """Have the thread print what there is; called with the lock held."""
         if not self._is_flush_due and self._loop is not None:
             self._is_flush_due = True
             self._loop.call_soon_threadsafe(self._loop.call_later, GATHER_SECONDS, self._flush)
@@ -335,11 +335,11 @@ class LiveScreen:
         return typed if isinstance(typed, Typed) else Typed("line", typed)
 
     def _stop_editing(self) -> None:
-        """From here on text goes its own way, behind what waits."""
+        """Print from here on without the input line, behind what waits."""
         with self._lock:
             self._is_editing = self._is_flush_due = False
             text = self._taken()
-        self._holding.write(text)
+        self._held_output.write(text)
 
     def _begun(self) -> None:
         with self._lock:
@@ -361,7 +361,7 @@ class LiveScreen:
             app.exit(result=Typed("interrupt", app.current_buffer.text))
 
     def keep(self, text: str) -> None:
-        """What stands in the input when it is there again."""
+        """Put a text into the input line for the next time."""
         self._kept = Document(text)
 
 

@@ -25,7 +25,7 @@ class Typed(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Holding:
+class HeldOutput:
     """Text that waits while something else has the terminal."""
 
     def __init__(self, output: Output) -> None:
@@ -45,7 +45,7 @@ class Holding:
         return self._chars
 
     def write(self, text: str) -> None:
-        """Prints it, now or behind what has the terminal."""
+        """Print it, now or behind what has the terminal."""
         if self._is_held:
             self._kept.append(text)
             self._chars += len(text)
@@ -74,12 +74,12 @@ class PlainScreen:
 
     def __init__(self, output: Output, descriptor: int = 0) -> None:
         self._output = output
-        self._holding = Holding(output)
+        self._held_output = HeldOutput(output)
         self._keyboard = Keyboard(descriptor, output)
 
     def write(self, text: str) -> None:
         """Print a text soon, above what is typed; never blocks."""
-        self._holding.write(text)
+        self._held_output.write(text)
 
     def show_live(self, open_row: str, lines: list[str]) -> None:
         """Show a row that is not whole, and states, above the input; there is no place for it here."""
@@ -102,7 +102,7 @@ class PlainScreen:
 
     def held(self) -> AbstractContextManager[None]:
         """Give the terminal to something else for the block; what is written meanwhile waits."""
-        return self._holding
+        return self._held_output
 
     async def drain(self) -> None:
         """Wait until all that was written is out."""
@@ -119,7 +119,7 @@ class PipeScreen(PlainScreen):
         self._has_ended = False
 
     async def read(self, *, is_idle: bool) -> Typed:
-        """A line of the input."""
+        """Return a line of the input."""
         while b"\n" not in self._rest and not self._has_ended:
             # In a thread: a file can't be waited for. Left behind, it has nobody to take from.
             data = await trio.to_thread.run_sync(

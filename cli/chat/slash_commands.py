@@ -34,7 +34,7 @@ class SlashCommand(msgspec.Struct, frozen=True):
 
 
 async def run_command(chat: Talk, line: str) -> None:
-    """Runs what stands behind a slash.
+    """Run a slash command.
 
     Raises:
         CallboardError: It can't be done, or there is no such command.
@@ -55,7 +55,7 @@ async def run_command(chat: Talk, line: str) -> None:
 
 
 async def find_session(client: Client, name: str) -> SessionRow:
-    """The session of this id, or whose id begins so, or whose title has this; `last` is the latest.
+    """Return the session of this id, or whose id begins so, or whose title has this; `last` is the latest.
 
     Raises:
         NotFoundError: There is none.
@@ -173,7 +173,7 @@ async def _agent(chat: Talk, argument: str) -> None:
 
 
 async def _approvals(chat: Talk, argument: str) -> None:
-    """Those that wait in all sessions; with an id, that one is put."""
+    """List the questions that wait in all sessions; with an id, ask that one."""
     rows = await chat.client.approvals()
     if not argument:
         lines = [
@@ -237,7 +237,7 @@ async def _retry(chat: Talk, argument: str) -> None:
     view = _session_of(chat)
     if view.is_idle and view.outcome == "answered":
         raise ConflictError(
-            "there is nothing to retry, the last turn was answered: /regenerate has it answered anew"
+            "there is nothing to retry, the last turn was answered: /regenerate has it answered again"
         )
     _require(chat, "session/retry")
     await chat.again("retry")
@@ -286,7 +286,7 @@ def _plan(chat: Talk, argument: str) -> None:
 
 def _thinking(chat: Talk, argument: str) -> None:
     text = _session_of(chat).thinking
-    lines = safe_text(text).split("\n") if text else ["(nothing was told of the reasoning)"]
+    lines = safe_text(text).split("\n") if text else ["(the model showed no reasoning)"]
     chat.say("\n".join(f"  | {line}" for line in lines))
 
 
@@ -328,7 +328,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "now": SlashCommand("/now TEXT", "cancel the running turn, and do this", _interrupt),
     "cancel": SlashCommand("/cancel", "cancel the running turn", _cancel),
     "retry": SlashCommand("/retry", "run the last turn again, which was not answered", _retry),
-    "regenerate": SlashCommand("/regenerate", "have the last turn answered anew", _regenerate),
+    "regenerate": SlashCommand("/regenerate", "have the last turn answered again", _regenerate),
     "approvals": SlashCommand(
         "/approvals [ID]", "what waits for people, or answer one", _approvals
     ),

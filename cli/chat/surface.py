@@ -46,7 +46,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_surface(output: Output, settings: Settings, data: Path, commands: list[str]) -> Surface:
-    """What the process's standard streams are."""
+    """Return the surface that the process's standard streams make."""
     can_ask = os.isatty(0) and os.isatty(1)
     is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
     style = style_of(sys.stdout)
@@ -80,7 +80,7 @@ def _screen(
 
 
 def view_of(surface: Surface, rows: MarkdownRows, session_id: str) -> ChatView:
-    """What shows a session there; `rows` lay its text out, where there is a place for them."""
+    """Return a view of a session; `rows` lay out its text on a live terminal."""
     write = rows.write if surface.is_live else surface.screen.write
     text = rows.feed if surface.is_live else None
     return ChatView(

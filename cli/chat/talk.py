@@ -100,7 +100,7 @@ class Talk:
     # ── one daemon ───────────────────────────────────────────────────────────────────────────────
 
     async def run(self, client: Client, begin: Beginning, *, is_host: bool) -> None:
-        """Talks until the person leaves, or the daemon is lost for good.
+        """Talk until the person leaves, or the daemon is lost for good.
 
         Raises:
             CallboardError: The first session can't be shown.
@@ -119,16 +119,16 @@ class Talk:
                 nursery.cancel_scope.cancel(reason="left")
 
     def lose(self) -> None:
-        """The daemon is lost: this talk with it ends, the chat does not."""
+        """End this talk because the daemon is lost; the chat goes on."""
         self._scope.cancel(reason="the daemon is lost")
 
     def leave(self) -> None:
-        """Ends the chat."""
+        """End the chat."""
         self.is_over = True
         self._scope.cancel(reason="left")
 
     async def show(self, row: SessionRow) -> None:
-        """Goes on with a session: the end of what it has on record first."""
+        """Go on with a session: the end of what it has on record first."""
         await trio.lowlevel.checkpoint()
         self._set_view(row.session_id)
         view = self.view
@@ -142,7 +142,7 @@ class Talk:
             self._rows.write(dim(f"(all of it: callboard show {row.session_id})", "dim") + "\n")
 
     def begin(self, *, agent: str | None = None, model: str | None = None) -> None:
-        """The next prompt begins a session, with these."""
+        """Have the next prompt begin a session, with this agent and model."""
         given = {"agent": agent, "model": model}
         changed = {name: value for name, value in given.items() if value is not None}
         self._options = msgspec.structs.replace(self._options, **changed)
@@ -224,7 +224,7 @@ class Talk:
         return [style.paint(dot.join(part for part in parts if part), "dim")]
 
     def notice(self, text: str) -> None:
-        """A line of callboard's own."""
+        """Print a line of callboard's own."""
         line = self._surface.style.paint(safe_line(text), "yellow") + "\n"
         if self.view is not None:
             self.view.notice(text)
@@ -232,7 +232,7 @@ class Talk:
             self._rows.write(line)
 
     def say(self, text: str) -> None:
-        """Lines of callboard's own."""
+        """Print lines of callboard's own."""
         self._rows.write(text + "\n")
 
     # ── what is typed ────────────────────────────────────────────────────────────────────────────
@@ -247,7 +247,7 @@ class Talk:
                 await self._take(typed)
 
     async def _is_quiet(self) -> bool:
-        """Without a person, one prompt is done before the next is read."""
+        """Return whether the next prompt may be read: without a person, one is finished before the next."""
         if self.view is None or self.view.is_idle:
             return True
         await self._changed.wait()
@@ -289,12 +289,12 @@ class Talk:
         return self.view is None or self.view.is_idle
 
     async def wait_rest(self) -> None:
-        """Waits until that is shown."""
+        """Wait until that is shown."""
         while not self.is_at_rest:
             await self._changed.wait()
 
     def interrupt(self, typed: str = "") -> None:
-        """Ctrl-C: what runs is cancelled; when nothing does, the chat is left by the second one."""
+        """Handle Ctrl-C: cancel what runs; when nothing runs, the second one leaves the chat."""
         if self._acting is not None:
             self._acting.cancel(reason="Ctrl-C")
         elif not self.is_at_rest and not self._is_cancelling:
@@ -317,7 +317,7 @@ class Talk:
         self._is_cancelling = False
 
     async def _act(self, text: str) -> None:
-        """Does what a line says; Ctrl-C ends the wait for it."""
+        """Do what a line says; Ctrl-C ends the wait for it."""
         with trio.CancelScope() as scope:
             await trio.lowlevel.checkpoint()
             self._acting = scope
@@ -340,7 +340,7 @@ class Talk:
     # ── what commands do ─────────────────────────────────────────────────────────────────────────
 
     async def send(self, text: str, mode: str = "queue") -> None:
-        """Gives the session an input; begins one when there is none."""
+        """Send an input to the session; begin one when there is none."""
         if self.view is None:
             new = self._options
             row = await create_session(
@@ -353,7 +353,7 @@ class Talk:
         await self._wait_shown(view, ticket.seq)
 
     async def again(self, why: RerunWay) -> None:
-        """Runs the last turn of the session again."""
+        """Run the last turn of the session again."""
         view = self.view
         assert view is not None
         rerun = self.client.retry if why == "retry" else self.client.regenerate
@@ -365,14 +365,14 @@ class Talk:
             await self._changed.wait()
 
     async def cancel(self) -> None:
-        """Cancels what runs."""
+        """Cancel what runs."""
         if self.view is not None and not await self.client.cancel(
             self.view.session_id, "cancelled by a person"
         ):
             self.notice("nothing ran")
 
     async def confirm(self, text: str) -> bool:
-        """Whether a person agrees."""
+        """Return whether a person agrees."""
         if not self._surface.can_ask:
             return False
         await self._screen.drain()
@@ -382,13 +382,13 @@ class Talk:
         return said in {"y", "yes"}
 
     async def put(self, asked: OpenQuestion) -> None:
-        """Puts a question to whoever sits there."""
+        """Put a question to whoever sits there."""
         session_id = self.view.session_id if self.view is not None else ""
         if not self._surface.can_ask:
-            told = await put_to_nobody(self.client, asked, session_id, is_host=self._is_host)
+            said = await put_to_nobody(self.client, asked, session_id, is_host=self._is_host)
             self.questions.drop(asked)
-            if told:
-                self.notice(told)
+            if said:
+                self.notice(said)
             return
         if self.view is not None:
             self.view.interrupt()

@@ -121,7 +121,7 @@ class ChatView:
         return not self.is_running and not self.waiting
 
     def take(self, event: RemoteEvent) -> None:
-        """Shows an event."""
+        """Show an event."""
         if isinstance(event, Stored):
             self.seq = event.seq
         for each in self._pieces.take(event):
@@ -144,15 +144,15 @@ class ChatView:
                 pass
 
     def notice(self, text: str) -> None:
-        """A line of callboard's own."""
+        """Print a line of callboard's own."""
         self._transcript.notice(text)
 
     def answered_here(self, approval_id: str) -> None:
-        """Whoever sits here gives the answer to this question."""
+        """Note that the answer to this question is given at this terminal."""
         self._transcript.answered_here(approval_id)
 
     def interrupt(self) -> None:
-        """Something else is printed next: text that stands open ends."""
+        """End text that stands open, because something else is printed next."""
         self._transcript.interrupt()
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
@@ -205,7 +205,7 @@ class ChatView:
                     self.notice(f"an input is cancelled: {event.reason}")
             case InputDelivered():
                 self.waiting.pop(event.input_id, None)
-                self.notice("the model is told what you said meanwhile")
+                self.notice("the model hears what you said meanwhile")
             case TurnStarted():
                 self._begin_turn(event)
             case TurnResumed():
@@ -276,7 +276,7 @@ class ChatView:
             self._transcript.show(event)
 
     def live_lines(self, columns: int) -> list[str]:
-        """The lines above the input, as of now."""
+        """Return the lines above the input, as of now."""
         width = max(columns - 1, 1)
         lines: list[str] = []
         now = self._now()
@@ -320,7 +320,7 @@ class ChatView:
 
 
 def _brief(arguments: str) -> str:
-    """The first text among the arguments, which mostly says what the call is about."""
+    """Return the first text among the arguments, which mostly says what the call is about."""
     try:
         values = msgspec.json.decode(arguments)
     except msgspec.DecodeError:

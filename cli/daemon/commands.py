@@ -49,7 +49,7 @@ def serve(
 ) -> int:
     """Run the daemon in the foreground: sessions go on in it, whoever listens.
 
-    Ctrl-C or SIGTERM ends it in order, a second one at once. SIGHUP reads the configuration anew.
+    Ctrl-C or SIGTERM ends it in order, a second one at once. SIGHUP reads the configuration again.
     """
     from .early_hangup import EarlyHangup
 
@@ -149,5 +149,5 @@ def protocol(*, json_schema: Schema = False) -> int:
     for name, method in schema["methods"].items():
         sys.stdout.write(f"{name:22}  {method['role']:8}  {method['summary']}\n")
     for name in schema["notifications"]:
-        sys.stdout.write(f"{name:22}  {'(told)':8}\n")
+        sys.stdout.write(f"{name:22}  {'(sent)':8}\n")
     return ANSWERED

@@ -21,7 +21,7 @@ MAX_LINES = 100_000
 
 
 def show_logs(data: Path, *, lines: int, follow: bool) -> int:
-    """Prints the last lines, of the older file too when the newer one has fewer.
+    """Print the last lines, of the older file too when the newer one has fewer.
 
     Raises:
         NotFoundError: Nothing was logged yet.
@@ -46,7 +46,7 @@ def show_logs(data: Path, *, lines: int, follow: bool) -> int:
 
 
 def _follow(path: Path, file: TextIO | None) -> None:
-    """Prints what is added, in the next file too when that takes the place of this one."""
+    """Print what is added, in the next file too when that takes the place of this one."""
     part = ""
     while True:
         if file is not None:

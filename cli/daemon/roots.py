@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def check_root(folder: Path) -> None:
-    """Raises `ValidationError` for a folder with more in it than work."""
+    """Raise `ValidationError` for a folder with more in it than work."""
     if why := _too_wide(folder):
         raise ValidationError(
-            f"{folder} is no root for sessions: {why}. Name a folder in it, in which the work is.",
+            f"{folder} can't be a root for sessions: {why}. Name a folder in it, in which the work is.",
             field="roots",
         )
 
 
 def root_advice(folder: Path) -> str:
-    """What to do to have sessions of a daemon work in a folder: the rest of a sentence."""
+    """Return what to do so that sessions of a daemon may work in a folder: the rest of a sentence."""
     if why := _too_wide(folder):
         return f"work in a folder below it: as a root it would be too wide, since {why}."
     return (

@@ -44,7 +44,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def serve(options: ServeOptions, config: Path | None, data: Path, hangup: EarlyHangup) -> int:
-    """Runs the daemon until it is told to end."""
+    """Run the daemon until a signal or a client ends it."""
     forbid_core_dumps()
 
     def load() -> Settings:
@@ -70,7 +70,7 @@ def serve(options: ServeOptions, config: Path | None, data: Path, hangup: EarlyH
 
 
 def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
-    """The settings of the socket, with what the command line says.
+    """Return the settings of the socket, with what the command line says.
 
     Raises:
         ValidationError: A value can't be, or the address is not this machine's alone and `--expose`
@@ -96,7 +96,7 @@ def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
         )
     for name in server.roots:
         if not Path(name).is_dir():
-            raise ValidationError(f"the root {name} is no folder: make it, or leave it out")
+            raise ValidationError(f"the root {name} is not a folder: make it, or leave it out")
         check_root(Path(name))
     return server
 

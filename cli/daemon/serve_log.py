@@ -30,7 +30,7 @@ class TextLine(logging.Formatter):
     """`2026-01-31T12:00:00.123Z INFO gateway: ready`; line breaks of a traceback are `\\n`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return the record as one line."""
         text = f"{moment(record)} {record.levelname} {short_name(record)}: {record.getMessage()}"
         crash = (record.exc_text or "").replace("\n", "\\n")
         return safe_line(f"{text} | {crash}" if crash else text)
@@ -40,7 +40,7 @@ class JsonLine(logging.Formatter):
     """An object with `at`, `level`, `logger`, `message`, and `traceback` of a crash."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return the record as one line."""
         said = {
             "at": moment(record),
             "level": record.levelname.lower(),
@@ -53,18 +53,18 @@ class JsonLine(logging.Formatter):
 
 
 def moment(record: logging.LogRecord) -> str:
-    """When it was, in UTC."""
+    """Return the time of a record, in UTC."""
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     return f"{seconds}.{int(record.msecs):03}Z"
 
 
 def short_name(record: logging.LogRecord) -> str:
-    """Who says it, without the name of the package."""
+    """Return the logger's name without the package."""
     return record.name.removeprefix("callboard.")
 
 
 class _Queue(logging.handlers.QueueHandler):
-    """Takes a record without waiting; what does not fit is counted, and told later."""
+    """Takes a record without waiting; what does not fit is counted, and logged later."""
 
     def __init__(self, waiting: queue.Queue[logging.LogRecord]) -> None:
         super().__init__(waiting)
@@ -72,11 +72,11 @@ class _Queue(logging.handlers.QueueHandler):
         self.addFilter(RedactingFilter(redactor))
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """As it is: the filter has made its text, and the formatters need the traceback apart."""
+        """Return the record unchanged: the filter has made its text, and formatters need the traceback."""
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Puts it in the queue, or counts it."""
+        """Put a record in the queue, or count it as dropped."""
         try:
             if self._dropped:
                 record.msg = f"({self._dropped} records before this one were dropped) {record.msg}"
@@ -88,7 +88,7 @@ class _Queue(logging.handlers.QueueHandler):
 
 @contextmanager
 def serve_log(folder: Path, log_format: LogFormat) -> Generator[None]:
-    """Logs around the block; at its end everything that waits is written."""
+    """Log around the block; at its end everything that waits is written."""
     waiting: queue.Queue[logging.LogRecord] = queue.Queue(MAX_QUEUED)
     outlets: list[logging.Handler] = [
         LogFile(folder, max_bytes=MAX_SERVE_LOG_BYTES),

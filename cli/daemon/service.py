@@ -34,7 +34,7 @@ def install_service(
     roots: tuple[Path, ...],
     starts: bool,
 ) -> int:
-    """Writes the unit, and starts it.
+    """Write the unit, and start it.
 
     A unit of the machine runs as an account, with the folders of that account.
 
@@ -67,7 +67,7 @@ def install_service(
 
 
 def uninstall_service(*, is_system: bool) -> int:
-    """Stops the unit and removes it; the data stays."""
+    """Stop the unit and remove it; the data stays."""
     path = unit_path(is_system=is_system)
     if not path.exists():
         raise NotFoundError(f"{path} is not there: nothing is installed.")
@@ -79,7 +79,7 @@ def uninstall_service(*, is_system: bool) -> int:
 
 
 def unit_path(*, is_system: bool) -> Path:
-    """Where the unit stands."""
+    """Return the path of the unit."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     if is_system:
@@ -89,7 +89,7 @@ def unit_path(*, is_system: bool) -> Path:
 
 
 def start_commands(path: Path, *, is_system: bool) -> list[tuple[str, ...]]:
-    """What has the system know it and start it."""
+    """Return the commands that register and start the service."""
     if sys.platform == "darwin":
         return [("launchctl", "load", "-w", str(path))]
     systemctl = ("systemctl",) if is_system else ("systemctl", "--user")
@@ -97,7 +97,7 @@ def start_commands(path: Path, *, is_system: bool) -> list[tuple[str, ...]]:
 
 
 def stop_commands(path: Path, *, is_system: bool) -> list[tuple[str, ...]]:
-    """What has the system stop it and forget it."""
+    """Return the commands that stop and unregister the service."""
     if sys.platform == "darwin":
         return [("launchctl", "unload", "-w", str(path))]
     systemctl = ("systemctl",) if is_system else ("systemctl", "--user")
@@ -105,7 +105,7 @@ def stop_commands(path: Path, *, is_system: bool) -> list[tuple[str, ...]]:
 
 
 def _plan(
-    account: Account | None, *, data: Path, config: Path | None, roots: tuple[Path, ...]
+    account: ServiceAccount | None, *, data: Path, config: Path | None, roots: tuple[Path, ...]
 ) -> ServicePlan:
     command = [sys.executable, "-m", "callboard", "serve", "--data", str(data)]
     file = config if config is not None else config_folder() / "callboard.toml"
@@ -156,7 +156,7 @@ def _run_all(commands: list[tuple[str, ...]]) -> int:
 
 
 def _run(command: tuple[str, ...]) -> str:
-    """Runs it; gives what went wrong."""
+    """Run a command; return what went wrong, or an empty string."""
     if shutil.which(command[0]) is None:
         return f"there is no {command[0]} on this machine"
     try:
@@ -172,7 +172,7 @@ MAKE_SECONDS = 60.0
 """For making folders on a slow disk."""
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True):
     """A user of this machine."""
 
     name: str
@@ -188,8 +188,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return {**own, "CALLBOARD_HOME": home} if home else own
 
 
-def account_of(name: str | None) -> Account:
-    """The account of that name; else of whoever said sudo; else this process's own.
+def account_of(name: str | None) -> ServiceAccount:
+    """Return the account of that name, or of whoever ran sudo, or of this process.
 
     Raises:
         ValidationError: There is none of that name.
@@ -202,11 +202,13 @@ def account_of(name: str | None) -> Account:
             f"there is no user {wanted!r} on this machine: make one (useradd), or name another",
             field="user",
         ) from None
-    return Account(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid, home=Path(found.pw_dir))
+    return ServiceAccount(
+        name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid, home=Path(found.pw_dir)
+    )
 
 
-def prepare_folder(account: Account, folder: Path) -> None:
-    """Makes a folder as that user, if it is missing: root writes into nobody's home.
+def prepare_folder(account: ServiceAccount, folder: Path) -> None:
+    """Make a folder as that user, if it is missing: root writes into nobody's home.
 
     Raises:
         ValidationError: It belongs to somebody else.
@@ -224,7 +226,7 @@ def prepare_folder(account: Account, folder: Path) -> None:
         )
 
 
-def _make(account: Account, folder: Path) -> None:
+def _make(account: ServiceAccount, folder: Path) -> None:
     others: dict[str, Any] = {}
     if account.uid != os.geteuid():
         others = {"user": account.uid, "group": account.gid, "extra_groups": ()}

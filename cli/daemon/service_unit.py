@@ -73,7 +73,7 @@ RemoveIPC=yes
 
 
 def systemd_unit(plan: ServicePlan) -> str:
-    """The text of the unit.
+    """Return the text of the unit.
 
     Raises:
         ValidationError: A path or a value can't stand in one.
@@ -119,7 +119,7 @@ def systemd_unit(plan: ServicePlan) -> str:
 
 
 def launchd_plist(plan: ServicePlan) -> str:
-    """The text of the plist; it has not been tried on macOS.
+    """Return the text of the plist; it has not been tried on macOS.
 
     Raises:
         ValidationError: A path or a value can't stand in one.
@@ -141,29 +141,29 @@ def launchd_plist(plan: ServicePlan) -> str:
 
 
 def shown(command: tuple[str, ...]) -> str:
-    """A command as a person types it."""
+    """Return a command as a person types it."""
     return shlex.join(command)
 
 
 def _check(plan: ServicePlan) -> None:
-    """Raises `ValidationError` for what would end a line, or can't be written."""
+    """Raise `ValidationError` for what would end a line, or can't be written."""
     paths = (plan.data, *plan.roots)
     names = (value for pair in plan.environment for value in pair)
     for value in (*plan.command, plan.user, *map(str, paths), *names):
         if any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in value):
             raise ValidationError(
-                f"{value!r} has a control character, or is no UTF-8: no service can be made with it. "
+                f"{value!r} has a control character, or is not UTF-8: no service can be made with it. "
                 "Rename the folder."
             )
 
 
 def _quoted(word: str) -> str:
-    """A word for a unit, in which `%` begins what systemd puts in its place."""
+    """Return a word for a unit, in which `%` begins what systemd puts in its place."""
     text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     is_plain = all(char.isalnum() or char in "/._-=:,+@%" for char in text)
     return text if is_plain and text else f'"{text}"'
 
 
 def _argument(word: str) -> str:
-    """A word of a command, in which `$` begins a variable, as it does in no other setting."""
+    """Return a word of a command, in which `$` begins a variable, as it does in no other setting."""
     return _quoted(word.replace("$", "$$"))

@@ -30,7 +30,7 @@ class StatusLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def show_status(data: Path, *, json: bool) -> int:
-    """Asks the daemon of a data folder how it is; fails when none runs."""
+    """Ask the daemon of a data folder how it is; fails when none runs."""
     daemon = find_daemon(data)
     if daemon is None:
         line = f"No daemon runs on {data}. `callboard serve` starts one.\n"
@@ -38,8 +38,8 @@ def show_status(data: Path, *, json: bool) -> int:
         return FAILED
     status = trio.run(_ask, daemon)
     if json:
-        told = StatusLine(is_running=True, url=daemon.url, pid=daemon.pid, status=status)
-        sys.stdout.write(json_line(told))
+        found = StatusLine(is_running=True, url=daemon.url, pid=daemon.pid, status=status)
+        sys.stdout.write(json_line(found))
     else:
         sys.stdout.write("\n".join(_lines(daemon, status)) + "\n")
     return FAILED if status is None else ANSWERED

@@ -28,7 +28,7 @@ WAIT_SECONDS = 120.0
 
 
 def stop_daemon(data: Path, *, now: bool) -> int:
-    """Stops the daemon of a data folder.
+    """Stop the daemon of a data folder.
 
     A signal does it, not a request: it comes through however busy the daemon's door is. The file that
     names the process is held by that process, so it is never another one.
@@ -73,7 +73,7 @@ async def _has_ended(data: Path, daemon: RunningDaemon, seconds: float) -> bool:
 
 
 async def _waits_for(data: Path, daemon: RunningDaemon) -> str:
-    """What to say about an end that takes its time, by what is on record: the door may be busy."""
+    """Return what a slow end waits for, read from the record, since the daemon may be too busy to say."""
     try:
         async with open_record(data) as reader:
             running = sorted({turn.session_id for turn in await reader.open_turns()})

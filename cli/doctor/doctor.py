@@ -31,7 +31,7 @@ CHECK = "sandbox"
 
 
 def sandbox_finding(sandbox: Sandbox, config: Path) -> Finding:
-    """Whether programs can be run; where they can't, what to do comes behind what is missing."""
+    """Check whether programs can be run; name what is missing first, and then what to do."""
     found, minimum = sandbox.status(), sandbox.settings.minimum
     if sandbox.problem() is None:
         return good(CHECK, f"{found.strength}")
@@ -58,7 +58,7 @@ MUCH_FREED = 256 * MIB
 
 
 def size_finding(data: Path, settings: SessionSettings) -> Finding:
-    """How much it holds, of how much it may."""
+    """Check how much the store holds, of how much it may."""
     try:
         size = stored_size(data)
     except NotFoundError:
@@ -97,7 +97,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
-    """Tests all that can be; fails when something is not as the configuration wants it."""
+    """Run all checks; return 1 when something is not as the configuration wants it."""
     all_settings, finding = read_settings(config)
     settings = all_settings.sandbox
     sandbox = Sandbox(settings, forbidden=(data, config_folder()))
@@ -114,14 +114,14 @@ def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
     broken = [plugin for plugin in plugins if plugin.state == "broken"]
     found = sandbox.status()
     if json:
-        told = SandboxReport(
+        report = SandboxReport(
             strength=found.strength,
             minimum=settings.minimum,
             reason=found.reason,
             bounds=found.bounds,
             advice=found.advice,
         )
-        sys.stdout.write(json_line(Report(sandbox=told, plugins=plugins, checks=checks)))
+        sys.stdout.write(json_line(Report(sandbox=report, plugins=plugins, checks=checks)))
     else:
         lines = _sandbox_lines(sandbox, built_in, checks[0])
         lines += [*plugin_lines(broken), *_checked(checks[1:])]

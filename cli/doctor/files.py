@@ -27,7 +27,7 @@ MAX_NAMED = 20
 
 
 def left_finding(data: Path, *, is_in_use: bool = False) -> Finding:
-    """The read-only places of protected names, when nobody works with the data folder."""
+    """Check for read-only stubs that killed programs left, when nobody works with the data folder."""
     found = stale_stubs(data)
     if not found or is_in_use:
         return good("workspaces", "nothing is left in them of programs that ran there")
@@ -42,7 +42,7 @@ def left_finding(data: Path, *, is_in_use: bool = False) -> Finding:
 
 
 def purged_finding(data: Path) -> Finding:
-    """The folders of purged sessions of which something could not be removed."""
+    """Check for folders of purged sessions that could not be removed."""
     left = [str(folder) for folder in OwnFolders(data).left()]
     if not left:
         return good("purged folders", "nothing is left of sessions that were purged")
@@ -73,7 +73,7 @@ PRIVATE = (
 
 
 def file_findings(data: Path, config: Path) -> Iterator[Finding]:
-    """All of them."""
+    """Yield the findings about files."""
     yield _folder(data)
     yield _permissions((data, config))
     yield _disk(data)
@@ -98,7 +98,7 @@ def _folder(data: Path) -> Finding:
 
 
 def _permissions(folders: tuple[Path, ...]) -> Finding:
-    """Of the folders, and of the files in them that hold secrets or the record."""
+    """Check the folders, and the files in them that hold secrets or the record."""
     wrong: list[tuple[Path, str]] = []
     for folder in folders:
         if _mode(folder) & 0o022:
@@ -123,7 +123,7 @@ def _disk(data: Path) -> Finding:
 
 
 def _clock(data: Path) -> Finding:
-    """A clock that went back makes answers expire late and sessions sort wrongly."""
+    """Check the clock: one that went back makes answers expire late and sessions sort wrongly."""
     newest = 0.0
     for name in (DATABASE_NAME, f"{DATABASE_NAME}-wal", credentials.FILE_NAME):
         try:
@@ -141,7 +141,7 @@ def _clock(data: Path) -> Finding:
 
 
 def _locks(data: Path) -> Finding:
-    """Kernel locks end with their process; what is left of a file is no lock, and only said."""
+    """Check who holds the data folder; a lock ends with its process, whatever file is left."""
     path = data / daemon_file.FILE_NAME
     try:
         daemon = find_daemon(data)
@@ -159,14 +159,14 @@ def _locks(data: Path) -> Finding:
     if holder is not None:
         return warning(
             "locks",
-            f"process {holder} writes to {data}, and is no daemon",
+            f"process {holder} writes to {data}, and is not a daemon",
             f"wait for it, or end it, before `callboard serve`: kill {holder}",
         )
     return good("locks", "nobody writes to the data folder")
 
 
 def _holder(path: Path) -> str | None:
-    """The process that holds the lock of a data folder."""
+    """Return the process that holds the lock of a data folder."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

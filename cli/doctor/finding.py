@@ -25,7 +25,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fix: str = ""
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the finding as lines for people."""
         mark = "" if self.state == "good" else f"{self.state}: "
         return [
             f"{self.check}: {mark}{self.words}",
@@ -34,15 +34,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def good(check: str, words: str) -> Finding:
-    """All is well."""
+    """Return a finding that all is well."""
     return Finding(check=check, state="good", words=words)
 
 
 def warning(check: str, words: str, fix: str) -> Finding:
-    """It may get in the way."""
+    """Return a finding that may get in the way."""
     return Finding(check=check, state="warning", words=words, fix=fix)
 
 
 def problem(check: str, words: str, fix: str) -> Finding:
-    """Something does not work."""
+    """Return a finding that something does not work."""
     return Finding(check=check, state="problem", words=words, fix=fix)

@@ -27,7 +27,7 @@ CONNECT_SECONDS = 5.0
 
 
 def read_settings(config: Path | None) -> tuple[Settings, Finding]:
-    """The settings, or the defaults and what is wrong with the file."""
+    """Return the settings, or the defaults and what is wrong with the file."""
     file = config_file(config)
     try:
         settings = load_settings(config)
@@ -38,7 +38,7 @@ def read_settings(config: Path | None) -> tuple[Settings, Finding]:
 
 
 async def reach_findings(settings: Settings, data: Path, config: Path | None) -> list[Finding]:
-    """All of them; `config` is the file that the settings are of, as a person has named it."""
+    """Return the findings beyond the disk; `config` is the configuration file as a person named it."""
     findings = await _model(settings, data, config)
     try:
         daemon = find_daemon(data)
@@ -53,7 +53,7 @@ async def reach_findings(settings: Settings, data: Path, config: Path | None) ->
 
 
 def _connections(settings: ServerSettings) -> Finding:
-    """Whether a daemon may open as many files as its connections need."""
+    """Check whether a daemon may open as many files as its connections need."""
     wanted = settings.max_connections
     room = room_after_raising(wanted)
     if room >= wanted:
@@ -66,7 +66,7 @@ def _connections(settings: ServerSettings) -> Finding:
 
 
 async def _model(settings: Settings, data: Path, config: Path | None) -> list[Finding]:
-    """The default model: whether there is one, its key, and its provider."""
+    """Check the default model: whether there is one, its key, and its provider."""
     wish = ModelSelection(settings=settings, environ=os.environ)
     try:
         target = open_finder(wish, None, data).target(None)
@@ -87,14 +87,14 @@ async def _model(settings: Settings, data: Path, config: Path | None) -> list[Fi
 
 
 def _another_model(settings: Settings, config: Path | None) -> str:
-    """How to choose one: what stands in the person's own file wins over what commands write."""
+    """Return how to choose another model: the person's own file wins over what commands write."""
     if settings.model is not None and load_own_settings(config).model == settings.model:
         return f"write another model into it: $EDITOR {config_file(config)}"
     return "callboard models default PROVIDER/MODEL chooses another one"
 
 
 async def _provider(endpoint: Endpoint) -> Finding:
-    """Whether its address takes connections; `providers test` asks it for a word."""
+    """Check whether the provider's address takes connections; `providers test` asks it for a word."""
     where = urlsplit(endpoint.base_url)
     port = where.port or (443 if where.scheme == "https" else 80)
     try:
@@ -115,7 +115,7 @@ async def _provider(endpoint: Endpoint) -> Finding:
 
 
 def _port(settings: ServerSettings) -> Finding:
-    """Whether `callboard serve` could listen there."""
+    """Check whether `callboard serve` could listen on its port."""
     where = f"{settings.host}:{settings.port}"
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as own:
@@ -129,7 +129,7 @@ def _port(settings: ServerSettings) -> Finding:
 
 
 async def _daemon(daemon: RunningDaemon) -> Finding:
-    """Whether it answers, and is well."""
+    """Check whether the daemon answers, and is well."""
     status: Status | None = None
     why = ""
     try:

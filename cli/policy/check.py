@@ -26,7 +26,7 @@ from ..terminal.json_lines import json_line
 
 
 def show_verdict(call: CheckedCall, settings: Settings, *, json: bool) -> int:
-    """Prints the verdict, what decided, and the tier of this very call.
+    """Print the verdict, what decided, and the tier of this very call.
 
     Raises:
         NotFoundError: There is no such agent, or no such tool and nobody said its tier.
@@ -47,7 +47,7 @@ def show_verdict(call: CheckedCall, settings: Settings, *, json: bool) -> int:
 
 
 def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
-    """The verdict about one call; see `show_verdict`. It imports the enabled plugins."""
+    """Return the verdict about one call; see `show_verdict`. It imports the enabled plugins."""
     agent = settings.agent(call.agent)
     if call.preset is not None:
         agent = msgspec.structs.replace(agent, policy=Preset(call.preset))
@@ -61,7 +61,7 @@ def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
 
 
 def _tools(call: CheckedCall, settings: Settings) -> tuple[Tool, ...]:
-    """What is built in and what plugins bring, when the tool is one of these or is told of."""
+    """Return built-in and plugin tools; check that the call's tool is one of them, or has a given tier."""
     tools = builtin_tools()
     brought: LoadedPlugins = trio.run(load_plugins, settings.plugins, [tool.name for tool in tools])
     tools = (*tools, *brought.tools)

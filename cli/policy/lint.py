@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def show_findings(settings: Settings, known: Sequence[str], *, json: bool) -> int:
-    """Prints what is odd, one line a finding; exit code 1 when anything is."""
+    """Print what is odd, one line a finding; exit code 1 when anything is."""
     findings = findings_about(settings, known)
     for finding in findings:
         line = f"{safe_line(finding.place)}: {safe_line(finding.problem)}\n"
@@ -52,7 +52,7 @@ def show_findings(settings: Settings, known: Sequence[str], *, json: bool) -> in
 
 
 def findings_about(settings: Settings, known: Iterable[str] = ()) -> tuple[Finding, ...]:
-    """What is odd about the rules of a configuration.
+    """Return what is odd about the rules of a configuration.
 
     Args:
         settings: The configuration; examples were checked when it was loaded.
@@ -104,7 +104,7 @@ class _Lint:
                 yield f"there is no agent {name!r}: the rule never matches in a configured one"
 
     def _tools_of(self, number: int) -> tuple[ToolDefinition, ...]:
-        """The definitions of all tools that a rule is about; none when some are not known."""
+        """Return the definitions of the tools that a rule is about; nothing when one is unknown."""
         rule = self._rules[number]
         if any(name not in self._definitions for name in rule.tools):
             return ()
@@ -144,7 +144,7 @@ class _Lint:
             yield "it never decides: no preset asks about such calls, and it overrules nothing else"
 
     def _new_hosts(self, rule: Rule, about: tuple[ToolDefinition, ...]) -> Iterator[str]:
-        """What an allowance of a tool that only reads takes away: the question about a new host."""
+        """Yield what is odd when a rule allows a tool that only reads: nobody is asked about new hosts."""
         if rule.verdict is not Verdict.ALLOW:
             return
         for definition in about:
@@ -195,7 +195,7 @@ class _Lint:
             for words in said:
                 program = str(words[0]).rpartition("/")[2] if words else ""
                 if INTERPRETER.fullmatch(program.casefold()):
-                    yield f"{name} begins with {program}, which runs whatever it is told"
+                    yield f"{name} begins with {program}, which runs whatever its arguments say"
 
     def _covered(self, number: int, rule: Rule) -> Iterator[str]:
         for other, placed in enumerate(self._settings.rules):

@@ -31,11 +31,11 @@ _TYPES = {
 
 
 def read_attachments(paths: Sequence[Path]) -> tuple[Attachment, ...]:
-    """The files as attachments.
+    """Return the files as attachments.
 
     Raises:
         NotFoundError: There is no such file.
-        ValidationError: It can't be read, is no regular file, or they are too many or too large.
+        ValidationError: It can't be read, is not a regular file, or they are too many or too large.
     """
     if len(paths) > MAX_ATTACHMENTS:
         raise _refusal(f"{len(paths)} files are too many; {MAX_ATTACHMENTS} are the most")
@@ -59,7 +59,7 @@ def _content(path: Path, room: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise _refusal(f"{path} is no regular file")
+                raise _refusal(f"{path} is not a regular file")
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 data = file.read(room + 1)
         finally:
@@ -74,7 +74,7 @@ def _content(path: Path, room: int) -> bytes:
 
 
 def _media_type(path: Path, data: bytes) -> str:
-    """By the name; where that says nothing, by the content."""
+    """Return the media type by the file's name, or else by its content."""
     own = _TYPES.get(path.suffix.lower())
     # Not the system's table, which differs from one machine to the next.
     kind, encoding = mimetypes.MimeTypes().guess_type(path.name, strict=False)

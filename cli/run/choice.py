@@ -48,7 +48,7 @@ class RunTerminal(msgspec.Struct, frozen=True, kw_only=True):
     confirm: Callable[[str], Awaitable[bool]]
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class RunTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What follows from the options, the settings and the record.
 
     Attributes:
@@ -64,8 +64,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
-async def choose(options: RunOptions, settings: Settings, reader: StoreReader | None) -> Choice:
-    """Decides; `reader` is where the session is looked up, when one is to go on.
+async def choose(options: RunOptions, settings: Settings, reader: StoreReader | None) -> RunTarget:
+    """Return the target of a run; `reader` has the session, when one is continued.
 
     Raises:
         NotFoundError: There is no session to go on with, or no such agent.
@@ -74,7 +74,7 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
     if reader is None:
         agent = options.flags.agent or "general"
         model, reason = _named(options, settings, agent)
-        return Choice(session=None, agent=agent, model=model, reason=reason)
+        return RunTarget(session=None, agent=agent, model=model, reason=reason)
     row = await find_session(reader, options.flags.session or "last")
     _check(options, row)
     model, reason = _named(options, settings, row.agent)
@@ -82,7 +82,7 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         own = row.model or await _last_model(reader, row.session_id)
         if own is not None:
             model, reason = own, "because the session uses it (--model changes that)"
-    return Choice(session=row, agent=row.agent, model=model, reason=reason)
+    return RunTarget(session=row, agent=row.agent, model=model, reason=reason)
 
 
 def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | None, str | None]:
@@ -128,7 +128,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 async def _last_model(reader: StoreReader, session_id: str) -> str | None:
-    """The `PROVIDER/MODEL` of the last turn that began."""
+    """Return the `PROVIDER/MODEL` of the last turn that began."""
     row = await reader.session(session_id)
     before = row.head_seq if row is not None else 0
     while before > 0:

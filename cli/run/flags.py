@@ -28,7 +28,7 @@ EXAMPLE = "tokens=50000,cost=0.5,seconds=60,tool-calls=20,model-calls=10"
 
 
 def budget_of(text: str) -> Budget:
-    """The budget that a text says; raises `ValueError` with what is wrong."""
+    """Return the budget that a text says; raise `ValueError` with what is wrong."""
     import msgspec
 
     from ...runtime.budget import MAX_AMOUNT, Budget
@@ -37,7 +37,7 @@ def budget_of(text: str) -> Budget:
     for entry in text.split(","):
         name, equals, amount = (part.strip() for part in entry.partition("="))
         if not equals:
-            raise ValueError(f"{entry.strip()!r} is no NAME=AMOUNT, as in {EXAMPLE}")
+            raise ValueError(f"{entry.strip()!r} is not NAME=AMOUNT, as in {EXAMPLE}")
         if name not in FIELDS:
             raise ValueError(f"there is no {name!r}; choices: {', '.join(FIELDS)}")
         if FIELDS[name] in amounts:
@@ -45,7 +45,7 @@ def budget_of(text: str) -> Budget:
         try:
             number = float(amount.replace("_", ""))
         except ValueError:
-            raise ValueError(f"{name}={amount} is no number") from None
+            raise ValueError(f"{name}={amount} is not a number") from None
         is_whole = name not in {"cost", "seconds"}
         if not 0 <= number <= MAX_AMOUNT or (is_whole and number != int(number)):
             kind = "a whole number" if is_whole else "a number"
@@ -114,7 +114,9 @@ class RunFlags:
     ] = None
     session_budget: Annotated[
         str | None,
-        Parameter(help="What the whole session may use, from now on; with --continue, anew."),
+        Parameter(
+            help="What the whole session may use, from now on; with --continue, from now on."
+        ),
     ] = None
 
     def mistake(self) -> str | None:
@@ -132,7 +134,7 @@ class RunFlags:
         for name in self.fallback:
             provider, _, model = name.partition("/")
             if not provider or not model:
-                return f"--fallback {name!r} is no PROVIDER/MODEL, as in openai/gpt-5-mini"
+                return f"--fallback {name!r} is not PROVIDER/MODEL, as in openai/gpt-5-mini"
         if self.temperature is not None and not 0 <= self.temperature <= MAX_TEMPERATURE:
             return f"--temperature is between 0 and {MAX_TEMPERATURE:g}"
         if self.max_tokens is not None and not 1 <= self.max_tokens <= MAX_OUTPUT_TOKENS:

@@ -24,7 +24,7 @@ MAX_DEPTH = 100
 
 
 async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalRow]:
-    """The questions that wait in a session, or below it, the oldest first."""
+    """Return the questions that wait in a session, or below it, the oldest first."""
     rows = await reader.approvals(state="waiting", limit=MAX_WAITING)
     now = now_ms()
     waiting = [row for row in reversed(rows) if not 0 < row.expires_at_ms <= now]
@@ -35,14 +35,14 @@ async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalR
 
 
 async def running_below(reader: StoreReader, session_id: str) -> int:
-    """How many sessions run below one whose answers are yet to come, as inputs of their own."""
+    """Return how many detached sessions run below one; each answer comes as an input."""
     suspended = {turn.session_id for turn in await reader.open_turns() if turn.is_suspended}
     children = await reader.children(session_id, is_detached=True)
     return sum(child.session_id not in suspended for child in children)
 
 
 async def check_answered(reader: StoreReader, session_id: str) -> None:
-    """Raises `ConflictError` when a turn waits for answers that nobody here can give.
+    """Raise `ConflictError` when a turn waits for answers that nobody here can give.
 
     It would be denied them.
     """
@@ -52,13 +52,13 @@ async def check_answered(reader: StoreReader, session_id: str) -> None:
 
 
 async def names_of_open_calls(reader: StoreReader, session_id: str) -> dict[str, str]:
-    """The tools of the calls that have no result yet, by call."""
+    """Return the tools of the calls that have no result yet, by call."""
     rows = await reader.calls(session_id=session_id, limit=MAX_CALLS)
     return {row.call_id: row.name for row in rows if not row.status.is_final}
 
 
 def held(data: Path, holder: str) -> str:
-    """What to say when another process has the sessions."""
+    """Return the error text for when another process has the sessions."""
     return (
         f"{data} is in use by {holder}, and only one process at a time goes on with its sessions. "
         "What it asks is answered there; or stop it, and run this again. Nothing was changed."
@@ -66,7 +66,7 @@ def held(data: Path, holder: str) -> str:
 
 
 def unanswered(session_id: str, waiting: Sequence[ApprovalRow]) -> str:
-    """What to say where nobody can be asked."""
+    """Return the error text for when nobody can be asked."""
     return (
         f"{_names(waiting)} in {session_id} without an answer. Give it with `callboard approve ID` "
         "or `callboard deny ID`, or run this at a terminal."
@@ -81,12 +81,12 @@ def _names(waiting: Sequence[ApprovalRow]) -> str:
 
 
 def put_here(request: ApprovalRequest) -> ApprovalRequest:
-    """A question that no turn waits for, as it is put to a person who came for it."""
+    """Return a deferred question as one that is asked now."""
     return msgspec.structs.replace(request, is_deferred=False)
 
 
 async def _is_below(reader: StoreReader, session_id: str | None, above: str) -> bool:
-    """Whether a session is the other one, or one that it delegated to."""
+    """Return whether a session is `above`, or below it."""
     for _ in range(MAX_DEPTH):
         if session_id is None or session_id == above:
             return session_id is not None

@@ -38,7 +38,7 @@ from ..daemon.roots import create_session
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.transcript import TurnEvent
-from .choice import Choice, RunOptions, RunTerminal
+from .choice import RunOptions, RunTarget, RunTerminal
 
 OTHERWISE = (
     "Leave it out, stop the daemon with `callboard stop`, or use another data folder with --data."
@@ -54,7 +54,7 @@ _NOT_THERE = {
 
 
 def check_options(options: RunOptions) -> None:
-    """Raises `ConflictError` for what a run can't choose of a runtime that is there already."""
+    """Raise `ConflictError` for an option that a run in the daemon can't have."""
     given = {
         "--base-url": options.flags.base_url is not None,
         "callboard record": options.is_recorded,
@@ -73,7 +73,7 @@ def check_options(options: RunOptions) -> None:
 
 
 def turn_options(options: RunOptions, session: SessionRow | None) -> TurnOptions | None:
-    """What the turn of the prompt has in the place of its agent's own.
+    """Return the options of the prompt's turn that replace those of its agent, or `None`.
 
     Raises:
         ValidationError: There is no such policy.
@@ -111,10 +111,10 @@ async def open_remote_place(
     daemon: RunningDaemon,
     data: Path,
     options: RunOptions,
-    choice: Choice,
+    choice: RunTarget,
     terminal: RunTerminal,
 ) -> AsyncGenerator[RemotePlace]:
-    """The daemon as the place of a run, around the block.
+    """Give the daemon as the place of a run, around the block.
 
     Raises:
         ConflictError: An option is about the runtime itself, which is the daemon's.
@@ -164,7 +164,7 @@ class RemotePlace:
         self._wanted = wanted
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> RemoteSession:
-        """Begins a session in the folder of the command; asks for one that is below no root."""
+        """Begin a session in the folder of the command; ask first when that is below no root."""
         flags = self._options.flags
         row = await create_session(
             self._client,
@@ -177,7 +177,7 @@ class RemotePlace:
         return self._session(row.session_id)
 
     async def get_session(self, session_id: str) -> RemoteSession:
-        """A session on record; raises `NotFoundError`."""
+        """Return a session on record; raise `NotFoundError`."""
         return self._session((await self._client.session(session_id)).session_id)
 
     async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
@@ -212,11 +212,11 @@ class RemoteSession:
     def prompt(
         self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
     ) -> RemoteTurn:
-        """A turn for this input."""
+        """Return a turn for this input."""
         return self._turn().of_prompt(text, attachments, budget, self._wanted)
 
     async def resume(self) -> RemoteTurn | None:
-        """The turn that runs or waits, which goes on by being heard; or that of a waiting input."""
+        """Return the open turn, or that of an input that waits; following it lets it go on."""
         row = await self._reader.session(self.session_id)
         head_seq = row.head_seq if row is not None else 0
         for turn in await self._reader.open_turns():
@@ -286,12 +286,12 @@ class RemoteTurn:
         budget: Budget | None,
         options: TurnOptions | None = None,
     ) -> Self:
-        """The turn of an input that is given when it is entered."""
+        """Set the prompt, which is sent when the turn is entered."""
         self._prompt = _Prompt(text, tuple(attachments), budget, options)
         return self
 
     def behind(self, after_seq: int, *, turn_id: str = "", input_id: str = "") -> Self:
-        """A turn that is there, or the one of an input that waits, from this event on."""
+        """Follow an open turn, or that of an input that waits, from this event on."""
         self._after_seq, self._turn_id, self._input_id = after_seq, turn_id, input_id
         return self
 
@@ -326,7 +326,7 @@ class RemoteTurn:
             await self._events.__aexit__(kind, error, traceback)  # noqa: ASYNC102  as the client does
 
     async def _leave(self) -> None:
-        """A prompt of one's own is cancelled; a turn of others goes on."""
+        """Cancel a prompt of this command's own; a turn of others goes on."""
         if self._prompt is None:
             return
         with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
@@ -336,7 +336,7 @@ class RemoteTurn:
         return self
 
     async def __anext__(self) -> TurnEvent:
-        """The next event; waits for it, and ends behind `TurnEnded`."""
+        """Return the next event; wait for it, and end behind `TurnEnded`."""
         assert self._events is not None
         while not self._waiting:
             if self.ended is not None:
@@ -355,13 +355,13 @@ class RemoteTurn:
         return self._waiting.popleft()
 
     async def cancel(self, reason: str) -> None:
-        """Cancels it; returns when everything of it is gone."""
+        """Cancel it; return when everything of it is gone."""
         cancel = Cancel(session_id=self._session_id, reason=reason, input_id=self._input_id or None)
         with suppress(NotFoundError):
             await self._client.request("session/cancel", cancel, Cancelled)
 
     def _is_of_turn(self, event: DurableEvent) -> bool:
-        """Whether it belongs to this turn: while the input waits, another one may run."""
+        """Return whether it belongs to this turn: while the input waits, another one may run."""
         match event:
             case InputAccepted() | InputCancelled():
                 return bool(self._turn_id) or event.input_id == self._input_id

@@ -41,7 +41,7 @@ from ..terminal.complaint import complain
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_screen
 from ..terminal.style import counted, style_of
-from .choice import Choice, RunOptions, RunTerminal, choose
+from .choice import RunOptions, RunTarget, RunTerminal, choose
 from .pending import (
     check_answered,
     held,
@@ -62,14 +62,14 @@ if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     RunTurn = Turn | RemoteTurn
 
 
-class DeferredCalls:
-    """Those that were deferred and have no answer yet, as far as the events told."""
+class UnansweredCalls:
+    """Folds events into the deferred calls that have no answer yet."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, CallDeferred] = {}
 
     def see(self, event: object) -> None:
-        """Takes note of an event."""
+        """Take note of an event."""
         match event:
             case CallDeferred():
                 self._waiting[event.approval_id] = event
@@ -79,7 +79,7 @@ class DeferredCalls:
                 pass
 
     def lines(self) -> list[str]:
-        """What to do about each."""
+        """Return a line for each, with the command that answers it."""
         return [waits(call) for call in self._waiting.values()]
 
 
@@ -101,7 +101,7 @@ _WHY = {
 
 
 def run(options: RunOptions, settings: Settings, data: Path) -> int:
-    """Runs the prompt to its end and gives the exit code."""
+    """Run the prompt to its end and return the exit code."""
     return trio.run(_run, options, settings, data)
 
 
@@ -137,7 +137,7 @@ class _Job:
         self._turn: RunTurn | None = None
         self._stopped: int | None = None
         self._session_id = ""
-        self._deferred = DeferredCalls()
+        self._deferred = UnansweredCalls()
 
     def _terminal(self, screen: Output) -> TerminalChannel:
         stream = sys.stdout if screen is self._output else sys.stderr
@@ -147,12 +147,12 @@ class _Job:
         return channel
 
     def tell_desktop_in(self, nursery: trio.Nursery) -> None:
-        """Has the desktop told of questions, by tasks of this nursery."""
+        """Send desktop notifications about questions from tasks of this nursery."""
         if self._channel is not None:
             self._channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
 
     async def run(self) -> int:
-        """Runs it; errors are reported here, behind the output that came before them."""
+        """Run the prompt; report errors behind the output that came before them."""
         code, error = FAILED, ""
         with self._scope:
             try:
@@ -190,7 +190,7 @@ class _Job:
     # ── the turn ─────────────────────────────────────────────────────────────────────────────────
 
     async def _converse(self) -> tuple[int, str]:
-        """The exit code, and what to complain about."""
+        """Return the exit code, and what to complain about."""
         options = self._options
         choice = await self._choose()
         await self._ask_about_skills(choice)
@@ -210,7 +210,7 @@ class _Job:
             ended = await self._play(turn)
             return _worst([ended, *await self._play_left(runtime, session)])
 
-    def _place(self, choice: Choice) -> AbstractAsyncContextManager[RunPlace]:
+    def _place(self, choice: RunTarget) -> AbstractAsyncContextManager[RunPlace]:
         """Open where the run works: the daemon that has the sessions, else a runtime of its own."""
         flags = self._options.flags
         settings = flags.apply(self._settings, choice.agent)
@@ -244,7 +244,7 @@ class _Job:
         return await Keyboard(0, self._asking).choice(question) in {"y", "yes"}
 
     async def _play_left(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:
-        """What was left in the session: a suspended turn, inputs that wait; until nothing is."""
+        """Play what was left in the session (a suspended turn, inputs that wait) until nothing is."""
         ended: list[TurnEnded | None] = []
         while self._stopped is None and (turn := await self._next_left(runtime, session)):
             ended.append(await self._play(turn))
@@ -257,7 +257,7 @@ class _Job:
         return turn or await session.resume()  # an answer may have come before it was waited for
 
     async def _wait_below(self, runtime: RunPlace, session: RunSession) -> bool:
-        """Waits for the answer of a session that nobody waits for; whether there was one to come.
+        """Wait for the answer of a detached session; return `False` when none runs.
 
         Leaving the runtime would cancel it.
         """
@@ -275,7 +275,7 @@ class _Job:
     async def _end_left(
         self, runtime: RunPlace, session: RunSession, ended: list[TurnEnded | None]
     ) -> tuple[int, str]:
-        """Asks what no turn waits for, goes on with what follows, and says what is left at last."""
+        """Ask the questions that no turn waits for, play what follows, and print what is left at last."""
         session_id, channel, has_asked = session.session_id, self._channel, False
         while self._stopped is None and (
             waiting := await open_questions(runtime.store, session_id)
@@ -300,7 +300,7 @@ class _Job:
             await self._follow(turn)
         return turn.ended
 
-    async def _choose(self) -> Choice:
+    async def _choose(self) -> RunTarget:
         if not self._options.flags.resume:
             return await choose(self._options, self._settings, None)
         from ...runtime.store.sqlite_store import (
@@ -313,7 +313,7 @@ class _Job:
         finally:
             await reader.aclose()
 
-    async def _ask_about_skills(self, choice: Choice) -> None:
+    async def _ask_about_skills(self, choice: RunTarget) -> None:
         from ..ask.skills import SkillQuestion
 
         tools = self._settings.agent(choice.agent).tools
@@ -328,7 +328,7 @@ class _Job:
         keyboard = Keyboard(0, self._asking) if self._asking is not None else None
         await SkillQuestion(self._data, Path(folder)).put(keyboard, self._view.notice)
 
-    async def _session(self, runtime: RunPlace, choice: Choice) -> RunSession:
+    async def _session(self, runtime: RunPlace, choice: RunTarget) -> RunSession:
         view = self._view
         _, budget = self._options.flags.budgets
         if choice.session is not None:
@@ -345,7 +345,7 @@ class _Job:
         return session
 
     async def _follow(self, turn: RunTurn) -> None:
-        """Shows the events as they come; a slow reader of the output slows the turn, not us."""
+        """Show the events as they come; a slow reader of the output slows the turn, not us."""
         channel = self._channel
         async for event in turn:
             if channel is not None:
@@ -361,7 +361,7 @@ class _Job:
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
 
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
-        """The first Ctrl-C cancels the turn, the second ends the process where it stands."""
+        """Cancel the turn at the first Ctrl-C; the second ends the process on the spot."""
         async for _ in signals:
             for number in STOPPING:
                 # Python's own handler: it runs even when the loop is stuck.
@@ -376,7 +376,7 @@ class _Job:
         os._exit(INTERRUPTED)
 
     async def watch_output(self) -> None:
-        """Nobody reads any more: a run that nobody sees is cancelled."""
+        """Cancel the run when nobody reads its output any more."""
         await self._output.wait_lost()
         await self._stop("nobody reads the output", FAILED)
 
@@ -395,7 +395,7 @@ class _Job:
 
 
 def _verdict(ended: TurnEnded | None) -> tuple[int, str]:
-    """The exit code for how a turn ended, and what to complain about."""
+    """Return the exit code for how a turn ended, and what to complain about."""
     if ended is None:
         return FAILED, "the turn has no end on record"
     if ended.outcome == "answered":
@@ -405,19 +405,19 @@ def _verdict(ended: TurnEnded | None) -> tuple[int, str]:
 
 
 def _worst(ended: list[TurnEnded | None]) -> tuple[int, str]:
-    """The verdict about the first of these turns that was not answered, else that all were."""
+    """Return the exit code and complaint of the first turn that was not answered."""
     verdicts = [_verdict(each) for each in ended]
     return next((each for each in verdicts if each[0] != ANSWERED), (ANSWERED, ""))
 
 
 def _is_unfit_workspace(error: CallboardError) -> bool:
-    """Whether the folder is the fault, and the error does not speak of the option already."""
+    """Return whether the folder is the fault, and the error does not speak of the option already."""
     is_unfit = isinstance(error, ValidationError) and error.field == "workspace"
     return is_unfit and "--workspace" not in str(error)
 
 
 def _without_preferences(settings: Settings) -> Settings:
-    """The settings with every agent's model taken out: the choice has been made already."""
+    """Return the settings with every agent's model taken out: the choice has been made already."""
     agents = {
         name: msgspec.structs.replace(agent, model=None) for name, agent in settings.agents.items()
     }

@@ -377,7 +377,7 @@ skills = App(name="skills", help="List skills, and approve those of a workspace.
 
 @skills.default
 def list_skills(*, workspace: Workspace = None, json: Json = False, data: Data = None) -> int:
-    """List your own skills and those of a workspace, and which of them models are told of."""
+    """List your own skills and those of a workspace, and which of them models may use."""
     from .skills import show_skills
 
     return show_skills(data_path(data), workspace, json=json)
@@ -393,7 +393,7 @@ def show_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = 
 
 @skills.command(name="allow")
 def allow_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
-    """Approve a skill of a workspace as it is now: models are told of it until it changes."""
+    """Approve a skill of a workspace as it is now: models may use it until it changes."""
     from .skills import allow_skill as allow
 
     return allow(data_path(data), workspace, name)

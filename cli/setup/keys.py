@@ -116,7 +116,7 @@ def rotate_master(config: Path | None, data: Path) -> int:
     """
     forbid_core_dumps()
     count, place = open_key_store(data, load_settings(config).keys, os.environ).rotate_master()
-    print(f"Encrypted {counted(count, 'key')} anew. The master key is {place}.")
+    print(f"Encrypted {counted(count, 'key')} again. The master key is {place}.")
     return ANSWERED
 
 
@@ -143,7 +143,7 @@ def _line(row: KeyRow) -> KeyLine:
 
 
 def _ask(question: str) -> Secret:
-    """The key that is typed or piped; raises `ValidationError` when it is none."""
+    """Read a key from the terminal, unseen, or from stdin; raise `ValidationError` when it can't be one."""
     if os.isatty(0):
         try:
             typed = getpass.getpass(question)

@@ -25,7 +25,7 @@ from ..terminal.json_lines import json_line
 
 
 def show_memories(data: Path, agent: str | None, *, limit: int, json: bool) -> int:
-    """Lists memories of an agent, or of all, the latest first."""
+    """List memories of an agent, or of all, the latest first."""
     most = _checked(limit)
 
     async def listed(reader: StoreReader) -> Sequence[Memory]:
@@ -37,7 +37,7 @@ def show_memories(data: Path, agent: str | None, *, limit: int, json: bool) -> i
 def search_memories(
     data: Path, agent: str, words: str, settings: MemorySettings, *, limit: int, json: bool
 ) -> int:
-    """Lists what an agent's sessions find by these words; raises `ValidationError` for no word."""
+    """List what an agent's sessions find by these words; raise `ValidationError` for no word."""
     if not query_of(words):
         raise ValidationError(f"There is no word in {words!r}.")
     most = _checked(limit)
@@ -56,7 +56,7 @@ def search_memories(
 
 
 def forget_memory(data: Path, name: str) -> int:
-    """Takes a memory back.
+    """Take a memory back.
 
     Raises:
         NotFoundError: There is no such memory.
@@ -66,7 +66,7 @@ def forget_memory(data: Path, name: str) -> int:
 
 
 def memory_line(memory: Memory) -> str:
-    """One memory on one line."""
+    """Return a memory as one line."""
     when = datetime.fromtimestamp(memory.stored_at_ms / 1000).astimezone()
     mark = "  untrusted" if memory.is_untrusted else ""
     tags = f"  [{safe_line(', '.join(memory.tags))}]" if memory.tags else ""
@@ -101,7 +101,7 @@ async def _forget(data: Path, name: str) -> int:
 
 
 async def _find(reader: StoreReader, name: str) -> Memory:
-    """The memory of this id, or the one whose id begins so."""
+    """Return the memory of this id, or the one whose id begins so."""
     if exact := await reader.memories(memory_id=name, limit=1):
         return exact[0]
     rows = await reader.memories(limit=10 * MAX_MEMORIES)

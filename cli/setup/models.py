@@ -63,7 +63,7 @@ class DefaultLine(msgspec.Struct, frozen=True):
 def show_models(
     config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
-    """Lists the models of one provider, or of all that can be asked."""
+    """List the models of one provider, or of all that can be asked."""
     forbid_core_dumps()
     return trio.run(partial(_show, config, data, provider, refresh=refresh, json=json))
 
@@ -129,7 +129,7 @@ async def _show_one(
 async def _open(
     config: Path | None, data: Path
 ) -> AsyncGenerator[tuple[ListModels, Sequence[ProviderRow]]]:
-    """Who knows models, and the providers there are."""
+    """Give a function that lists models, and the providers, for the block."""
     if (daemon := serving_daemon(config, data)) is not None:
         async with connected(daemon) as client:
             yield client.models.list, await client.providers.list()
@@ -144,7 +144,7 @@ async def _open(
 async def _ask_all(
     list_models: ListModels, names: Sequence[str], refresh: bool
 ) -> dict[str, ModelList | CallboardError]:
-    """What became of each, all of them side by side."""
+    """Ask all providers at once; return the list or the error of each."""
     found: dict[str, ModelList | CallboardError] = {}
 
     async def ask(name: str) -> None:
@@ -160,7 +160,7 @@ async def _ask_all(
 
 
 def _is_optional(row: ProviderRow) -> bool:
-    """Whether nobody said that there is such a server: it is looked for on this machine."""
+    """Return whether the provider is a local server that is only looked for."""
     return row.source == "built_in" and not KNOWN[row.name].key_required
 
 
@@ -176,12 +176,12 @@ def _print(found: ModelList, *, json: bool) -> None:
 
 
 def _about(name: str, said: str) -> str:
-    """What is said of a provider, with its name once."""
+    """Return a message about a provider, with its name once."""
     return said if said.startswith(f"{name} ") else f"{name}: {said}"
 
 
 def _instead(found: ModelList) -> str:
-    """What is shown when the provider could not be asked."""
+    """Return what is listed instead, when the provider could not be asked."""
     if found.listed_at_ms is None:
         return " These are the models that callboard knows of."
     return f" These are the models of {_day(found)}." if found.is_cached else ""

@@ -128,7 +128,7 @@ def _open(config: Path | None, data: Path) -> FileBackend[ProviderBook]:
 
 
 def _report(text: str, changed: ProviderChanged, *, json: bool, wants_key: bool = True) -> int:
-    """What was done; and what is left to do about its key, where that is the next step."""
+    """Print what was done, and how to give the provider a key where that is the next step."""
     for note in changed.notes:
         complain(note)
     row = changed.provider
@@ -148,7 +148,7 @@ def _report(text: str, changed: ProviderChanged, *, json: bool, wants_key: bool 
 
 
 def _fields(changes: Mapping[str, str | None]) -> dict[str, str | tuple[str, ...]]:
-    """What the options say."""
+    """Return the fields that the options set."""
     fields: dict[str, str | tuple[str, ...]] = {
         field: text for field, text in changes.items() if text is not None
     }

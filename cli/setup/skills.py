@@ -26,7 +26,7 @@ _STATES = {
 
 
 def show_skills(data: Path, workspace: Path | None, *, json: bool) -> int:
-    """Lists skills, in whatever state they are."""
+    """List skills, in whatever state they are."""
     found = SkillShelf(data).all(_folder(workspace))
     for skill in found:
         sys.stdout.write(json_line(skill) if json else _line(skill))
@@ -41,7 +41,7 @@ def show_skills(data: Path, workspace: Path | None, *, json: bool) -> int:
 
 
 def show_skill(data: Path, workspace: Path | None, name: str) -> int:
-    """Prints what a skill says, and approves nothing.
+    """Print what a skill says; approve nothing.
 
     Raises:
         NotFoundError: There is no skill of that name.
@@ -61,14 +61,14 @@ def show_skill(data: Path, workspace: Path | None, name: str) -> int:
     _show_content(_line(skill), content)
     if skill.state in {"new", "changed"}:
         sys.stdout.write(
-            "Models are not told of it. To approve exactly this content: "
+            "Models can't use it. To approve exactly this content: "
             f"callboard skills allow {skill.name}\n"
         )
     return ANSWERED
 
 
 def allow_skill(data: Path, workspace: Path | None, name: str) -> int:
-    """Approves a skill of a workspace, and prints what was approved.
+    """Approve a skill of a workspace, and print what was approved.
 
     Raises:
         NotFoundError: The workspace has no skill of that name.
@@ -83,14 +83,14 @@ def allow_skill(data: Path, workspace: Path | None, name: str) -> int:
     SkillApprovals(data).allow(folder, skill.path, content.digest)
     _show_content(_line(skill).replace(_STATES[skill.state], "approved", 1), content)
     sys.stdout.write(
-        f"Models are told of it until a file of it changes. callboard skills revoke {skill.name} "
+        f"Models may use it until a file of it changes. callboard skills revoke {skill.name} "
         "takes it back.\n"
     )
     return ANSWERED
 
 
 def revoke_skill(data: Path, workspace: Path | None, name: str) -> int:
-    """Takes an approval back; raises `NotFoundError` when there is none."""
+    """Take an approval back; raise `NotFoundError` when there is none."""
     folder = _folder(workspace)
     approvals = SkillApprovals(data)
     paths = [path for path in approvals.of(folder) if name in {path, path.rsplit("/", 1)[-1]}]
@@ -99,7 +99,7 @@ def revoke_skill(data: Path, workspace: Path | None, name: str) -> int:
         raise NotFoundError(
             f"No skill {name!r} of {folder} is approved; `callboard skills` lists them."
         )
-    sys.stdout.write(f"{safe_line(name)}: models are not told of it any more.\n")
+    sys.stdout.write(f"{safe_line(name)}: models can't use it any more.\n")
     return ANSWERED
 
 

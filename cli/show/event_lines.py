@@ -31,7 +31,7 @@ from ...runtime.events import (
 from ..terminal.style import counted, seconds
 from .question_text import coverage
 
-Told = (
+LineEvent = (
     ApprovalAsked
     | ApprovalAnswered
     | CallDeferred
@@ -68,8 +68,8 @@ _DECISIONS = {
 }
 
 
-def told(event: Told) -> str:  # ruff: ignore[complex-structure]  one case a kind
-    """The line for an event, of whatever length; it holds foreign text."""
+def event_line(event: LineEvent) -> str:  # ruff: ignore[complex-structure]  one case a kind
+    """Return the line for an event, of whatever length; it holds foreign text."""
     match event:
         case ApprovalAsked() | ApprovalAnswered() | GrantGiven() | GrantRevoked() | CallDeferred():
             return _of_permissions(event)
@@ -87,7 +87,7 @@ def told(event: Told) -> str:  # ruff: ignore[complex-structure]  one case a kin
             count = len(event.approval_ids)  # a question of a branch is none of its own
             return "the turn goes on" + (f"; {counted(count, 'question')} open" if count else "")
         case TurnSetAside(why=why):
-            what = "is tried again" if why == "retry" else "is answered anew"
+            what = "is tried again" if why == "retry" else "is answered again"
             return f"the turn {what}: what came of it before is set aside, and nothing is undone"
         case InputAccepted():
             return f"{_late(event)}: {event.text}"
@@ -106,17 +106,17 @@ def told(event: Told) -> str:  # ruff: ignore[complex-structure]  one case a kin
 
 
 def waits(deferred: CallDeferred) -> str:
-    """What to do about a call that waits while its turn goes on."""
+    """Return what to do about a call that waits while its turn goes on."""
     return f"{deferred.name} waits for an answer: callboard approve {deferred.approval_id}"
 
 
 def answer_line(answered: ApprovalAnswered) -> str:
-    """Who decided what about a call, for how long and why."""
+    """Return who decided what about a call, for how long and why."""
     who = f" by {answered.answered_by}" if answered.answered_by else ""
     lasting = f" {_SCOPES.get(answered.remember, answered.remember)}" if answered.remember else ""
     reason = f": {answered.reason}" if answered.reason else ""
     if answered.decision == "void":
-        return f"allowed, and not started{reason}; if it comes to that, it is asked anew"
+        return f"allowed, and not started{reason}; if it comes to that, it is asked again"
     decision = _DECISIONS.get(answered.decision, answered.decision)
     return f"{decision}{lasting}{who}{reason}"
 
@@ -173,11 +173,11 @@ def _late(said: InputAccepted) -> str:
             return "input"
 
 
-Trouble = AttemptFailed | ModelSwitched | ProviderSetAside | HistoryCompacted
+TroubleEvent = AttemptFailed | ModelSwitched | ProviderSetAside | HistoryCompacted
 
 
-def trouble(event: Trouble) -> str:
-    """The line for an event; it holds foreign text."""
+def trouble_line(event: TroubleEvent) -> str:
+    """Return the line for an event; it holds foreign text."""
     match event:
         case AttemptFailed():
             wait = seconds(round(event.wait_seconds * 1000))

@@ -46,7 +46,7 @@ class LivePieces:
         self._outputs: dict[str, int] = {}
 
     def take(self, event: RemoteEvent) -> list[TurnEvent]:
-        """What is new in this one."""
+        """Return the events of a turn that are new with this one."""
         match event:
             case Stored():
                 rest = self._rest_of_message(event.event)
@@ -97,7 +97,7 @@ class LivePieces:
         return [*withdrawn, *self._known]
 
     def _rest_of_message(self, event: DurableEvent) -> list[AnyStreamEvent]:
-        """What was said in an answer that is whole by now, and was not heard while it came."""
+        """Return the pieces of a completed answer that did not arrive while it came."""
         if not isinstance(event, MessageCompleted):
             return []
         known = joined([each for each in self._known if isinstance(each, Said)])
@@ -116,7 +116,7 @@ class LivePieces:
 
 
 def _behind(known: list[AnyStreamEvent], now: list[AnyStreamEvent]) -> list[AnyStreamEvent] | None:
-    """What stands in `now` behind what is known; `None` when it does not begin so."""
+    """Return what follows the known events in `now`; `None` when `now` does not begin with them."""
     if not known:
         return now
     last = len(known) - 1

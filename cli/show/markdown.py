@@ -30,7 +30,7 @@ from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.store.rows import SessionRow
 from ..terminal.escaping import safe_line, safe_text
 from ..terminal.style import counted, seconds
-from .event_lines import Told, answer_line, told, trouble
+from .event_lines import LineEvent, answer_line, event_line, trouble_line
 
 _TICKS = re.compile(r"`+")
 
@@ -52,7 +52,7 @@ class Markdown:
         self._behind: list[str] = []
 
     def head(self) -> str:
-        """What stands above the conversation."""
+        """Return the heading and the facts above the conversation."""
         row = self._row
         created = datetime.fromtimestamp(row.created_at_ms / 1000).astimezone()
         lines = [
@@ -74,7 +74,7 @@ class Markdown:
         return "\n".join(lines) + "\n"
 
     def add(self, stored: Stored) -> str:
-        """What this event adds to the text; it may be nothing yet."""
+        """Return what an event adds to the text; it may be nothing yet."""
         match stored.event:
             case InputAccepted() as said:
                 return _input(said)
@@ -86,25 +86,25 @@ class Markdown:
             case ApprovalAsked() | ApprovalAnswered() | CallDeferred() | CallFinished() as event:
                 return self._of_call(event)
             case AttemptFailed() | ModelSwitched() | ProviderSetAside() as event:
-                return f"{self._take_calls()}\n*{safe_line(trouble(event))}*\n"
+                return f"{self._take_calls()}\n*{safe_line(trouble_line(event))}*\n"
             case HistoryCompacted() as event:
-                head = f"{self._take_calls()}\n*{safe_line(trouble(event))}*\n"
+                head = f"{self._take_calls()}\n*{safe_line(trouble_line(event))}*\n"
                 return f"{head}\n## Summary\n\n{safe_text(event.summary).rstrip()}\n"
             case TurnEnded() as ended:
                 return self._take_calls() + _turn_end(ended)
             case PlanSet() as event:
                 return self._told(_plan(event))
-            case event if isinstance(event, Told):
-                return self._told(f"\n*{safe_line(told(event))}*\n")
+            case event if isinstance(event, LineEvent):
+                return self._told(f"\n*{safe_line(event_line(event))}*\n")
             case _:
                 return ""
 
     def end(self) -> str:
-        """What is still open, when the turn still runs."""
+        """Return the calls that are still open."""
         return self._take_calls()
 
     def _told(self, text: str) -> str:
-        """A paragraph of its own, behind the calls that are open."""
+        """Return a paragraph, or keep it until the open calls are written."""
         if not self._calls:
             return text
         self._behind.append(text)
@@ -113,7 +113,7 @@ class Markdown:
     def _of_call(
         self, event: ApprovalAsked | ApprovalAnswered | CallDeferred | CallFinished
     ) -> str:
-        """What belongs to a call; that of a deferred one may come turns after it."""
+        """Take an event of a call; that of a deferred one may come turns after it."""
         call_id = event.call_id
         deferred = self._deferred.get(call_id)
         is_late = call_id not in self._calls and deferred is not None
@@ -126,7 +126,9 @@ class Markdown:
                     return self._told(_finished(event))
                 self._finished[call_id] = event
             case ApprovalAsked() | ApprovalAnswered():
-                line = answer_line(event) if isinstance(event, ApprovalAnswered) else told(event)
+                line = (
+                    answer_line(event) if isinstance(event, ApprovalAnswered) else event_line(event)
+                )
                 if deferred is not None and is_late:
                     return self._told(f"\n*{safe_line(f'{deferred.name}: {line}')}*\n")
                 self._asked.setdefault(call_id, []).append(line)
@@ -142,7 +144,7 @@ class Markdown:
         return calls + behind
 
     def _call(self, call: CallProposed) -> str:
-        """A call with what was said about it and what came of it."""
+        """Return a call with what was said about it and what came of it."""
         finished = self._finished.get(call.call_id)
         deferred = self._deferred.get(call.call_id)
         status = CallStatus.PENDING if deferred is None else CallStatus.DEFERRED
@@ -191,14 +193,14 @@ def _message(message: MessageCompleted) -> str:
 
 
 def _finished(call: CallFinished) -> str:
-    """A call that ran turns after it was asked for."""
+    """Return a call that ran turns after it was asked for."""
     head = f"\n### {safe_line(call.name)}: {call.status}, {seconds(call.duration_ms)}, late\n"
     return head + _fenced(call.arguments or "{}") + _fenced(call.result)
 
 
 def _plan(event: PlanSet) -> str:
     lines = "".join(f"- {safe_line(line)}\n" for line in plan_lines(event.items))
-    return f"\n*{safe_line(told(event))}*\n" + (f"\n{lines}" if lines else "")
+    return f"\n*{safe_line(event_line(event))}*\n" + (f"\n{lines}" if lines else "")
 
 
 def _turn_end(ended: TurnEnded) -> str:
@@ -209,7 +211,7 @@ def _turn_end(ended: TurnEnded) -> str:
 
 
 def _fenced(content: str) -> str:
-    """A block that no content can close: its fence is longer than any run of ticks inside."""
+    """Return a block that no content can close: its fence is longer than any run of ticks inside."""
     language = ""
     try:
         content = msgspec.json.format(content, indent=2)

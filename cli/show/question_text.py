@@ -22,7 +22,7 @@ _DIFF_COLOURS = {"+": "green", "-": "red", "@": "dim"}
 
 
 def question(request: ApprovalRequest, style: Style = PLAIN) -> str:
-    """The question: the tool, its tier, why it asks, every argument in full, what would happen."""
+    """Return the text of a question: tool, tier, reason, every argument in full, preview."""
     head = f"callboard asks: may {safe_line(request.tool)} run? (tier: {request.tier})"
     lines = ["", style.paint(head, "bold")]
     if request.origin:
@@ -33,7 +33,7 @@ def question(request: ApprovalRequest, style: Style = PLAIN) -> str:
 
 
 def changed_question(request: ApprovalRequest, changed: ApprovalRequest, style: Style) -> str:
-    """What a person's own arguments make of a question, as it is put to them before it counts."""
+    """Return the question as a person's own arguments change it, to show it before they count."""
     lines = ["your changes:", *change_lines(request.arguments, changed.arguments, style)]
     if changed.tier.rank > request.tier.rank:
         more = f"  tier: {changed.tier} instead of {request.tier}: it is asked about once more"
@@ -46,14 +46,14 @@ def changed_question(request: ApprovalRequest, changed: ApprovalRequest, style: 
 
 
 def preview_lines(preview: str, style: Style = PLAIN) -> Iterator[str]:
-    """What would happen, if the tool says so."""
+    """Yield the preview of what would happen, if the tool has one."""
     if preview:
         yield "  preview:"
         yield from block(preview.removesuffix("\n"), style, is_diff=True)
 
 
 def argument_lines(arguments: str) -> Iterator[str]:
-    """Every argument in full; `arguments` is a JSON object."""
+    """Return every argument in full; `arguments` is a JSON object."""
     values = json.loads(arguments)
     if not values:
         yield "  no arguments"
@@ -66,7 +66,7 @@ def argument_lines(arguments: str) -> Iterator[str]:
 
 
 def change_lines(before: str, after: str, style: Style = PLAIN) -> Iterator[str]:
-    """What is other in the arguments; of a text of several lines, the lines of it."""
+    """Yield how the arguments differ; of a text of several lines, which lines."""
     old, new = json.loads(before), json.loads(after)
     for name in [*old, *(name for name in new if name not in old)]:
         if name in old and name in new and _json(old[name]) == _json(new[name]):
@@ -83,7 +83,7 @@ def change_lines(before: str, after: str, style: Style = PLAIN) -> Iterator[str]
 
 
 def coverage(tool: str, binding: Binding) -> str:
-    """Which calls a remembered answer is about, on one line."""
+    """Return on one line which calls a remembered answer is about."""
     if not (binding.paths or binding.hosts):
         return f"{tool} with exactly the arguments {exact(binding.arguments)}"
     fixed = _defaults(tool) | json.loads(binding.arguments)
@@ -98,7 +98,7 @@ def coverage(tool: str, binding: Binding) -> str:
 
 
 def _defaults(tool: str) -> dict[str, Any]:
-    """What a call of a built-in tool means by what it leaves out."""
+    """Return the default values of a built-in tool's arguments."""
     from ...tools.registry import builtin_tools  # here: lists that show no such answer need it not
 
     for each in builtin_tools():
@@ -109,12 +109,12 @@ def _defaults(tool: str) -> dict[str, Any]:
 
 
 def binding_asked(request: ApprovalRequest, arguments: str) -> Binding:
-    """What an answer about this call binds to when it is remembered."""
+    """Return the calls that a remembered answer about this one is about."""
     return binding_of(request.tool, arguments, tier=request.tier)
 
 
 def block(text: str, style: Style = PLAIN, *, is_diff: bool = False) -> Iterator[str]:
-    """Lines behind a bar that no text can forge; tabs stay, code is full of them."""
+    """Yield lines behind a bar that no text can forge; tabs stay, since code is full of them."""
     is_escaped = False
     for line in text.split("\n"):
         shown = "\t".join(map(exact, line.split("\t")))

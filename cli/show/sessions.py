@@ -34,12 +34,12 @@ PAGE_EVENTS = 200
 def show_sessions(
     data: Path, *, limit: int, json: bool, all_kinds: bool = False, deleted: bool = False
 ) -> int:
-    """Lists sessions, or deleted ones, the latest activity first; of `all_kinds`, or main ones."""
+    """List sessions, or deleted ones, the latest activity first; of `all_kinds`, or main ones."""
     return trio.run(_show_sessions, data, limit, json, all_kinds, deleted)
 
 
 def show_session(data: Path, name: str, *, json: bool) -> int:
-    """Prints one session; `name` is an id, the beginning of one, or `last`."""
+    """Print one session; `name` is an id, the beginning of one, or `last`."""
     return trio.run(_show_session, data, name, json)
 
 
@@ -78,7 +78,7 @@ async def _show_session(data: Path, name: str, json: bool) -> int:
 
 @asynccontextmanager
 async def open_record(data: Path) -> AsyncGenerator[StoreReader, None]:
-    """A reader of the store in a data folder, for the block; takes no lock."""
+    """Open a reader of the store in a data folder for the block; it takes no lock."""
     reader = await open_reader(data)
     try:
         yield reader
@@ -87,7 +87,7 @@ async def open_record(data: Path) -> AsyncGenerator[StoreReader, None]:
 
 
 async def with_those_below(reader: StoreReader, session_id: str) -> list[str]:
-    """A session and all that were delegated to below it, by id."""
+    """Return a session and all that were delegated to below it, by id."""
     found, seen = [session_id], 0
     while seen < len(found) < MAX_BELOW:
         found += [row.session_id for row in await reader.children(found[seen])]

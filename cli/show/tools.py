@@ -25,7 +25,7 @@ _WIDTH = 100
 
 
 def show_tools(config: Path | None, *, json: bool) -> int:
-    """Lists what is built in and what plugins bring, and the plugins that are not used, and why."""
+    """List what is built in and what plugins bring, and the plugins that are not used, and why."""
     all_settings = load_settings(config)
     settings = all_settings.plugins
     sandbox = Sandbox(all_settings.sandbox)  # its test goes on beside
@@ -49,14 +49,14 @@ def show_tools(config: Path | None, *, json: bool) -> int:
 
 
 def _tell_withheld(sandbox: Sandbox, tools: Sequence[Tool]) -> None:
-    """Says which tools models are not offered on this machine, and why."""
+    """Say which tools models are not offered on this machine, and why."""
     withheld = [tool.name for tool in tools if sandbox.why_not(tool.definition) is not None]
     if withheld:
         complain(f"Not offered to models here: {', '.join(withheld)}, since {sandbox.problem()}")
 
 
 def plugin_lines(plugins: Iterable[Plugin]) -> list[str]:
-    """A line for each plugin that is not used: why, and what to do about it."""
+    """Return a line for each plugin that is not used: why, and what to do about it."""
     return [f"plugin {safe_line(plugin.name)}{_from(plugin)}: {_why(plugin)}" for plugin in plugins]
 
 

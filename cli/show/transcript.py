@@ -44,7 +44,7 @@ from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingD
 from ...tools.schema.validation import without_advice
 from ..terminal.escaping import safe_line, safe_text, shortened
 from ..terminal.style import Style, counted, dollars, seconds
-from .event_lines import answer_line, told, trouble
+from .event_lines import answer_line, event_line, trouble_line
 from .question_text import ANSWERED_BY
 
 MAX_LINE_CHARS = 500
@@ -87,7 +87,7 @@ class Transcript:
         self._begin_turn()
 
     def _begin_turn(self) -> None:
-        """What a turn's summary tells is counted from here on."""
+        """Start the counts of a turn's summary."""
         self._calls = 0
         self._failed_calls = 0
         self._tokens_in: int | None = None
@@ -96,11 +96,11 @@ class Transcript:
         self._lacks_cost = False
 
     def know(self, names: Mapping[str, str]) -> None:
-        """The tools of calls that were proposed before this transcript began, by call."""
+        """Note the tools of calls that were proposed before this transcript began, by call."""
         self._names.update(names)
 
     def answered_here(self, approval_id: str) -> None:
-        """Whoever sits here gives the answer to this question, as its event will say."""
+        """Note that the answer to this question is given at this terminal."""
         self._answered_here.add(approval_id)
 
     def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
@@ -109,7 +109,7 @@ class Transcript:
         self._line(self._style.paint(safe_line(f"model: {model}, {reason}"), "dim"))
 
     def notice(self, text: str) -> None:
-        """A line of callboard's own."""
+        """Print a line of callboard's own."""
         self._end_text()
         self._line(self._style.paint(safe_line(text), "yellow"))
 
@@ -134,45 +134,45 @@ class Transcript:
             case MessageDiscarded():
                 self._discarded()
             case AttemptFailed() | ModelSwitched() | ProviderSetAside():
-                self.notice(shortened(trouble(event), MAX_LINE_CHARS))
+                self.notice(shortened(trouble_line(event), MAX_LINE_CHARS))
             case HistoryCompacted():
                 self._count(event)
-                self.notice(shortened(trouble(event), MAX_LINE_CHARS))
+                self.notice(shortened(trouble_line(event), MAX_LINE_CHARS))
             case TurnEnded():
                 self._summary(event)
             case _:
                 self._tell(event)
 
     def interrupt(self) -> None:
-        """Something else is printed next: text that stands open ends."""
+        """End text that stands open, because something else is printed next."""
         self._end_text()
 
     def _tell(self, event: TurnEvent) -> None:
-        """What happens about permissions and between sessions; a question says itself what it is."""
+        """Print what happens about permissions and between sessions; questions are printed by who asks."""
         match event:
             case ApprovalAsked() | QuestionAsked() | ChildAsks():
                 self._end_text()
             case ApprovalAnswered():
                 self._answered(event)
             case QuestionAnswered(answered_by=who) if who != ANSWERED_BY:
-                self._note(told(event))
+                self._note(event_line(event))
             case CallDeferred() | ToolGivenUp():
-                self.notice(shortened(told(event), MAX_LINE_CHARS))
+                self.notice(shortened(event_line(event), MAX_LINE_CHARS))
             case InputAccepted(source=source) if source is not InputSource.PERSON:
-                self._note(told(event))
+                self._note(event_line(event))
             case SessionTainted():
                 self._is_tainted = True
-                self._note(told(event))
+                self._note(event_line(event))
             case PlanSet():
-                self._note(told(event))
+                self._note(event_line(event))
                 for line in plan_lines(event.items):
                     self._note(f"  {line}")
             case PrivateDataRead() if self._is_tainted:  # most sessions do, which means little
-                self._note(told(event))
+                self._note(event_line(event))
             case TurnSetAside():
-                self.notice(told(event))
+                self.notice(event_line(event))
             case GrantGiven() | GrantRevoked() | TurnSuspended() | TurnResumed():
-                self._note(told(event))
+                self._note(event_line(event))
             case _:
                 pass
 
@@ -187,7 +187,7 @@ class Transcript:
         self._put(safe_text(text), self._write_text)
 
     def _thinking(self) -> None:
-        """Reasoning is not printed; on a terminal a line says that it goes on."""
+        """Print one line while the model reasons, on a terminal; the reasoning itself is not printed."""
         if self._is_thinking or not self._style.colours:
             return
         self._note("thinking…")
@@ -217,7 +217,7 @@ class Transcript:
         self._lacks_cost = self._lacks_cost or cost is None
 
     def _answered(self, event: ApprovalAnswered) -> None:
-        """What was answered elsewhere; of a denial, the call's own line says it."""
+        """Print what was answered elsewhere; a denial is printed with its call."""
         if event.approval_id in self._answered_here:
             self._answered_here.discard(event.approval_id)
             self._denied_here.add(event.call_id)
@@ -270,7 +270,7 @@ class Transcript:
 
 
 def _is_shown(part: Part) -> bool:
-    """Whether a person sees something of it."""
+    """Return whether a person sees something of it."""
     match part:
         case Text(text=text) | Refusal(text=text):
             return bool(text)
@@ -279,12 +279,12 @@ def _is_shown(part: Part) -> bool:
 
 
 def _sum(known: int | None, more: int | None) -> int | None:
-    """Unknown is not zero."""
+    """Add counts, where an unknown count is not zero."""
     return known if more is None else (known or 0) + more
 
 
 def _brief(result: str) -> str:
-    """What a result without a line of its own says: its output, or its error's message."""
+    """Return what a result says in short: its output, or its error's message."""
     try:
         content = msgspec.json.decode(result)
     except msgspec.DecodeError:

@@ -27,7 +27,7 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def begin_of(since: str | None) -> int:
-    """The time that `--since` means, in Unix milliseconds: `30d` ago, or a day like `2026-01-31`.
+    """Return the time that `--since` means, in Unix milliseconds: `30d` ago, or a day like `2026-01-31`.
 
     Raises:
         ValidationError: It is neither.
@@ -40,7 +40,7 @@ def begin_of(since: str | None) -> int:
         return int(datetime.strptime(since, "%Y-%m-%d").timestamp() * 1000)
     except (ValueError, OverflowError):
         raise ValidationError(
-            f"--since {since!r} is no time: write 30d (or m, h, w), or a day like 2026-01-31",
+            f"--since {since!r} is not a time: write 30d (or m, h, w), or a day like 2026-01-31",
             field="since",
         ) from None
 
@@ -54,7 +54,7 @@ def show_usage(
     since_ms: int,
     json: bool,
 ) -> int:
-    """Prints a line for each sum; of one session, named as in `callboard show`, or of all."""
+    """Print a line for each sum; of one session, named as in `callboard show`, or of all."""
     sums = UsageSums(by or ("session" if session is None else "turn"), PriceTable(settings.prices))
     report = trio.run(_read, data, session, sums, since_ms)
     if not report.sums:

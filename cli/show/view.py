@@ -22,13 +22,13 @@ class JsonView:
         self._session_id = ""
 
     def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
-        """Prints how the session began, when it is new."""
+        """Print how the session began, when it is new."""
         self._session_id = session_id
         for stored in begun:
             self._write(stored_line(stored))
 
     def show(self, event: TurnEvent, seq: int | None, at_ms: int) -> None:
-        """Prints the event."""
+        """Print the event."""
         line = EventLine(
             session_id=self._session_id,
             seq=seq,
@@ -38,23 +38,23 @@ class JsonView:
         self._write(json_line(line))
 
     def notice(self, text: str) -> None:
-        """Says it on stderr."""
+        """Say it on stderr."""
         complain(text)
 
     def know(self, names: Mapping[str, str]) -> None:
-        """Programs have the record."""
+        """Do nothing: programs have the record."""
 
     def interrupt(self) -> None:
-        """Lines are whole as they are."""
+        """Do nothing: JSON lines are always whole."""
 
     def answered_here(self, approval_id: str) -> None:
-        """Programs have the event, which says who."""
+        """Do nothing: programs have the event, which says who answered."""
 
 
-View = Transcript | JsonView
+RunView = Transcript | JsonView
 
 
-def view_of(write: Callable[[str], object], settings: Settings, *, json: bool) -> View:
+def view_of(write: Callable[[str], object], settings: Settings, *, json: bool) -> RunView:
     """Return what shows a run on stdout; `write` takes its text."""
     if json:
         return JsonView(write)

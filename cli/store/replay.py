@@ -28,7 +28,7 @@ from ...runtime.store.interface import StoreReader
 from ..exit_codes import ANSWERED, FAILED
 from ..record_names import find_session
 from ..show.sessions import PAGE_EVENTS, open_record
-from ..show.view import View, view_of
+from ..show.view import RunView, view_of
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line
 from ..terminal.style import counted
@@ -38,7 +38,7 @@ MAX_INPUT_CHARS = 200
 """Of an input, in the line ahead of its turn; `callboard show` has the whole."""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="replayed"):
+class ReplayResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="replayed"):
     """What `--json` prints behind the events of a session."""
 
     session_id: str
@@ -50,25 +50,27 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 def replay_session(what: str, data: Path, settings: Settings, *, json: bool) -> int:
-    """Runs it and prints it as `run` does; the last line says whether it is the same."""
+    """Run it and print it as `run` does; the last line says whether it is the same."""
     return trio.run(_replay, what, data, settings, json)
 
 
 async def _replay(what: str, data: Path, settings: Settings, json: bool) -> int:
-    desk = _Desk(settings, is_json=json)
+    replayer = _Replayer(settings, is_json=json)
     if await trio.Path(what).is_file():
         content = await trio.to_thread.run_sync(read_file, Path(what))
         sessions = await trio.to_thread.run_sync(_checked, content)
-        same = [await desk.replay(name, partial(_file_page, sessions[name])) for name in sessions]
+        same = [
+            await replayer.replay(name, partial(_file_page, sessions[name])) for name in sessions
+        ]
         return ANSWERED if all(same) else FAILED
     async with open_record(data) as reader:
         row = await find_session(reader, what)
         names = await reader.session_tree([row.session_id])
-        same = [await desk.replay(name, partial(_record_page, reader, name)) for name in names]
+        same = [await replayer.replay(name, partial(_record_page, reader, name)) for name in names]
     return ANSWERED if all(same) else FAILED
 
 
-class _Desk:
+class _Replayer:
     """Prints what is run again."""
 
     def __init__(self, settings: Settings, *, is_json: bool) -> None:
@@ -76,9 +78,9 @@ class _Desk:
         self._is_json = is_json
 
     async def replay(self, session_id: str, pages: Pages) -> bool:
-        """One session; whether the same came out."""
+        """Replay one session; return whether the same came out."""
         view = view_of(sys.stdout.write, self._settings, json=self._is_json)
-        hearing = _Hearing(view, session_id, quotes=not self._is_json)
+        hearing = _Printer(view, session_id, quotes=not self._is_json)
         limits = self._settings.limits
         replayed = await Replay(session_id, Tape(pages), limits, hearing.hear).run()
         sys.stdout.write(self._verdict(replayed))
@@ -87,7 +89,7 @@ class _Desk:
     def _verdict(self, done: Replayed) -> str:
         if self._is_json:
             return json_line(
-                Verdict(
+                ReplayResult(
                     session_id=done.session_id,
                     turns=done.turns,
                     answers=done.answers,
@@ -105,16 +107,16 @@ class _Desk:
         return f"replayed {done.session_id}: not the same. {safe_line(done.difference)}\n"
 
 
-class _Hearing:
+class _Printer:
     """What a replay tells, put into a view."""
 
-    def __init__(self, view: View, session_id: str, *, quotes: bool) -> None:
+    def __init__(self, view: RunView, session_id: str, *, quotes: bool) -> None:
         self._view = view
         self._session_id = session_id
         self._quotes = quotes
 
     def hear(self, update: DurableEvent | LiveEvent, seq: int | None, at_ms: int) -> None:
-        """Prints one event, or the pieces of a batch."""
+        """Print one event, or the pieces of a batch."""
         view = self._view
         if isinstance(update, StreamBatch):
             for piece in update.events:
@@ -144,7 +146,7 @@ async def _file_page(events: Sequence[Stored], after_seq: int) -> Sequence[Store
 
 
 def _checked(content: bytes) -> Mapping[str, Sequence[Stored]]:
-    """The sessions of a file, whose records are sound: whoever wrote it may have written anything."""
+    """Return the sessions of a file; check their records, since anybody may have written it."""
     sessions = read_sessions(content.splitlines())
     for session_id, events in sessions.items():
         conversation = Conversation()

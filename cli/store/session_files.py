@@ -69,7 +69,7 @@ async def _import(data: Path, file: Path, workspace: Path) -> int:
 
 
 def read_file(file: Path) -> bytes:
-    """What a file of sessions holds, which is bounded; raises when it can't be read."""
+    """Return the bytes of a file of sessions; raise a `CallboardError` when it can't be read."""
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise ValidationError(f"{file} is larger than {MAX_FILE_BYTES} bytes.")
@@ -81,7 +81,7 @@ def read_file(file: Path) -> bytes:
 
 
 def _write_new(file: Path, content: bytes) -> None:
-    """For its owner alone: what was said in a session stands in it."""
+    """Write a new file for its owner alone, since it holds what was said in a session."""
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as opened:
         opened.write(content)

@@ -36,7 +36,7 @@ _MAX_CALLS = 1000
 
 
 def search_sessions(data: Path, words: str, *, limit: int, json: bool) -> int:
-    """Lists sessions in which words were said, the best first."""
+    """List sessions in which words were said, the best first."""
 
     async def search() -> int:
         async with open_backend(data) as backend:
@@ -51,7 +51,7 @@ def search_sessions(data: Path, words: str, *, limit: int, json: bool) -> int:
 
 
 def rename_session(data: Path, name: str, title: str) -> int:
-    """Gives a session another title."""
+    """Give a session another title."""
 
     async def rename() -> int:
         session_id = (await _ids(data, [name]))[0]
@@ -64,7 +64,7 @@ def rename_session(data: Path, name: str, title: str) -> int:
 
 
 def give_agent(data: Path, name: str, agent: str) -> int:
-    """Gives a session another agent."""
+    """Give a session another agent."""
 
     async def give() -> int:
         session_id = (await _ids(data, [name]))[0]
@@ -77,7 +77,7 @@ def give_agent(data: Path, name: str, agent: str) -> int:
 
 
 def change_sessions(data: Path, change: Change, names: Sequence[str]) -> int:
-    """Deletes, restores or purges sessions; prints which."""
+    """Delete, restore or purge sessions; print which."""
     if not names:
         raise ValidationError(f"Name the sessions to {change}; `callboard sessions` lists them.")
 
@@ -108,7 +108,7 @@ def show_calls(
     limit: int,
     json: bool,
 ) -> int:
-    """Lists tool calls, the latest first."""
+    """List tool calls, the latest first."""
     if not 1 <= limit <= _MAX_CALLS:
         raise ValidationError(f"--limit is from 1 to {_MAX_CALLS}")
 
@@ -125,7 +125,7 @@ def show_calls(
 
 
 async def _ids(data: Path, names: Sequence[str], *, of_deleted: bool = False) -> list[str]:
-    """The sessions that are named; `last` is the latest, or of deleted ones the last deleted."""
+    """Return the sessions that are named; `last` is the latest, or of deleted ones the last deleted."""
     async with open_record(data) as reader:
         rows = [
             await (

@@ -45,7 +45,7 @@ class CompactLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def upgrade_store(data: Path, *, only_check: bool, json: bool) -> int:
-    """Upgrades a store, or says what there is to do.
+    """Upgrade a store, or print what there is to do.
 
     Raises:
         NotFoundError: There is no store.
@@ -82,7 +82,7 @@ def _told(data: Path, found: Formats, backup: Path | None) -> list[str]:
 
 
 def compact_store(data: Path, *, json: bool) -> int:
-    """Gives space back.
+    """Give space back to the disk.
 
     Raises:
         NotFoundError: There is no store.
@@ -116,7 +116,7 @@ class BackupLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def back_up(data: Path, file: Path, *, json: bool) -> int:
-    """Writes a backup.
+    """Write a backup.
 
     Raises:
         NotFoundError: There is no store yet.
@@ -132,7 +132,7 @@ def back_up(data: Path, file: Path, *, json: bool) -> int:
 
 
 def restore_from(data: Path, file: Path, *, is_sure: bool) -> int:
-    """Puts a backup in place.
+    """Put a backup in place.
 
     Raises:
         NotFoundError: There is no such backup.

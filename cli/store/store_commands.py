@@ -115,10 +115,10 @@ def undo(
     What programs changed (run_code, shell) comes back in a git repository; their results say
     what does not.
     """
-    from .undo import Wish, list_changes, undo_changes
+    from .undo import UndoOptions, list_changes, undo_changes
 
     folder = data_path(data)
     if list_calls:
         return list_changes(folder, session, json=json)
-    wish = Wish(call=call, dry_run=dry_run, force=force, yes=yes, json=json)
+    wish = UndoOptions(call=call, dry_run=dry_run, force=force, yes=yes, json=json)
     return undo_changes(folder, session, wish)

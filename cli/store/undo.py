@@ -35,7 +35,7 @@ MAX_LOOKED_AT = 100
 """Sessions among which the one that was meant is looked for, the latest first."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class UndoOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     call: str | None
@@ -46,7 +46,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_changes(data: Path, name: str, *, json: bool) -> int:
-    """Lists the calls of a session that changed files, in their order, and what can't be undone."""
+    """List the calls of a session that changed files, in their order, and what can't be undone."""
     row, programs = trio.run(_session_and_programs, data, name)
     changed = changed_calls(VersionStore(data).changes(row.session_id))
     for call in changed:
@@ -59,8 +59,8 @@ def list_changes(data: Path, name: str, *, json: bool) -> int:
     return ANSWERED
 
 
-def undo_changes(data: Path, name: str, wish: Wish) -> int:
-    """Shows what is to be done, asks, and does it.
+def undo_changes(data: Path, name: str, wish: UndoOptions) -> int:
+    """Show what is to be done, ask, and do it.
 
     Raises:
         NotFoundError: There is nothing to undo.
@@ -71,10 +71,10 @@ def undo_changes(data: Path, name: str, wish: Wish) -> int:
     try:
         foreseen = _foreseen(data, row, call_id, wish, programs)
     except NotFoundError as nothing:
-        told = f"{nothing}{trio.run(_elsewhere, data, row.session_id)}"
+        message = f"{nothing}{trio.run(_elsewhere, data, row.session_id)}"
         if not wish.dry_run:
-            raise NotFoundError(told) from None
-        complain(told)
+            raise NotFoundError(message) from None
+        complain(message)
         return ANSWERED
     if wish.dry_run:
         _show(row, foreseen, wish, is_done=False)
@@ -102,7 +102,7 @@ async def _session_and_programs(data: Path, name: str) -> tuple[SessionRow, list
 
 
 async def _elsewhere(data: Path, session_id: str) -> str:
-    """Names the last other session with something to undo, for somebody who meant that one."""
+    """Return a hint at the last other session with something to undo; it may be meant."""
     versions = VersionStore(data)
     async with open_record(data) as reader:
         for row in await reader.sessions(limit=MAX_LOOKED_AT):
@@ -116,7 +116,7 @@ async def _elsewhere(data: Path, session_id: str) -> str:
 
 
 def _call_id(data: Path, row: SessionRow, name: str) -> str:
-    """The call, or undoing, of this id, or the one whose id begins so."""
+    """Return the call, or undoing, of this id, or the one whose id begins so."""
     known = {
         call.call_id: call for call in changed_calls(VersionStore(data).changes(row.session_id))
     }
@@ -137,7 +137,7 @@ def _call_id(data: Path, row: SessionRow, name: str) -> str:
 
 
 def _foreseen(
-    data: Path, row: SessionRow, call_id: str | None, wish: Wish, programs: list[str]
+    data: Path, row: SessionRow, call_id: str | None, wish: UndoOptions, programs: list[str]
 ) -> UndoReport:
     versions = VersionStore(data)
     forbidden = (data, config_folder())
@@ -152,7 +152,7 @@ async def _undo(data: Path, row: SessionRow, call_id: str | None, force: bool) -
         return await backend.undo(row.session_id, call_id=call_id, force=force)
 
 
-def _show(row: SessionRow, report: UndoReport, wish: Wish, *, is_done: bool) -> None:
+def _show(row: SessionRow, report: UndoReport, wish: UndoOptions, *, is_done: bool) -> None:
     if wish.json:
         sys.stdout.write(json_line(report))
         return

@@ -9,7 +9,7 @@ from .escaping import safe_line
 
 
 def complain(message: str) -> None:
-    """Prints `callboard: MESSAGE`, on one line whatever it holds, with keys masked."""
+    """Print `callboard: MESSAGE`, on one line whatever it holds, with keys masked."""
     if sys.stderr is None:
         return
     from ...runtime.redaction import redact  # here: most commands have nothing to complain about

@@ -18,7 +18,7 @@ _LINE_ENDS = re.compile(r"\r\n?")
 
 
 def safe_text(text: str) -> str:
-    """Text of several lines: line breaks and tabs stay, whatever a terminal would obey is shown.
+    """Escape text of several lines: line breaks and tabs stay, whatever a terminal would obey is shown.
 
     Joiners stay too: scripts and emoji need them, and they move nothing.
     """
@@ -26,12 +26,12 @@ def safe_text(text: str) -> str:
 
 
 def safe_line(text: str) -> str:
-    """The same on one line: every run of white space is one space."""
+    """Escape text and put it on one line: every run of white space is one space."""
     return _IN_TEXT.sub(_escape, " ".join(text.split()))
 
 
 def exact(text: str) -> str:
-    """For decisions: everything but plain visible characters and spaces is shown as an escape.
+    """Escape text that is decided about: everything but visible characters and spaces is an escape.
 
     Meant for JSON, where a backslash of the text itself is doubled; line breaks are escaped too.
     """
@@ -41,7 +41,7 @@ def exact(text: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text, or its beginning with an ellipsis where it is longer than `width` characters."""
+    """Return the text, or its beginning with an ellipsis where it is longer than `width` characters."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 

@@ -22,7 +22,7 @@ _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def columns_of(descriptor: int) -> int | None:
-    """How wide the terminal is; `None` for what is none, or does not say."""
+    """Return how wide the terminal is; `None` when it is no terminal, or does not say."""
     try:
         columns = os.get_terminal_size(descriptor).columns
     except OSError:
@@ -31,7 +31,7 @@ def columns_of(descriptor: int) -> int | None:
 
 
 def folded(text: str, columns: int | None) -> str:
-    """The text with no row wider than that; colours take no room."""
+    """Return the text with no row wider than that; colours take no room."""
     if columns is None:
         return text
     return "\n".join("\n".join(_rows(line, columns)) for line in text.split("\n"))
@@ -66,7 +66,7 @@ def _rows(line: str, columns: int) -> Iterator[str]:
 
 
 def columns_taken(pieces: list[str]) -> int:
-    """How much of a row they take: characters, and colours."""
+    """Return how many columns pieces of a row take; colours take none."""
     used = 0
     for piece in pieces:
         for char in "" if _COLOUR.fullmatch(piece) else piece:
@@ -75,7 +75,7 @@ def columns_taken(pieces: list[str]) -> int:
 
 
 def char_columns(char: str, used: int) -> int:
-    """How many columns a character takes behind so many."""
+    """Return how many columns a character takes at a column."""
     if char == "\t":
         return _TAB_COLUMNS - used % _TAB_COLUMNS
     if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me", "Cf"}:

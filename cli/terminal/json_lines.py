@@ -20,7 +20,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def stored_line(stored: Stored) -> str:
-    """The line of an event on record."""
+    """Return the line of an event on record."""
     return json_line(
         EventLine(
             session_id=stored.session_id,
@@ -32,7 +32,7 @@ def stored_line(stored: Stored) -> str:
 
 
 def json_line(value: msgspec.Struct) -> str:
-    """Any struct as a line; what UTF-8 can't hold becomes U+FFFD."""
+    """Return any struct as a line of JSON; what UTF-8 can't hold becomes U+FFFD."""
     try:
         return msgspec.json.encode(value).decode() + "\n"
     except UnicodeEncodeError:

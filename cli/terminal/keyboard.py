@@ -27,21 +27,21 @@ class Keyboard:
         self._screen = screen
 
     def write(self, text: str) -> None:
-        """Prints it soon, folded to the width of the terminal."""
+        """Print it soon, folded to the width of the terminal."""
         self._screen.write(folded(text, columns_of(self.descriptor)))
 
     async def settle(self) -> None:
-        """Prints all there is, and forgets what was typed before it could be read."""
+        """Print everything, and discard what was typed before it could be read."""
         await self._screen.drain()
         self.forget_typed()
 
     def forget_typed(self) -> None:
-        """What was typed and not read counts for nothing."""
+        """Discard what was typed and not read."""
         with suppress(termios.error):  # the terminal may be gone
             termios.tcflush(self.descriptor, termios.TCIFLUSH)
 
     async def line(self, prompt: str) -> str | None:
-        """What is typed, without the white space around it; `None` at the end of the input."""
+        """Read a line, without the white space around it; return `None` at the end of the input."""
         while True:
             self._screen.write(prompt)
             await self._screen.drain()
@@ -57,9 +57,9 @@ class Keyboard:
             try:
                 return data.decode().strip()
             except UnicodeDecodeError:
-                self._screen.write("That is no UTF-8 text.\n")
+                self._screen.write("That is not UTF-8 text.\n")
 
     async def choice(self, prompt: str) -> str | None:
-        """The same in lower case."""
+        """Read a line in lower case; see `line`."""
         line = await self.line(prompt)
         return None if line is None else line.lower()

@@ -53,7 +53,7 @@ class MarkdownRows:
         self._is_fenced = False
 
     def feed(self, text: str) -> None:
-        """Takes a piece of the text, whose control characters are escaped already."""
+        """Take a piece of the text, whose control characters are escaped already."""
         first, *others = text.replace("\t", _TAB).split("\n")
         self._extend(first)
         for line in others:
@@ -61,7 +61,7 @@ class MarkdownRows:
             self._extend(line)
 
     def write(self, text: str) -> None:
-        """Something that is no text of the model: what is open is written ahead of it."""
+        """Write text that is not the model's, behind the row that is open."""
         if self._line or self.open_row:
             self._write_rows(is_whole=True)
             self._line, self._written_rows, self.open_row = "", 0, ""
@@ -87,7 +87,7 @@ class MarkdownRows:
         self._line, self._written_rows, self.open_row = "", 0, ""
 
     def _write_rows(self, *, is_whole: bool) -> None:
-        """Writes the rows that are full; the last one without its end, when the line is whole."""
+        """Write the rows that are full; the last one without its end, when the line is whole."""
         if self._written_rows == 0:
             self._width = max(self._columns(), MIN_COLUMNS) - 1
         rows = list(self._rows(is_whole=is_whole))
@@ -124,7 +124,7 @@ class MarkdownRows:
         yield from _inline(line, start)
 
     def _wrapped(self, pieces: list[_Piece], hanging: str) -> Iterator[str]:
-        """Rows between words where there are any; every row has the margin."""
+        """Yield rows, broken between words where possible; every row has the margin."""
         cells = [(char, colour) for text, colour in pieces for char in text]
         if not cells:
             yield ""
@@ -160,7 +160,7 @@ class MarkdownRows:
 
 
 def _inline(line: str, start: int) -> Iterator[_Piece]:
-    """Bold and code of one line; a mark that opens nothing, or closes nothing, is a character."""
+    """Yield bold and code of one line; a mark that opens or closes nothing is a character."""
     colour = ""
     for mark in _MARKS.finditer(line, start):
         is_code = mark[0] == "`"

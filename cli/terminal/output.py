@@ -31,7 +31,7 @@ class Output:
         self._encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> None:
-        """Prints it soon; never blocks."""
+        """Print it soon; never blocks."""
         if not text or self.error is not None:
             return
         if not self._waiting:
@@ -42,20 +42,20 @@ class Output:
         self._chars += len(text)
 
     async def wait_room(self) -> None:
-        """Waits while more text is waiting than a slow reader should be owed."""
+        """Wait while more text is waiting than a slow reader should be owed."""
         if self._chars >= MAX_WAITING_CHARS:
             await self.drain()
 
     async def drain(self) -> None:
-        """Waits until all that was written so far is out, or lost."""
+        """Wait until all that was written so far is out, or lost."""
         await self._written.wait()
 
     async def wait_lost(self) -> None:
-        """Waits until the descriptor can't be written any more."""
+        """Wait until the descriptor can't be written any more."""
         await self._lost.wait()
 
     async def run(self) -> None:
-        """Writes until cancelled; a write that hangs is then left behind in its thread."""
+        """Write until cancelled; a write that hangs is then left behind in its thread."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
@@ -80,7 +80,7 @@ class Output:
 
 
 def asking_screen(output: Output, *, is_json: bool) -> Output | None:
-    """Where a person can be asked, if there is one: it takes a terminal to read and one to show."""
+    """Return where a person can be asked, or `None`: it takes a terminal to read and one to write."""
     if not os.isatty(0):
         return None
     if os.isatty(1) and not is_json:

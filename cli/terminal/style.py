@@ -26,11 +26,11 @@ class Style(msgspec.Struct, frozen=True):
     signs: bool = True
 
     def paint(self, text: str, colour: str) -> str:
-        """The text in a colour, or as it is."""
+        """Return the text in a colour, or as it is."""
         return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.colours else text
 
     def mark(self, status: CallStatus) -> str:
-        """The sign for how a call ended."""
+        """Return the sign for how a call ended."""
         if status is CallStatus.SUCCESS:
             return self.paint("✓" if self.signs else "+", "green")
         colour = "yellow" if status is CallStatus.CANCELLED else "red"
@@ -38,7 +38,7 @@ class Style(msgspec.Struct, frozen=True):
 
 
 def style_of(stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> Style:
-    """The style for a stream; NO_COLOR and a dumb terminal are respected."""
+    """Return the style for a stream; NO_COLOR and a dumb terminal are respected."""
     if stream is None:
         return Style()
     is_plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") in {None, "", "dumb"}
@@ -54,7 +54,7 @@ def _can_encode(stream: TextIO, text: str) -> bool:
 
 
 def seconds(duration_ms: int) -> str:
-    """A duration as people read it: `3 ms`, `1.2 s`, `2 min 5 s`."""
+    """Return a duration as people read it: `3 ms`, `1.2 s`, `2 min 5 s`."""
     if duration_ms < 1000:
         return f"{duration_ms} ms"
     if duration_ms < 60_000:
@@ -85,7 +85,7 @@ def cost_text(cost: float | None, unpriced_calls: int, uncounted_calls: int) -> 
 
 
 def dollars(amount: float) -> str:
-    """US dollars to the cent; below one, to two figures: `$12.30`, `$0.12`, `$0.0012`."""
+    """Return US dollars to the cent; below one, to two figures: `$12.30`, `$0.12`, `$0.0012`."""
     if amount <= 0:
         return "$0"
     places = 2 if amount >= 1 else 1 - math.floor(math.log10(amount))

@@ -22,10 +22,10 @@ def test_the_example_is_one() -> None:
 
 
 WRONG = {
-    "": "is no NAME=AMOUNT",
-    "50000": "is no NAME=AMOUNT",
+    "": "is not NAME=AMOUNT",
+    "50000": "is not NAME=AMOUNT",
     "token=5": "there is no 'token'; choices: tokens, cost, seconds, tool-calls, model-calls",
-    "tokens=many": "tokens=many is no number",
+    "tokens=many": "tokens=many is not a number",
     "tokens=1.5": "a whole number from 0",
     "tokens=-1": "a whole number from 0",
     "seconds=nan": "a number from 0",

@@ -14,7 +14,7 @@ async def test_a_chat_has_the_last_turn_answered_anew(tmp_path: Path) -> None:
         done = await command("chat", stdin=b"/retry\nGo.\n/retry\n/regenerate\n")
         assert done.code == 1  # two of the commands were refused
         first, last = done.out.index("Old answer."), done.out.index("New answer.")
-        assert first < done.out.index("nothing to retry") < done.out.index("answered anew") < last
+        assert first < done.out.index("nothing to retry") < done.out.index("answered again") < last
         assert "there is no session yet" in done.out[:first]
         assert done.out.count("> Go.") + done.out.count("▸ Go.") == 1
         asked = [[m["content"] for m in r.body["messages"][1:]] for r in server.requests]

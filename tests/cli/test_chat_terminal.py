@@ -178,7 +178,7 @@ async def test_commands_show_and_change_sessions(command: Command) -> None:
             ("/approvals", "nothing waits for an answer"),
             ("/status", "you are admin"),
             ("/plan", "there is no plan"),
-            ("/thinking", "nothing was told of the reasoning"),
+            ("/thinking", "the model showed no reasoning"),
             ("/new", "a new session begins with your next prompt"),
             ("/switch file", "▸ Change it"),
         ):

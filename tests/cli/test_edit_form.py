@@ -58,13 +58,13 @@ def test_nothing_that_an_editor_could_obey_is_in_the_file() -> None:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("", "it is no JSON"),
-        ("// a comment\n", "it is no JSON"),
+        ("", "it is not JSON"),
+        ("// a comment\n", "it is not JSON"),
         ("// one\n{\n  nonsense\n}\n", "line 3 column 3"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"a": 1, "a": 2}', "a name is there twice"),
-        ('{"a": NaN}', "NaN is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
+        ('{"a": NaN}', "NaN is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
     ],
 )
 def test_what_is_no_object_is_told_and_kept(written: str, problem: str) -> None:

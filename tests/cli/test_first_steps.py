@@ -70,7 +70,7 @@ def test_a_list_of_nothing_to_undo_names_the_session_that_has_something(
 @pytest.mark.parametrize("path", ["file", "file/below/it"])
 def test_a_data_folder_that_can_be_none_is_told(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ValidationError, match=r"file is no folder. Choose another with --data"):
+    with pytest.raises(ValidationError, match=r"file is not a folder. Choose another with --data"):
         data_path(tmp_path / path)
     assert data_path(tmp_path / "new" / "one") == tmp_path / "new" / "one"
 
@@ -83,7 +83,7 @@ def test_home_and_what_holds_it_are_no_roots(
     work.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     for wide in (Path("/"), home, home.parent):
-        with pytest.raises(ValidationError, match="is no root for sessions"):
+        with pytest.raises(ValidationError, match="can't be a root for sessions"):
             check_root(wide)
         assert "--root" not in root_advice(wide)
         with pytest.raises(ValidationError, match="Name a folder in it"):

@@ -78,7 +78,7 @@ def test_a_key_is_stored_listed_and_removed(home: Path, pipe: Any, capsys: Captu
     assert entry["created"].endswith("+00:00")
     assert KEY not in str(entry)
     assert main(["keys", "rotate-master"]) == 0
-    assert "1 key anew" in capsys.readouterr().out
+    assert "1 key again" in capsys.readouterr().out
     assert main(["keys", "remove", "openai"]) == 0
     assert "Removed the key of openai" in capsys.readouterr().out
     assert main(["keys", "remove", "openai"]) == 1

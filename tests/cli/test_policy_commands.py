@@ -249,7 +249,7 @@ DENY_RELEASES = '[[rules]]\ntool = "delete_file"\nverdict = "deny"\n'
         ),
         (
             'tool = "shell"\nverdict = "allow"\narguments.command = { argv = ["/bin/Bash", "x"] }',
-            ["command begins with Bash, which runs whatever it is told"],
+            ["command begins with Bash, which runs whatever its arguments say"],
         ),
         (
             'tool = "shell"\nverdict = "allow"\narguments.command = { is = [["env", "ls"]] }',

@@ -130,8 +130,8 @@ def test_what_is_no_file_to_attach_is_refused(tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_bytes(bytes(MAX_ATTACHED_BYTES + 1))
     (tmp_path / "half.txt").write_bytes(bytes(MAX_ATTACHED_BYTES // 2))
     for name, problem in (
-        ("pipe", "is no regular file"),
-        (".", "is no regular file"),
+        ("pipe", "is not a regular file"),
+        (".", "is not a regular file"),
         ("empty.txt", "is empty"),
         ("fake.png", "is no image/png; it begins like image/gif"),
         ("large.txt", "too large"),

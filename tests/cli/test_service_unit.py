@@ -82,7 +82,7 @@ def test_no_path_adds_a_setting() -> None:
     ):
         for text_of in (systemd_unit, launchd_plist):
             assert text_of(good)
-            with pytest.raises(ValidationError, match="control character, or is no UTF-8"):
+            with pytest.raises(ValidationError, match="control character, or is not UTF-8"):
                 text_of(msgspec.structs.replace(good, **place))
 
 

@@ -98,9 +98,7 @@ async def test_without_a_terminal_it_is_said_how_to_approve(command: Command) ->
     async with open_scripted_server([reply("Done."), reply("Done.")]) as server:
         run = ("run", "--base-url", server.base_url, "--model", "scripted", "Go")
         first = await command(*run)
-        said = (
-            "models are not told of 2 skills of this workspace that nobody approved: other, theirs"
-        )
+        said = "models can't use 2 skills of this workspace that nobody approved: other, theirs"
         assert f"{said} (callboard skills show NAME, then allow NAME)" in first.out + first.err
         assert "What theirs is" not in told(server)
         for name in ("theirs", "other"):

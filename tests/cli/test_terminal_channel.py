@@ -14,7 +14,7 @@ import trio.testing
 
 from callboard.cli.ask import terminal_channel
 from callboard.cli.ask.terminal_channel import TerminalChannel
-from callboard.cli.run.run import DeferredCalls
+from callboard.cli.run.run import UnansweredCalls
 from callboard.cli.terminal.output import Output
 from callboard.cli.terminal.style import Style
 from callboard.runtime.channel import ChannelMessage, UserQuestion
@@ -167,7 +167,7 @@ async def test_a_deferred_question_is_not_asked_here(tmp_path: Path) -> None:
 
 
 def test_deferred_calls_are_named_until_they_have_their_answer() -> None:
-    deferred = DeferredCalls()
+    deferred = UnansweredCalls()
     for number in (1, 2):
         deferred.see(
             CallDeferred(

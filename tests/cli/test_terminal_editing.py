@@ -128,8 +128,8 @@ async def test_an_edit_can_be_undone(command: Command) -> None:
     [
         ("sys.exit(3)", "the editor ended with 3"),
         ("", "what you saved is what was there"),
-        ("path.write_text('{')", "it is no JSON"),
-        ("path.write_bytes(b'\\xff')", "it is no UTF-8 text"),
+        ("path.write_text('{')", "it is not JSON"),
+        ("path.write_bytes(b'\\xff')", "it is not UTF-8 text"),
         ("path.unlink()", "the file can't be read any more"),
         ("os.kill(os.getpid(), 9)", "the editor was ended by signal 9"),
     ],
@@ -228,7 +228,7 @@ async def test_without_an_editor_each_argument_is_typed(command: Command) -> Non
         await terminal.expect('"create_dirs": false')
         await terminal.expect("new value:")
         await terminal.type("perhaps\n")
-        await terminal.expect("That is no JSON")
+        await terminal.expect("That is not JSON")
         await terminal.type("true\n")
         await terminal.expect('"path": "a.txt"')
         await terminal.expect("new value:")

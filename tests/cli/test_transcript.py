@@ -155,7 +155,7 @@ def test_the_models_advice_is_not_for_the_person() -> None:
 def test_what_was_allowed_and_did_not_start_is_one_sentence() -> None:
     void = msgspec.structs.replace(answered("void", "callboard"), reason="the policy has changed")
     assert shown(void) == (
-        "c: allowed, and not started: the policy has changed; if it comes to that, it is asked anew\n"
+        "c: allowed, and not started: the policy has changed; if it comes to that, it is asked again\n"
     )
 
 

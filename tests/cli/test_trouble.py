@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callboard.cli.run.flags import RunFlags
-from callboard.cli.show.event_lines import Trouble, trouble
+from callboard.cli.show.event_lines import TroubleEvent, trouble_line
 from callboard.cli.show.markdown import Markdown
 from callboard.cli.show.transcript import Transcript, TurnEvent
 from callboard.cli.terminal.style import Style
@@ -36,7 +36,7 @@ def failed(message: str, *, attempt: int = 1, seconds: float = 3) -> AttemptFail
     )  # fmt: skip
 
 
-LINES: list[tuple[Trouble, str]] = [
+LINES: list[tuple[TroubleEvent, str]] = [
     (
         failed("The provider is overloaded (HTTP 503): busy."),
         "openai: The provider is overloaded (HTTP 503): busy. Again in 3.0 s (attempt 2).",
@@ -68,8 +68,8 @@ LINES: list[tuple[Trouble, str]] = [
 
 
 @pytest.mark.parametrize(("event", "line"), LINES)
-def test_each_is_one_line(event: Trouble, line: str) -> None:
-    assert trouble(event) == line
+def test_each_is_one_line(event: TroubleEvent, line: str) -> None:
+    assert trouble_line(event) == line
     assert shown(event) == f"{line}\n"
     assert f"\n*{line}*\n" in rendered(event)
 
@@ -82,7 +82,7 @@ def shown(*events: TurnEvent) -> str:
     return "".join(pieces)
 
 
-def rendered(event: Trouble) -> str:
+def rendered(event: TroubleEvent) -> str:
     row = SessionRow(
         session_id="s", title="t", agent="general", kind=SessionKind.MAIN, workspace="/w",
         model=None, parent_id=None, message_count=0, last_message_preview="", is_active=False,
@@ -134,7 +134,7 @@ def test_options_change_the_agent_of_the_run_alone() -> None:
     ("tuning", "words"),
     [
         (RunFlags(fallback=("a/b",) * 17), "--fallback is given 17 times; 16 are the most"),
-        (RunFlags(fallback=("a/b", "openai")), "--fallback 'openai' is no PROVIDER/MODEL"),
+        (RunFlags(fallback=("a/b", "openai")), "--fallback 'openai' is not PROVIDER/MODEL"),
         (RunFlags(fallback=("/m",)), "PROVIDER/MODEL"),
         (RunFlags(temperature=2.1), "--temperature is between 0 and 2"),
         (RunFlags(temperature=-0.1), "--temperature"),
@@ -230,7 +230,7 @@ async def test_the_last_word_says_what_was_tried(command: Command) -> None:
 @pytest.mark.parametrize(
     ("tokens", "words"),
     [
-        (("--fallback", "openai"), "is no PROVIDER/MODEL"),
+        (("--fallback", "openai"), "is not PROVIDER/MODEL"),
         (("--temperature", "3"), "--temperature is between 0 and 2"),
         (("--max-tokens", "0"), "--max-tokens is between 1 and"),
         (("--thinking", "max"), '"off", "low", "medium", "high"'),

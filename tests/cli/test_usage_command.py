@@ -120,8 +120,8 @@ def test_where_nothing_is_on_record_it_says_so(home: Path, capsys: Captured) -> 
 @pytest.mark.parametrize(
     ("tokens", "code", "said"),
     [
-        (["--since", "3x"], 2, "--since '3x' is no time: write 30d"),
-        (["--since", "2026-13-01"], 2, "is no time"),
+        (["--since", "3x"], 2, "--since '3x' is not a time: write 30d"),
+        (["--since", "2026-13-01"], 2, "is not a time"),
         (["--by", "week"], 2, "Choose from"),
         (["--bye", "day"], 2, 'Did you mean "--by"?'),
         (["nobody"], 1, "There is no session 'nobody'"),
