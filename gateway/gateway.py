@@ -17,7 +17,7 @@ import trio
 
 from ..config.keys.tokens import Credential, Credentials
 from ..config.sections import ServerSettings
-from ..embedding.runtime import Runtime, directory_of, host_of, inboxes_of
+from ..embedding.runtime import Runtime, host_of
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import ConflictError, ValidationError
 from .door.authentication import watch_credentials
@@ -123,8 +123,8 @@ async def _daemon(
         runtime,
         settings,
         Credentials(data),
-        SessionFeeds(directory_of(runtime), feeds),
-        TopicFeed(runtime.store, inboxes_of(runtime), feeds),
+        SessionFeeds(host_of(runtime).directory, feeds),
+        TopicFeed(runtime.store, host_of(runtime).inboxes, feeds),
         OwnFolders(data),
         stopped.set,
         local,
@@ -134,7 +134,7 @@ async def _daemon(
 
 async def _count(daemon: DaemonState) -> None:
     """Counts what happens until cancelled."""
-    forget = inboxes_of(daemon.runtime).watch(daemon.counts.take)
+    forget = host_of(daemon.runtime).inboxes.watch(daemon.counts.take)
     try:
         await trio.sleep_forever()
     finally:

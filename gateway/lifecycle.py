@@ -22,7 +22,7 @@ import trio
 from ..config.daemon_file import DaemonFile, RunningDaemon, find_daemon
 from ..config.keys.tokens import local_credential
 from ..config.sections import ServerSettings
-from ..embedding.runtime import Runtime, directory_of
+from ..embedding.runtime import Runtime, host_of
 from ..runtime.errors import CallboardError, ConflictError
 from ..runtime.messages import StopSessions
 from ..runtime.redaction import redacting_logger, redactor
@@ -65,7 +65,7 @@ async def drain(runtime: Runtime, seconds: float, hurry: trio.Event) -> None:
         nursery.cancel_scope.cancel(reason="the drain is over")
     try:
         with trio.fail_after(STOP_SECONDS):
-            await directory_of(runtime).ask(StopSessions(reason="the server stopped"))
+            await host_of(runtime).directory.ask(StopSessions(reason="the server stopped"))
     except trio.TooSlowError:
         logger.error("sessions did not end within %g s: they are cut off", STOP_SECONDS)
     except CallboardError as error:

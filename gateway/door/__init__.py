@@ -1,1 +1,24 @@
-"""gateway/door: its contract stands here."""
+"""Door: what happens to a TCP connection before it is a websocket.
+
+In this order, each step bounded in bytes and in seconds:
+
+1. Room: an address has a limit, and so has the process (file descriptors). Without room, the connection
+   that has waited longest without a token gives way; connections that say nothing keep nobody out.
+2. The head of the request is read, 16 KiB at most.
+3. Host and Origin must be ours. A stranger's page can make a browser send requests here, but cannot
+   choose these two headers. No cookie lets anybody in.
+4. `/healthz`, `/readyz` and `/metrics` are answered; other paths than `/ws` get 404.
+5. The handshake is checked (RFC 6455), then the token.
+6. The stream is handed to trio-websocket, under a budget of frames (`connection.frame_budget`).
+
+A refusal is a short HTTP answer whose text says what to do.
+
+Begin with `server`, which is these steps. `http` reads heads and sends answers; `rules` decides 3 and the
+    handshake; `authentication` decides who a token is, and ends connections whose token was revoked;
+    `rate_limits` counts connections and wrong tokens by address; `descriptors` says how many connections
+    fit; `monitoring` writes the plain routes and the metrics; `not_ready` answers while the runtime opens.
+Comes in: accepted TCP streams.
+Goes out: `connection.Connection` objects that run, or an HTTP answer.
+Owns: the counters by address, and each stream until it is closed.
+Imports: `connection`, `shared`; the only folder of the gateway that may import h11.
+"""

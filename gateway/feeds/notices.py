@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from ...config.sections import NotifySettings, is_address
-from ...embedding.runtime import Runtime, host_of, inboxes_of
+from ...embedding.runtime import Runtime, host_of
 from ...runtime.definitions import Tier
 from ...runtime.errors import CallboardError
 from ...runtime.events import ApprovalAsked, QuestionAsked, Stored
@@ -98,7 +98,7 @@ class Notices:
 
     async def run(self) -> None:
         """Posts until cancelled."""
-        forget = inboxes_of(self._runtime).watch(self._take)
+        forget = host_of(self._runtime).inboxes.watch(self._take)
         try:
             while True:
                 await self._wake.wait()

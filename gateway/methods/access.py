@@ -7,7 +7,7 @@ from functools import partial
 import trio
 
 from ...config.keys.tokens import Credential
-from ...embedding.models import data_of, forget_keys, wish_of
+from ...embedding.runtime import data_of, forget_keys, wish_of
 from ...providers.catalog.key_book import KeyBook
 from ...runtime.errors import ConflictError
 from ...runtime.redaction import Secret, redactor

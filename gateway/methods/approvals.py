@@ -8,7 +8,7 @@ import msgspec
 import trio
 
 from ...embedding.policy_check import CheckedCall, Judge
-from ...embedding.runtime import directory_of, host_of
+from ...embedding.runtime import host_of
 from ...runtime.approval import ApprovalAnswer, ApprovalRequest
 from ...runtime.channel import UserQuestion
 from ...runtime.errors import NotFoundError, PermissionRefused
@@ -116,7 +116,7 @@ async def _go_on(caller: Caller, session_id: str) -> None:
             break
         top = row.parent_id
     if any(turn.is_suspended and turn.session_id == top for turn in await store.open_turns()):
-        await directory_of(caller.runtime).tell(WakeSession(session_id=top))
+        await host_of(caller.runtime).directory.tell(WakeSession(session_id=top))
 
 
 @methods.add("grant/list", Role.OBSERVER)

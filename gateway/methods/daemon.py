@@ -10,8 +10,7 @@ import trio
 from ...config.prices import Prices
 from ...config.setting_rows import SettingRows, setting_rows
 from ...config.usage_sums import UsageReport, UsageSums, read_usage
-from ...embedding.models import data_of
-from ...embedding.runtime import host_of
+from ...embedding.runtime import data_of, host_of
 from ...runtime.backup.backup import write_backup
 from ...runtime.changes.undo_report import UndoReport
 from ...runtime.errors import ConflictError, PermissionRefused, StorageError

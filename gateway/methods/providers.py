@@ -9,8 +9,7 @@ import msgspec
 import trio
 
 from ...config.keys.store import open_key_store
-from ...embedding.models import data_of, wish_of
-from ...embedding.runtime import Runtime
+from ...embedding.runtime import Runtime, data_of, wish_of
 from ...providers.catalog.book import ProviderBook
 from ...providers.catalog.connection_test import ConnectionReport
 from ...providers.catalog.rows import provider_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...embedding.runtime import directory_of, host_of
+from ...embedding.runtime import host_of
 from ...embedding.session import checked_mode
 from ...embedding.turn import checked_text
 from ...providers.catalog.table import check_provider
@@ -177,7 +177,7 @@ async def _again(caller: Caller, params: RunAgain, why: RerunWay) -> Ticket:
             kind="stopping",
         )
     await caller.session(params.session_id)
-    ticket = await directory_of(caller.runtime).ask(
+    ticket = await host_of(caller.runtime).directory.ask(
         RerunTurn(
             session_id=params.session_id,
             why=why,
@@ -280,7 +280,7 @@ async def submit_with(caller: Caller, row: SessionRow, params: Prompt) -> InputT
     else:
         _check_models(caller, options)
         widens = _widens(caller, row, options)
-    return await directory_of(caller.runtime).ask(
+    return await host_of(caller.runtime).directory.ask(
         SubmitInput(
             session_id=params.session_id,
             text=checked_text(params.content),

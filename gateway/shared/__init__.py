@@ -1,1 +1,16 @@
-"""gateway/shared: its contract stands here."""
+"""Shared: the state of a daemon that all its connections use.
+
+Everything here is used from Trio tasks of one thread, so that no locks are needed except around a reload,
+which awaits in the middle.
+
+Begin with `state`: `DaemonState` holds all of it, and knows credentials and roots. `idempotency` makes
+    requests with a key happen once; `workspaces` decides which folders clients may work in; `uploads`
+    collects files that come in parts; `configuration` reads the files again, whole or not at all, and
+    takes back a change that could not hold; `clients_channel` makes questions wait for whichever client
+    answers. Vital signs: `heartbeat` (a round trip through the journal), `sd_notify` (what systemd
+    hears), `stall_watch` (which task blocks the loop), `event_counts` (metrics and log lines).
+Comes in: calls of methods and of the daemon's life cycle.
+Goes out: the same state to everybody; log lines; datagrams to systemd.
+Owns: remembered answers, uploads, added roots, counters.
+Imports: `feeds`, and `embedding` with what stands below.
+"""

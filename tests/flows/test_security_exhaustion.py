@@ -11,7 +11,7 @@ import trio
 
 import callboard
 from callboard.actors.session.subscribers import MAX_FOLLOWER_UPDATES
-from callboard.embedding.follow import Following
+from callboard.embedding.session import Following
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import reply
 from callboard.runtime.errors import OverloadedError

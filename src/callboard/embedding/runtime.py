@@ -27,14 +27,20 @@ from ..runtime.definitions import Agent, Preset, ToolDefinition
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import NotFoundError
 from ..runtime.events import SessionCreated
+from ..runtime.handles import PersonAnswer
 from ..runtime.identity import RequestKey
-from ..runtime.kernel.delivery import EventInboxes
-from ..runtime.kernel.mailbox import Mailbox
-from ..runtime.messages import CreateSession, DirectoryMessage
+from ..runtime.messages import (
+    AnswerApproval,
+    ApprovalAnswer,
+    ApprovalRequest,
+    CreateSession,
+    RevokeGrant,
+    ShowApproval,
+)
 from ..runtime.store.interface import Store, StoreReader
 from ..runtime.store.lists import Hit, WordSearch
 from ..runtime.store.memory_store import open_memory_store
-from ..runtime.store.rows import SessionRow
+from ..runtime.store.rows import ApprovalRow, GrantRow, SessionRow
 from ..tools.plugins import Plugin, load_plugins
 from ..tools.registry import ToolRegistry, builtin_tools
 from ..tools.sandbox.sandbox import Sandbox
@@ -42,10 +48,8 @@ from ..tools.skills.shelf import SkillShelf
 from ..tools.tool import Tool
 from ..tools.workspace.workspace import open_workspace
 from .access import memory_index, search_place, workshop_of
-from .approvals import ApprovalAccess
-from .follow import Following as Following
 from .host import Host, Plan, open_host
-from .models import ModelAccess, ModelFinder, open_finder
+from .models import ModelFinder, open_finder
 from .options import (
     agents_of,
     channel_of,
@@ -56,11 +60,14 @@ from .options import (
     http_of,
     settings_of,
 )
+from .session import Following as Following
 from .session import Session as Session
 from .status import RuntimeStatus as RuntimeStatus
 from .status import status_of
 
 if TYPE_CHECKING:
+    from ..providers.catalog.connection_test import ConnectionReport
+    from ..providers.catalog.services import ModelList, ModelServices
     from ..runtime.http.client import GivenHttp
 
 
@@ -153,7 +160,7 @@ async def open_runtime(
         yield await _ready(Runtime(host, folder_of(workspace=workspace or "."), finder, folder))
 
 
-class Runtime(ModelAccess, ApprovalAccess):
+class Runtime:
     """A running callboard; made by `open_runtime`.
 
     Example:
@@ -167,9 +174,12 @@ class Runtime(ModelAccess, ApprovalAccess):
     def __init__(
         self, host: Host, workspace: Path, models: ModelFinder, data: Path | None = None
     ) -> None:
-        ModelAccess.__init__(self, models, host.http, data)
-        ApprovalAccess.__init__(self, host)
+        self._host = host
         self._workspace = workspace
+        self._models = models
+        self._data = data
+        self._services: ModelServices | None = None
+        self._services_wish = models.wish
 
     @property
     def store(self) -> StoreReader:
@@ -294,6 +304,130 @@ class Runtime(ModelAccess, ApprovalAccess):
         await trio.lowlevel.checkpoint()
         return status_of(self._host)
 
+    async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
+        """Questions to a person, the latest first.
+
+        Args:
+            state: Those that wait, by default; `None` is all on record.
+
+        Example:
+            for question in await runtime.approvals():
+                await runtime.answer(question.approval_id, "deny")
+        """
+        return await self._host.plan.store.approvals(state=state)
+
+    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """A question that waits, as it is put to a person by now; nothing is answered by that.
+
+        Args:
+            approval_id: The question.
+            arguments: Other arguments, as a JSON object: it is shown as it would be about these,
+                validated and judged by the policy, with a preview of their own.
+
+        Raises:
+            NotFoundError: There is no such question.
+            ConflictError: It has its answer, or has expired.
+            ValidationError: No answer with these arguments could be taken.
+
+        Example:
+            for question in await runtime.approvals():
+                request = await runtime.approval(question.approval_id)
+                print(request.tool, request.reason, request.preview, request.scopes)
+        """
+        showing = ShowApproval(approval_id=approval_id, arguments=arguments)
+        request: ApprovalRequest = await self._host.broker.ask(showing)
+        return request
+
+    async def answer(
+        self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
+    ) -> None:
+        """Answers a question, of a running turn or of a suspended one; on record on return.
+
+        Raises:
+            NotFoundError: There is no such question.
+            ConflictError: Somebody was first, or it has expired.
+            ValidationError: The answer can't be taken; the question stays open.
+        """
+        whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
+        await self._host.broker.ask(AnswerApproval(approval_id=approval_id, answer=whole))
+
+    async def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:
+        """Answers a model's question (`ask_user`) that is open; on record on return.
+
+        Raises:
+            NotFoundError: There is no such question.
+            ConflictError: Somebody was first, or nobody waits for it any more.
+            ValidationError: It is no answer; the question stays open.
+        """
+        await self._host.questions.answer(question_id, answer)
+
+    async def grants(self) -> list[GrantRow]:
+        """The remembered answers that hold, in the order in which they were given."""
+        return await self._host.plan.store.grants()
+
+    async def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
+        """Ends a remembered answer, at once and for queued calls too.
+
+        Raises:
+            NotFoundError: There is no such grant.
+            ConflictError: It is revoked already.
+        """
+        await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
+
+    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """The models of a provider: those that it listed last, or lists now to `refresh`.
+
+        When it can't be asked, those that callboard knows of; `problem` says why.
+
+        Raises:
+            NotFoundError: There is no such provider.
+            CallboardError: It can't be asked, and none of its models are known.
+        """
+        return await self._model_services().list_models(provider, refresh=refresh)
+
+    async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
+        """Whether a provider answers, and when not, what of it fails; ten seconds at most.
+
+        A model is asked for a word, which costs some tokens.
+
+        Args:
+            provider: Its name.
+            model: The model that is asked; its default, else the first that it lists.
+
+        Raises:
+            NotFoundError: There is no such provider.
+        """
+        return await self._model_services().test_provider(provider, model)
+
+    async def complete(
+        self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
+    ) -> str:
+        """A short text outside every session: a title, a summary. Nothing of it is recorded.
+
+        Args:
+            prompt: What to write.
+            model: `PROVIDER/MODEL`; the runtime's by default. It reasons as little as it can.
+            system: The system prompt.
+            seconds: How long it may take: a model that needs more is the wrong one for this.
+
+        Raises:
+            DeadlineError: It took longer.
+            CallboardError: The call failed, or the model refused or wrote nothing.
+        """
+        target = self._models.target(model)
+        services = self._model_services()
+        return (await services.complete(target, prompt, system=system, seconds=seconds)).text
+
+    def _model_services(self) -> ModelServices:
+        from ..providers.catalog.cache import ModelCache  # here: most programs ask for none of it
+        from ..providers.catalog.services import ModelServices
+
+        if self._services is None or self._services_wish is not self._models.wish:
+            self._services_wish = self._models.wish
+            cache = ModelCache(self._data)
+            self._services = ModelServices(self._models.wish, self._host.http, cache)
+        return self._services
+
 
 def _configured(
     settings: Settings, wish: ModelSelection, folder: Path | None, forbidden: Sequence[Path]
@@ -329,14 +463,19 @@ def host_of(runtime: Runtime) -> Host:
     return runtime._host
 
 
-def directory_of(runtime: Runtime) -> Mailbox[DirectoryMessage]:
-    """Where a runtime's sessions are found, for what serves them to others."""
-    return runtime._host.directory
+def wish_of(runtime: Runtime) -> ModelSelection:
+    """Return the settings of a runtime and where it looks up keys."""
+    return runtime._models.wish
 
 
-def inboxes_of(runtime: Runtime) -> EventInboxes:
-    """Where a runtime's commits are told, for what serves them to others."""
-    return runtime._host.inboxes
+def data_of(runtime: Runtime) -> Path | None:
+    """Return the data folder of a runtime; `None` when everything is in memory."""
+    return runtime._data
+
+
+def forget_keys(runtime: Runtime) -> None:
+    """Look keys up again from the next request on: one was stored or removed."""
+    runtime._models.forget_keys()
 
 
 async def _all_tools(tools: Sequence[Tool], settings: Settings, sandbox: Sandbox) -> dict[str, Any]:
