@@ -29,7 +29,7 @@ from ...runtime.stream import (
 from ..provider import Emit, ModelRequest
 from .plan import encodable, read_result, replay, text_of
 from .report import INTRODUCTION, WORDS, call_report, lead, report
-from .requests import Memory, understand
+from .requests import Memory, Requests
 
 MAX_MEMORY_ITEMS = 200
 """How far `it` reaches back over earlier turns: some tens of them."""
@@ -78,16 +78,16 @@ def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
     before, since = (items, []) if last is None else (items[:last], items[last + 1 :])
     prompt = "" if last is None else encodable(items[last].text)  # type: ignore[union-attr]
     tools = frozenset(definition.name for definition in request.tools)
-    understood = understand(prompt, tools, remembered(before))
-    outcomes, due = replay(understood.steps, tools, since)
+    requests = Requests(prompt, tools, remembered(before))
+    outcomes, due = replay(requests.steps, tools, since)
     if due:
-        text = lead([understood.steps[number] for number in due])
+        text = lead([requests.steps[number] for number in due])
     else:
-        text = report(understood, outcomes, tools)
+        text = report(requests, outcomes, tools)
     yield from _words(text if since else f"{INTRODUCTION}\n\n{text}")
     for index, (number, arguments) in enumerate(due.items()):
         yield [
-            ToolCallStart(index, f"call_{uuid.uuid4().hex}", understood.steps[number].tool),
+            ToolCallStart(index, f"call_{uuid.uuid4().hex}", requests.steps[number].tool),
             ToolCallDelta(index, msgspec.json.encode(arguments).decode()),
             ToolCallEnd(index),
         ]

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from .plan import Outcome, Step, text_of
-from .requests import Understood
+from .requests import Requests
 
 INTRODUCTION = (
     "I am callboard's rehearsal model: rules, not a language model. To use a real one, set "
@@ -71,9 +71,9 @@ def lead(steps: Sequence[Step]) -> str:
     return f"{_capital(_listed(doing[:3] + more))}."
 
 
-def report(understood: Understood, outcomes: Mapping[int, Outcome], tools: frozenset[str]) -> str:
-    """Return what came of every step, what is missing, and what was not understood."""
-    steps = understood.steps
+def report(requests: Requests, outcomes: Mapping[int, Outcome], tools: frozenset[str]) -> str:
+    """Return what came of every step, what is missing, and what was not requests."""
+    steps = requests.steps
     lines = [
         _step_report(step, outcomes[number])
         for number, step in enumerate(steps)
@@ -81,10 +81,10 @@ def report(understood: Understood, outcomes: Mapping[int, Outcome], tools: froze
         if not step.quiet
         or not (outcomes[number].ok or any(number in later.after for later in steps))
     ]
-    lines += understood.problems
-    lines += [f'I did not understand: "{_shortened(text)}".' for text in understood.unknown]
+    lines += requests.problems
+    lines += [f'I did not understand: "{_shortened(text)}".' for text in requests.unknown]
     nothing_ran = all(outcome.unavailable for outcome in outcomes.values())
-    if nothing_ran and (outcomes or not understood.problems):
+    if nothing_ran and (outcomes or not requests.problems):
         lines.append(abilities(tools))
     return "\n".join(lines)
 

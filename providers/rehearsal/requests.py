@@ -53,6 +53,10 @@ _AROUND_TIME = _words(
     r"|also|me|us|please|with|to|here|there|be|you|tell|how|about|as|on|both|happen|have|if|my|so|by|that|up"
     r"|show|give|know|check|get|find|need|see|compare|wonder|i|do|out|iso|human|readable|format|zones?"
 )
+_AROUND_DELETED = re.compile(
+    rf"{NAME}|{FOLDER}|\b(?:{_IT}|the|files?|called|named|new|and|also|then|now|again|in|from|recursively|everything in it)\b",
+    re.IGNORECASE,
+)
 _LISTED = _words("files|folders?|directory|directories|workspace|entries|everything here|is here")
 _FINDS = _words(r"contain\w*|mention\w*|appears?|occurs?|look for")
 _VALUE = re.compile(
@@ -60,19 +64,15 @@ _VALUE = re.compile(
     r"|match(?:es)?|values?|contents?|text|you|got|found|read|down|to)\b\s*)*",
     re.IGNORECASE,
 )
-_VALUES_BY_WORD = {"listing": "list_directory", "time": "get_current_time", "page": "web_fetch"}
 _TEXT_LEAD = re.compile(
     r"(?:(?:the|a|an|another|one|more|new|following|just)\s)*(?:text|words?|lines?|string|phrase|sentence|note"
     r"|numbers?|message)(?: (?:saying|that says|which says|with))?\s*:?\s+",
     re.IGNORECASE,
 )
 _UNSAID = re.compile(
-    r"(?:(?:the|a|an|some|more|new|another|two|three|one|few)\s+)*"
-    r"(?:text|lines?|sentences?|words?|something|anything)",
+    r"(?:(?:the|a|an|some|more|new|another|two|three|one|few)\s+)*(?:text|lines?|words?|something|anything"
+    r"|(?:poem|story|essay|summary|joke|letter|report|script|program|email)\b.*)",
     re.IGNORECASE,
-)
-_COMPOSED = _words(
-    "poem|haiku|story|essay|summary|joke|letter|song|report|script|program|email|recipe"
 )
 _POLITE = re.compile(
     r"(?:(?:hi|hello|hey|thanks|thank|you|good|morning|day|bye|in|advance|very|much|all|so|a|lot)\W*)*"
@@ -85,20 +85,6 @@ _WEB = re.compile(
 )
 
 
-class Understood(msgspec.Struct, frozen=True, kw_only=True):
-    """What a text asks for.
-
-    Attributes:
-        steps: What to do; steps refer to each other by their place here.
-        problems: Sentences for the person: what is missing or was left out, and why.
-        unknown: What was not understood, as written.
-    """
-
-    steps: tuple[Step, ...] = ()
-    problems: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-
-
 class Memory(msgspec.Struct, frozen=True):
     """What `it` may mean from earlier turns: files that were named, a value that was found."""
 
@@ -106,26 +92,22 @@ class Memory(msgspec.Struct, frozen=True):
     value: str | None = None
 
 
-def understand(text: str, tools: frozenset[str], memory: Memory) -> Understood:
-    """Return what a text asks for; any text has an answer."""
-    planner = _Planner(text, tools, memory)
-    return Understood(
-        steps=tuple(planner.steps),
-        problems=tuple(dict.fromkeys(planner.problems)),
-        unknown=tuple(planner.unknown),
-    )
+class Requests:
+    """What a text asks for. Any text can be read.
 
-
-class _Planner:
-    """Steps, problems and references of one text, in the making."""
+    Attributes:
+        steps: What to do; steps refer to each other by their place here.
+        problems: Sentences for the person: what is missing or was left out, and why.
+        unknown: What was not understood, as written.
+    """
 
     def __init__(self, text: str, tools: frozenset[str], memory: Memory) -> None:
         self.steps: list[Step] = []
         self.problems: list[str] = []
         self.unknown: list[str] = []
-        self._fetch_tool = "web_fetch" if "http_request" not in tools else "http_request"
-        if "web_fetch" in tools:
-            self._fetch_tool = "web_fetch"
+        self._fetch_tool = next(
+            (t for t in ("web_fetch", "http_request") if t in tools), "web_fetch"
+        )
         self._files = memory.files  # what `it` means
         self._named = list[str]()  # what `them` may mean
         self._value: Content = () if memory.value is None else (memory.value,)
@@ -145,7 +127,8 @@ class _Planner:
 
     def _problem(self, sentence: str, clause: Clause | None = None) -> None:
         said = f" You said: {self._text.raw(clause.text)}" if clause else ""
-        self.problems.append(sentence + said)
+        if sentence + said not in self.problems:
+            self.problems.append(sentence + said)
 
     def _read(self, clause: Clause) -> None:
         changes = clause.action in CHANGES
@@ -197,10 +180,6 @@ class _Planner:
 
     def _meant_value(self, body: str) -> Content:
         """Return the value that the pronouns of a body mean."""
-        for word, tool in _VALUES_BY_WORD.items():
-            known = tuple(ResultOf(n) for n, step in enumerate(self.steps) if step.tool == tool)
-            if known and re.search(rf"\b{word}s?\b", body):
-                return known if f"{word}s" in body else known[-1:]
         if not _MANY.search(body) or (len(self._value) > 1 and "all" not in body):
             return self._value
         return tuple(self._values[-2:] if "both" in body else self._values) or self._value
@@ -278,18 +257,13 @@ class _Planner:
             r"\b(?:files in|of) (?!the|this|that|my|here)([\w.-]+)$|^([a-z]+)$", body
         ):
             names = names or [name for name in bare.groups() if name and not _LISTED.match(name)]
-        folders = [name for name in names if "*" not in name] or ["."]
         options: dict[str, Any] = {
             "recursive": bool(_words(r"recursive(?:ly)?|subfolders|tree|nested").search(body)),
             "include_hidden": "hidden" in body,
         }
-        if globs := [name for name in names if "*" in name]:
-            scope = folders[0].removeprefix(".")
-            self._note_value([self._add("search_files", g, path=scope, glob=g) for g in globs])
-        else:
-            self._note_value(
-                [self._add("list_directory", path, path=path, **options) for path in folders]
-            )
+        self._note_value(
+            [self._add("list_directory", path, path=path, **options) for path in names or ["."]]
+        )
 
     def _write(self, clause: Clause) -> None:
         body = clause.body
@@ -302,22 +276,22 @@ class _Planner:
         end = re.compile(r"\b(?:to|at) the (?:very )?(?:end|bottom) of\b|>>")
         append = clause.action is Action.APPEND or end.search(body) is not None
         body = re.sub(r"->|>", "to", end.sub("to", body))
-        for target, said in _pairs(body) or [_target_and_content(body)]:
-            names = self._of(NAME, target)
-            if folder := re.search(rf"\s(?:in|inside|of) (?:the )?({FOLDER})", body):
-                names = [_inside(self._text.of(folder[1]), name) for name in names]
-            names = names or list(self._meant_files(target) if target else ())
-            if names:
-                self._write_files(clause, names, said, append=append)
-            elif clause.verb in {"write", "save", "store", "put"} or re.search(QUOTE, body):
-                self._problem("Which file should I write?", clause)
-            else:
-                self._unknown(clause)
-
-    def _write_files(self, clause: Clause, names: list[str], said: str, *, append: bool) -> None:
-        content = self._content(clause, said)
-        if not content:
+        pairs = re.findall(rf"(.+?)\s+(?:to|into|in)\s+({PATH})(?:\s*,\s*|\s+and\s+|$)", body)
+        if len(pairs) > 1:  # "hello to a.txt and world to b.txt"
+            for said, target in pairs:
+                self._write(msgspec.structs.replace(clause, body=f"{said} to {target}"))
             return
+        target, said = _target_and_content(body)
+        names = self._of(NAME, target)
+        if folder := re.search(rf"\s(?:in|inside|of) (?:the )?({FOLDER})", body):
+            names = [_inside(self._text.of(folder[1]), name) for name in names]
+        names = names or list(self._meant_files(target) if target else ())
+        if not names:
+            self._problem("Which file should I write?", clause)
+        elif content := self._content(clause, said):
+            self._write_files(names, said, content, append=append)
+
+    def _write_files(self, names: list[str], said: str, content: Content, *, append: bool) -> None:
         for name in names:
             if append and re.search(r"\blines?\b", re.split(QUOTE, said)[0]):
                 read = self._add_read(name, quiet=True)
@@ -354,13 +328,10 @@ class _Planner:
             )
         elif not said and clause.action is Action.CREATE:
             return ("",)
-        elif said and _COMPOSED.search(said):
-            self._problem("I can not compose text. Put the words themselves in quotes.", clause)
-            return ()
         elif said and not _UNSAID.fullmatch(said):
             return (self._text.raw(_TEXT_LEAD.sub("", said, count=1)),)
         if not content:
-            self._problem("What should I write? Put it in quotes.", clause)
+            self._problem("What should I write? I do not compose text: put it in quotes.", clause)
         return content
 
     def _replace(self, clause: Clause) -> None:
@@ -385,19 +356,16 @@ class _Planner:
         if clause.verb == "substitute" and re.search(r"\bfor\b", body):
             old, new = new, old
         if old:
-            self._edit(files[0], old, new)
+            read = self._add_read(files[0], quiet=True)
+            edits = [{"old_text": old, "new_text": new}]
+            self._add("edit_file", files[0], path=files[0], edited=read, edits=edits)
+            self._note_files(files)
 
     def _side(self, said: str) -> str:
         lead = r"(?:(?:all|every|each|any|the|words?|text|typo|occurrences?|of)\s+)*"
         said = re.sub(f"^{lead}", "", said.strip())
         literals = self._of(QUOTE, said)
         return literals[0] if literals else "" if said == "nothing" else self._text.raw(said)
-
-    def _edit(self, name: str, old: str, new: str) -> None:
-        read = self._add_read(name, quiet=True)
-        edits = [{"old_text": old, "new_text": new}]
-        self._add("edit_file", name, path=name, edited=read, edits=edits)
-        self._note_files([name])
 
     def _search(self, clause: Clause) -> None:
         body = clause.body
@@ -423,23 +391,17 @@ class _Planner:
             wanted,
         )
         said = (self._of(QUOTE, body) or [self._text.raw(wanted)])[0]
-        if not said and scopes:
-            self._note_value([self._add("search_files", name, glob=name) for name in scopes])
-        elif not said:
+        if not said:
             self._problem("Which text should I look for?", clause)
         else:
             pattern = re.sub(r"[\\.^$*+?{}\[\]|()]", r"\\\g<0>", said)
-            globs = [name for name in scopes if "*" in name]
-            paths = [name for name in scopes if "*" not in name]
             self._note_value(
                 [
-                    self._add(
-                        "search_files", said, pattern=pattern, path=path, glob="".join(globs[:1])
-                    )
-                    for path in paths or [""]
+                    self._add("search_files", said, pattern=pattern, path=path)
+                    for path in scopes or [""]
                 ]
             )
-            self._note_files(self._of(PATH, body) if paths else ())
+            self._note_files(self._of(PATH, body))
 
     def _move(self, clause: Clause) -> None:
         goal = re.fullmatch(
@@ -470,15 +432,17 @@ class _Planner:
 
     def _delete(self, clause: Clause) -> None:
         body = clause.body
-        if text := re.search(rf"({QUOTE})\s+(?:from|in) (?:{_LEAD}({PATH})|it)", body):
-            for name in self._of(PATH, text[2] or "") or self._files[-1:]:
-                self._edit(name, self._text.of(text[1]), "")
+        if re.search(rf"{QUOTE}\s+(?:from|in)\b", body):  # a text, not a file
+            edit = re.sub(rf"({QUOTE})\s+(?:from|in)\b", r"\1 with nothing in", body)
+            self._replace(msgspec.structs.replace(clause, body=edit))
             return
         names = self._sources(body) or self._of(FOLDER, body)
-        if not names or "*" in "".join(names) or _words("all|everything except").search(body):
+        # Any word beside names may mean that something else is to be deleted: "the word x from a.txt".
+        strange = re.search(r"\w", _AROUND_DELETED.sub("", body))
+        if not names or strange or "*" in "".join(names):
             self._problem("Which file should I delete?", clause)
             return
-        recursive = bool(_words("recursively|everything in it|contents").search(body))
+        recursive = "recursively" in body or "everything in it" in body
         for name in names:
             self._add("delete_file", name, path=name, recursive=recursive)
         self._note_files(names)
@@ -508,36 +472,24 @@ class _Planner:
             self.unknown.append(self._text.raw(clause.text))
 
 
-_RULES: dict[Action, Callable[[_Planner, Clause], None]] = {
-    Action.ASK: _Planner._ask,
-    Action.LIST: _Planner._list,
-    Action.WRITE: _Planner._write,
-    Action.CREATE: _Planner._write,
-    Action.APPEND: _Planner._write,
-    Action.REPLACE: _Planner._replace,
-    Action.SEARCH: _Planner._search,
-    Action.MOVE: _Planner._move,
-    Action.COPY: _Planner._move,
-    Action.DELETE: _Planner._delete,
-    Action.FETCH: _Planner._fetch,
-    Action.UNKNOWN: _Planner._unknown,
+_RULES: dict[Action, Callable[[Requests, Clause], None]] = {
+    Action.ASK: Requests._ask,
+    Action.LIST: Requests._list,
+    Action.WRITE: Requests._write,
+    Action.CREATE: Requests._write,
+    Action.APPEND: Requests._write,
+    Action.REPLACE: Requests._replace,
+    Action.SEARCH: Requests._search,
+    Action.MOVE: Requests._move,
+    Action.COPY: Requests._move,
+    Action.DELETE: Requests._delete,
+    Action.FETCH: Requests._fetch,
+    Action.UNKNOWN: Requests._unknown,
 }
 
 
 def _inside(folder: str, name: str) -> str:
     return name if "/" in name or not folder else posixpath.join(folder, name)
-
-
-def _pairs(body: str) -> list[tuple[str, str]]:
-    """Return targets and contents of `a.txt with X and b.txt with Y`, `X to a.txt, Y to b.txt`."""
-    ahead = rf"(?=(?:\s*,\s*|\s+and\s+)+{PATH}\s+with|$)"
-    pairs = re.findall(rf"({PATH})\s+(?:with|containing)\s+(.+?){ahead}", body)
-    if len(pairs) < 2:
-        end = r"(?:\s*,\s*(?:and\s+)?|\s+and\s+|$)"
-        pairs = [
-            found[::-1] for found in re.findall(rf"(.+?)\s+(?:to|into|in)\s+({PATH}){end}", body)
-        ]
-    return pairs if len(pairs) > 1 else []
 
 
 def _target_and_content(body: str) -> tuple[str, str]:
