@@ -40,9 +40,9 @@ from ...runtime.messages import CallPlace, PermissionQuestion
 from ...runtime.processes import CommandBinding
 from ...runtime.redaction import mask, redacting_logger
 from ...runtime.taint.marked_files import MarkedFiles
-from ...runtime.taint.tracked_files import FileWatch, WatchedReader, WatchedWriter
-from ...runtime.taint.tracked_network import WatchedNetwork
-from ...runtime.taint.tracked_processes import WatchedProcesses
+from ...runtime.taint.tracked_files import FileWatch, TrackedReader, TrackedWriter
+from ...runtime.taint.tracked_network import TrackedNetwork
+from ...runtime.taint.tracked_processes import TrackedProcesses
 from ...runtime.text import without_surrogates
 from ...tools.files.preview import bounded
 from ...tools.registry import HANDLES, ToolRegistry, is_available
@@ -268,7 +268,7 @@ class CallPreparation:
         memory = handles.memory_read(place) if Capability.MEMORY_READ in has else None
         network = None
         if Capability.NETWORK in has and handles.network is not None:
-            network = WatchedNetwork(handles.network, handles.connect)
+            network = TrackedNetwork(handles.network, handles.connect)
         runs = Capability.PROCESSES in has
         processes = handles.processes(place, call, network) if runs else None
         return ToolContext(
@@ -283,7 +283,7 @@ class CallPreparation:
             search=None if network is None else handles.search(network),
             channel=handles.channel(place, call) if Capability.CHANNEL in has else None,
             sessions=handles.sessions(place, call) if Capability.SESSIONS in has else None,
-            processes=None if processes is None else WatchedProcesses(processes, watch),
+            processes=None if processes is None else TrackedProcesses(processes, watch),
             workshop=None if processes is None else handles.workshop,
             memory_read=memory,
             memory_write=handles.memory_write(place, call, needs, memory)
@@ -306,7 +306,7 @@ class CallPreparation:
         """Open the files of a call, to read and to write, under one watch: the call may copy."""
         if Capability.FILES_READ not in needs and Capability.FILES_WRITE not in needs:
             return None, None
-        reader = WatchedReader(self._handles.files_read(place.workspace), watch)
+        reader = TrackedReader(self._handles.files_read(place.workspace), watch)
         if Capability.FILES_WRITE not in has:
             return reader, None
         files = self._handles.files_write(place.workspace)
@@ -316,7 +316,7 @@ class CallPreparation:
 
             log = self._versions.log(place.session_id)
             files = RecordedFiles(files, log, place.session_id, call.call_id, watch.is_marked)
-        return reader, WatchedWriter(files, watch)
+        return reader, TrackedWriter(files, watch)
 
 
 def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind) -> Tool:

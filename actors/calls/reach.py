@@ -20,9 +20,9 @@ from ...runtime.handles import WebRequest
 from ...runtime.http.url import parse_url
 from ...runtime.messages import PermissionQuestion
 from ...runtime.taint.marks import SessionMarks, joined, marked, marks_of_call
-from ...runtime.taint.tracked_files import FileWatch, WatchedReader
-from ...runtime.taint.tracked_network import WatchedNetwork
-from ...runtime.taint.tracked_processes import WatchedProcesses
+from ...runtime.taint.tracked_files import FileWatch, TrackedReader
+from ...runtime.taint.tracked_network import TrackedNetwork
+from ...runtime.taint.tracked_processes import TrackedProcesses
 from .call import ReadyCall
 
 Judge = Callable[[PermissionQuestion, frozenset[str]], Awaitable[str | None]]
@@ -63,7 +63,7 @@ def limit_reach(ready: ReadyCall, judge: Judge) -> None:
     person allowed that very call, no host is new.
     """
     network = ready.context.network
-    if not isinstance(network, WatchedNetwork):
+    if not isinstance(network, TrackedNetwork):
         return
     decided = named_hosts(ready.definition, CallArguments(ready.arguments.canonical))
     if decided is None and Capability.PROCESSES not in ready.needs:
@@ -82,7 +82,7 @@ def as_allowed(ready: ReadyCall, asked: ReadyCall) -> ReadyCall:
     """Return the call that a person allowed, as they were asked about it."""
     ready.context.approval_reason = asked.context.approval_reason
     ready.context.shown_preview = asked.context.shown_preview
-    if isinstance(ready.context.network, WatchedNetwork):
+    if isinstance(ready.context.network, TrackedNetwork):
         ready.context.network.is_let_out = True
     return ready
 
@@ -99,7 +99,7 @@ def files_marked(ready: ReadyCall) -> tuple[FilesMarked, ...]:
 def hosts_of(ready: ReadyCall | None) -> tuple[str, ...]:
     """Return the hosts that a call has connected to."""
     network = ready.context.network if ready is not None else None
-    return network.hosts if isinstance(network, WatchedNetwork) else ()
+    return network.hosts if isinstance(network, TrackedNetwork) else ()
 
 
 def read_by(ready: ReadyCall) -> SessionMarks:
@@ -129,7 +129,7 @@ def _needs_that_read(ready: ReadyCall) -> tuple[Capability, ...]:
     """
     network = ready.context.network
     if (
-        not isinstance(network, WatchedNetwork)
+        not isinstance(network, TrackedNetwork)
         or network.may_have_heard
         or not ready.tool.is_ours
         or Capability.PROCESSES in ready.needs
@@ -140,7 +140,7 @@ def _needs_that_read(ready: ReadyCall) -> tuple[Capability, ...]:
 
 def _watch(ready: ReadyCall) -> FileWatch | None:
     for handle in (ready.context.files_read, ready.context.processes):
-        if isinstance(handle, (WatchedReader, WatchedProcesses)):
+        if isinstance(handle, (TrackedReader, TrackedProcesses)):
             return handle.watch  # all handles of a call share it
     return None
 

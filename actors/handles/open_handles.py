@@ -30,7 +30,7 @@ from ...runtime.store.interface import StoreReader
 from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.marks import STRANGERS
 from ...runtime.taint.tracked_files import FileWatch
-from ...runtime.taint.tracked_network import Connect, WatchedNetwork
+from ...runtime.taint.tracked_network import Connect, TrackedNetwork
 from ...tools.sandbox.sandbox import Sandbox
 from ...tools.skills.shelf import OpenSkills, SkillShelf
 from ...tools.web.search import SearchPlace, WebSearch
@@ -140,7 +140,7 @@ class OpenHandles:
         return None if self._tree is None else self._tree.handle(place, call)
 
     def processes(
-        self, place: CallPlace, call: Call, way_out: WatchedNetwork | None = None
+        self, place: CallPlace, call: Call, way_out: TrackedNetwork | None = None
     ) -> Processes | None:
         """The way to run programs in the session's workspace; `None` where there is no sandbox.
 

@@ -1,4 +1,4 @@
-"""Keeps what a process holds in memory from being written to disk or read by others."""
+"""Keep the memory of a process with keys from core files and debuggers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ _PR_SET_DUMPABLE = 4
 
 
 def forbid_core_dumps() -> None:
-    """No core file of this process, whatever it dies of, and no debugger of the same user.
+    """Forbid core files of this process and, on Linux, debuggers of the same user.
 
-    For a program that holds keys. The commands call it when they start; a program that embeds
-    callboard decides for itself, as it also keeps its own crashes from being examined. Programs that
-    it starts can be examined again, but write no core files either.
-
-    On Linux the kernel then also gives `/proc/PID/environ` and `mem` to root alone.
+    For processes that hold keys. Commands call it when they start; a program that embeds callboard
+    decides for itself, because its own crashes can't be examined then either. Programs that it starts
+    can be debugged, but write no core files. On Linux, `/proc/PID/environ` and `mem` become readable
+    by root alone.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         import ctypes  # here: only this needs it
 
-        # It fails for nothing that a process may not do to itself.
+        # A process may always do this to itself, so the result is not checked.
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""The lock that lets one process at a time write to a data directory."""
+"""The lock that lets one process at a time write to a data folder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..errors import ConflictError, StorageError
 LOCK_NAME = "callboard.lock"
 
 MAX_PID_BYTES = 32
-"""More than any pid has digits: what is read of a lock file that may hold anything."""
+"""More than the digits of a pid: a lock file may hold anything."""
 
 
 class DataInUse(ConflictError):
-    """Another process writes to a data directory; `holder` says which, as far as that is known."""
+    """Another process writes to the data folder; `holder` names it if it is known."""
 
     def __init__(self, message: str, *, holder: str) -> None:
         super().__init__(message)
@@ -23,23 +23,23 @@ class DataInUse(ConflictError):
 
 
 def check_free(folder: Path) -> None:
-    """Raises `DataInUse` when a writer holds the lock on a data directory now."""
+    """Raise `DataInUse` if a writer holds the lock on a data folder."""
     if (folder / LOCK_NAME).exists():
         DataLock(folder).release()
 
 
 class DataLock:
-    """An flock on a data directory, held until `release()` or the end of the process.
+    """An flock on a data folder, held until `release()` or the end of the process.
 
-    The kernel gives it up when the process dies, however it dies, so a stale lock can't be. The
-    file stays where it is: removing it would let two processes lock two files of one name.
+    The kernel releases it when the process dies, however it dies, so there are no stale locks. The file
+    is never removed: then two processes could lock two files of one name.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Takes the lock.
+        """Take the lock.
 
         Raises:
-            DataInUse: Another writer holds it; names its pid.
+            DataInUse: Another writer holds it.
             StorageError: The lock file can't be made or locked.
         """
         self.path = folder / LOCK_NAME
@@ -49,7 +49,7 @@ class DataLock:
         except OSError as error:
             raise StorageError(
                 f"The lock file {self.path} can't be opened: {error.strerror}. callboard must be "
-                "able to write to its data directory; mend that, or choose another one."
+                "able to write to its data directory: change its permissions, or choose another one."
             ) from error
         try:
             self._take(folder)
@@ -72,7 +72,7 @@ class DataLock:
                 f"{self.path} can't be locked: {error.strerror}. The data directory must be on a "
                 "file system with flock; choose another one."
             ) from error
-        # The pid is for people's eyes: on a full disk the lock holds without it.
+        # The pid is only for messages: on a full disk the lock works without it.
         try:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
@@ -81,14 +81,14 @@ class DataLock:
 
     def _holder(self) -> str:
         text = os.pread(self._descriptor, MAX_PID_BYTES, 0).strip()
-        # Empty between another process's flock and its write.
+        # The file is empty between another process's flock and its write.
         return f"process {int(text)}" if text.isdigit() else "another process"
 
     def release(self) -> None:
-        """Gives up the lock; again is harmless."""
+        """Release the lock. Idempotent."""
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, 0)
-            # Closing is not enough: a child between its fork and its exec still holds a copy.
+            # Closing is not enough: a child between fork and exec still has a copy.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,5 +1,4 @@
-"""Folders that are their owner's alone: made so whatever the umask is, and not used when others
-could change what is in them."""
+"""Private folders: made for their owner alone, whatever the umask, and refused if others can write."""
 
 from __future__ import annotations
 
@@ -15,14 +14,14 @@ OWN_NAMES = (
     *("callboard.", "keys.", "tokens.", "daemon.", "vectors.", "memories."),
     *("recordings", "models", "backups", "workspaces"),
 )
-"""How the names in a data folder begin. A folder with others in it, like a home, is not ours to
-close; our files in it are, each by itself."""
+"""The names in a data folder begin with these. A folder that holds others too, like a home, keeps its
+permissions; our files in it are private each by itself."""
 
 
 def make_folders(folder: Path) -> None:
-    """Makes a folder, and those above it that are missing, for their owner alone.
+    """Make a folder and its missing parents for their owner alone; leave existing ones as they are.
 
-    One that exists is left as it is. Raises `OSError`.
+    Raises `OSError`.
     """
     for missing in reversed([each for each in folder.parents if not each.exists()]):
         missing.mkdir(mode=MODE, exist_ok=True)
@@ -30,7 +29,7 @@ def make_folders(folder: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises `StorageError` when others can put files into a folder, or take them away."""
+    """Raise `StorageError` if others can add or remove files in a folder."""
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         who = "everybody" if mode & stat.S_IWOTH else "its group"
@@ -41,7 +40,7 @@ def check_folder(folder: Path) -> None:
 
 
 def close_folder(folder: Path) -> None:
-    """Takes from others the look into a folder of ours that holds nothing but our files."""
+    """Take from others the right to read a folder, if it is ours and holds only our files."""
     found = folder.stat()
     if not found.st_mode & 0o077 or found.st_uid != os.geteuid():
         return
@@ -50,10 +49,10 @@ def close_folder(folder: Path) -> None:
 
 
 def sync_path(path: Path) -> None:
-    """Makes a file's content durable, or of a folder the names in it; blocks for the disk.
+    """Make the content of a file, or the names in a folder, durable; blocks for the disk.
 
     Raises:
-        OSError: It is not there, or the disk failed.
+        OSError: The path does not exist, or the disk failed.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,9 +1,9 @@
-"""A folder removed with all that is in it: however deep it is, and whatever its folders permit.
+"""Remove a folder with everything in it, however deep it is and whatever its permissions.
 
-Folders that a program left read-only (Go's module cache is) get their owner's rights first. What lies
-deeper is moved up ahead of its removal: so neither the depth of calls nor the number of open files grows
-with that of the tree, and no path is too long. Everything is found below an open folder, and no symbolic
-link is followed. What is mounted in it belongs elsewhere: it stays, with all that is in it.
+Read-only folders (as in Go's module cache) first get their owner's rights. Subfolders are moved up
+before they are emptied, so neither the depth of calls nor the number of open files grows with the depth
+of the tree, and no path gets too long. Every entry is addressed relative to an open folder, and symbolic
+links are not followed. Mounts inside the tree belong elsewhere and stay with all their content.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _OWNER = 0o700
 
 _Mount = bytes | int
-"""A bind mount has the device of what is around it, so that the kernel's own number is compared."""
+"""Identifies a mount. A bind mount has the device of its surroundings, so the kernel's id is used."""
 
 
 def remove_tree(parent: int, name: str) -> None:
-    """Removes a folder below an open one; blocks. What can't be removed keeps nothing else.
+    """Remove a folder below an open one; blocks. An entry that can't be removed stops no other.
 
     Raises:
-        OSError: Something of it is left.
+        OSError: Something is left.
     """
     with suppress(FileNotFoundError):
         mount = _mount(parent)
@@ -48,21 +48,21 @@ class _Emptying:
         self._failure: OSError | None = None
 
     def run(self) -> OSError | None:
-        """Gives why something is left."""
+        """Empty the folder; return why something is left, if it is."""
         while folders := [name for name in self._clear(self._top) if name not in self._stuck]:
             for name in folders:
                 try:
                     self._lift(name)
                     os.rmdir(name, dir_fd=self._top)
                 except FileNotFoundError:
-                    pass  # somebody else removes it, too
+                    pass  # another process removes it too
                 except OSError as error:
                     self._failure = self._failure or error
                     self._stuck.add(name)
         return self._failure
 
     def _clear(self, folder: int) -> list[str]:
-        """Removes what is no folder; gives the names of those."""
+        """Remove all entries that are not folders; return the names of the folders."""
         folders = []
         with os.scandir(folder) as entries:
             for entry in list(entries):
@@ -78,12 +78,12 @@ class _Emptying:
         return folders
 
     def _lift(self, name: str) -> None:
-        """Empties a folder: those in it stand beside it then."""
+        """Empty a folder, moving its subfolders up beside it."""
         folder = _open(self._top, name, self._mount)
         try:
             for inner in self._clear(folder):
                 try:
-                    # what may not be written can't be moved
+                    # A folder that is not writable can't be moved.
                     os.close(_open(folder, inner, self._mount))
                     os.rename(inner, new_id("lifted"), src_dir_fd=folder, dst_dir_fd=self._top)
                 except FileNotFoundError:
@@ -95,7 +95,7 @@ class _Emptying:
 
 
 def _mount(folder: int) -> _Mount:
-    """What an open folder is mounted by: its line of /proc, or its device where there is none."""
+    """Return the mount of an open folder: its line in /proc, or its device without /proc."""
     with suppress(FileNotFoundError), open(f"/proc/self/fdinfo/{folder}", "rb") as lines:
         for line in lines:
             if line.startswith(b"mnt_id:"):
@@ -109,7 +109,7 @@ def _keep_to(mount: _Mount, folder: int, name: str) -> None:
 
 
 def _open(parent: int, name: str, mount: _Mount) -> int:
-    """A folder that its owner may list and change from here on."""
+    """Open a folder, giving its owner the rights to list and change it."""
     try:
         folder = os.open(name, _FLAGS, dir_fd=parent)
     except PermissionError:
@@ -126,7 +126,7 @@ def _open(parent: int, name: str, mount: _Mount) -> int:
 
 
 def _permit(parent: int, name: str, mount: _Mount) -> None:
-    """Gives the owner's rights to a folder that can't even be opened."""
+    """Give the owner's rights to a folder that can't be opened."""
     if sys.platform != "linux":
         os.chmod(name, _OWNER, dir_fd=parent, follow_symlinks=False)
         return

@@ -1,7 +1,7 @@
-"""Which files hold what a tainted session wrote: paths in all workspaces, as they are right now.
+"""The marked files: paths in all workspaces that hold what a tainted session wrote.
 
-The table of the store says the same of what is on record; whoever begins loads it, and each call
-records what it changed here. A mark on a folder is one on everything below it.
+The store has a table of the same paths, which a runtime loads when it starts; each call records there
+what it changed here. A mark on a folder covers everything below it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from threading import Lock
 
 MAX_MARKED_FILES = 10_000
-"""As many as one deletion takes, some megabyte; beyond it, a whole workspace is marked instead."""
+"""At most so many paths, about a megabyte; beyond it a whole workspace is marked instead."""
 
 MAX_KNOWN_WORKSPACES = 1_000
-"""Of so many it is known whether they hold marked files, until the next mark."""
+"""The size of a cache, cleared by each mark, of which workspaces hold marked files."""
 
 
 class MarkedFiles:
     """The marked paths, absolute and without links; safe to use from any thread.
 
-    Each mark knows when its file was last written, so that what another call wrote meanwhile is
-    never cleared. Calls without resource keys may overlap as they like.
+    Each mark has the time at which its file was last written. Calls without resource keys may overlap
+    in any way, and a call that clears a mark must not clear what another call wrote meanwhile.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class MarkedFiles:
         return bool(self._marks)
 
     def concern(self, workspace: str) -> bool:
-        """Whether any of them lies in a workspace, or above it."""
+        """Whether there are marks inside or above a workspace."""
         known = self._concerned.get(workspace)
         if known is not None:
             return known
@@ -46,30 +46,30 @@ class MarkedFiles:
             return found
 
     def load(self, paths: Iterable[str]) -> None:
-        """Takes over what is on record."""
+        """Add the paths of the store's table."""
         with self._lock:
             self._concerned.clear()
             self._marks.update(dict.fromkeys(paths, self._time))
 
     def covers(self, path: str) -> bool:
-        """Whether a file is marked, by itself or by a folder above."""
+        """Whether a path is marked, itself or by a folder above it."""
         return self._covering(path) is not None
 
     def below(self, path: str) -> list[str]:
-        """The marks at a path and below it."""
+        """Return the marks at a path and below it."""
         with self._lock:
             return self._below(path)
 
     def now(self) -> int:
-        """A time, for `clear`."""
+        """Return a time for `clear`."""
         with self._lock:
             self._time += 1
             return self._time
 
     def mark(self, path: str, workspace: str, *, is_being_written: bool = False) -> str:
-        """Marks a file before it is written, and again when it is; gives what bears the mark.
+        """Mark a file, before it is written and again after; return the path that has the mark.
 
-        That is its whole workspace when there are too many.
+        That is the whole workspace if there are too many marks.
         """
         with self._lock:
             self._time += 1
@@ -80,7 +80,7 @@ class MarkedFiles:
             return path
 
     def clear(self, path: str, before: float) -> None:
-        """Takes the marks at a path and below it away, of what was written before a time."""
+        """Remove the marks at a path and below it, of files last written before a time."""
         with self._lock:
             for marked in self._below(path):
                 if self._marks[marked] < before:
@@ -88,12 +88,12 @@ class MarkedFiles:
             self._concerned.clear()
 
     def _bearer(self, path: str, workspace: str) -> str:
-        """What is to bear a new mark; makes room for it."""
+        """Return the path that shall have a new mark, making room for it."""
         covering = self._covering(path)
         if covering is not None or len(self._marks) < MAX_MARKED_FILES:
             return covering or path
         inside = self._below(workspace)
-        self._marks[workspace] = self._time  # first: whoever looks needs no lock
+        self._marks[workspace] = self._time  # first, because `covers` takes no lock
         for marked in inside:
             del self._marks[marked]
         return workspace

@@ -1,7 +1,8 @@
-"""One call's files: what it reads of tainted sessions is noted, and what it writes in one is marked.
+"""File handles that track taint: reading a marked file taints the call, a tainted call marks its files.
 
-A file is marked before the first byte of it changes and looked up when its bytes are there, so that
-no call reads it in between unnoticed. Names and facts alone (`find`, `entries`) say nothing.
+A writer marks a file before its first byte changes, and a reader looks for marks before and after it
+reads. So whichever way two calls overlap, the reader finds the mark. File names, sizes and times
+(`find`, `entries`) don't taint.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from .marked_files import MarkedFiles
 
 
 class FileWatch:
-    """What one call has read and changed; its handles share it.
+    """What one call has read and changed; all its handles share it.
 
     Args:
         marks: The marked files of the runtime.
-        workspace: Where the paths of the handles begin.
+        workspace: The folder that the handles' paths are relative to.
 
     Attributes:
-        read: Marked files that it has read since `begin`, relative to the workspace.
+        read: Marked files that the call has read since `begin`, relative to the workspace.
     """
 
     def __init__(self, marks: MarkedFiles, workspace: str) -> None:
@@ -41,45 +42,45 @@ class FileWatch:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is any mark to look for."""
+        """Whether any marks concern this workspace."""
         return bool(self._marks) and self._marks.concern(self._root)
 
     @property
     def is_tainted(self) -> bool:
-        """Whether what the call writes may be the words of strangers."""
+        """Whether what the call writes may be untrusted content."""
         return bool(self.read) or self._session_is_tainted()
 
     def begin(self, is_tainted: Callable[[], bool]) -> None:
-        """The call runs from here on; what was read before, for a preview, the model never sees."""
+        """Begin the call. What was read before, for a preview, never reaches the model."""
         self.read.clear()
         self._session_is_tainted = is_tainted
 
     def end(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is marked by the call, and what is no longer; later changes are refused.
+        """Return the paths that the call marked and cleared, and refuse later changes.
 
-        A thread that nobody waits for may still be at work: nothing would go on record of that.
+        An abandoned thread of the call may still run; its changes would not be recorded.
         """
         with self._lock:
             self._is_over = True
-            # What other calls have marked, or cleared, meanwhile is so on record too.
+            # Other calls may have cleared or marked these paths since, and record that themselves.
             marked = [path for path in self._marked if self._marks.covers(path)]
             cleared = [path for path in self._cleared if not self._marks.below(path)]
             return tuple(marked), tuple(cleared)
 
     def note_read(self, path: str, *, was_marked: bool) -> None:
-        """A file's bytes have been read."""
+        """Note that a file's content was read."""
         if was_marked or self.is_marked(path):
             self.read[path] = None
 
     def note_all_read(self) -> None:
-        """A program may read every marked file of the workspace from here on."""
+        """Note that a program may have read every marked file of the workspace."""
         if self.is_needed:
             inside = self._marks.below(self._root)
             first = min(inside, default=self._root)
             self.read[os.path.relpath(first, self._root)] = None
 
     def folders_above_marks(self) -> list[str]:
-        """The folders, below the workspace's own, in which marked files lie; absolute."""
+        """Return the folders below the workspace that hold marked files, as absolute paths."""
         if not self.is_needed:
             return []
         found: set[str] = set()
@@ -89,22 +90,22 @@ class FileWatch:
         return sorted(found)
 
     def is_marked(self, path: str) -> bool:
-        """Whether a path relative to the workspace is."""
+        """Whether a path relative to the workspace is marked."""
         return self._marks.covers(self._absolute(path))
 
     def mark(self, path: str) -> None:
-        """A file is about to be written with what may be the words of strangers."""
+        """Mark a file that is about to be written with untrusted content."""
         with self._lock:
             self._check()
             self._mark(path, is_being_written=True)
 
     def written(self, path: str) -> None:
-        """The words of strangers are there, perhaps under another name than they were marked as."""
+        """Mark a file that was written, perhaps under another name than it was marked before."""
         with self._lock:
             self._mark(path, is_being_written=False)
 
     def clear(self, path: str, before: float) -> None:
-        """A path, and what lies below it, is gone or holds something else since."""
+        """Clear marks at and below a path that is gone, or holds something else."""
         absolute = self._absolute(path)
         with self._lock:
             if self._is_over or not self._marks.below(absolute):
@@ -116,7 +117,7 @@ class FileWatch:
                 del self._marked[marked]
 
     def carried(self, source: str) -> list[str]:
-        """The marks that move with a path, as what is to be put behind its new one."""
+        """Return the marks that move with a path, as suffixes for its new path."""
         absolute = self._absolute(source)
         if self._marks.covers(absolute):
             carried = [""]
@@ -128,15 +129,15 @@ class FileWatch:
         return carried
 
     def now(self) -> int:
-        """A time, for `clear`."""
+        """Return a time for `clear`."""
         return self._marks.now()
 
     def _check(self) -> None:
         if self._is_over:
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR,
-                "the call is over, and its session has read untrusted content: what it writes now "
-                "would go unnoticed. Nothing was changed.",
+                "the call has ended, and its session has read untrusted content: what it writes now "
+                "would not be recorded. Nothing was changed.",
             )
 
     def _mark(self, path: str, *, is_being_written: bool) -> None:
@@ -152,8 +153,8 @@ class FileWatch:
         return _on_record(os.path.realpath(self._workspace))
 
 
-class WatchedReader:
-    """A `ReadableFiles` for one call."""
+class TrackedReader:
+    """A `ReadableFiles` handle that tracks what one call reads."""
 
     def __init__(self, files: ReadableFiles, watch: FileWatch) -> None:
         self._files = files
@@ -186,8 +187,8 @@ class WatchedReader:
         )
 
 
-class WatchedWriter(WatchedReader):
-    """A `WritableFiles` for one call."""
+class TrackedWriter(TrackedReader):
+    """A `WritableFiles` handle that tracks what one call reads and writes."""
 
     def __init__(self, files: WritableFiles, watch: FileWatch) -> None:
         super().__init__(files, watch)
@@ -204,7 +205,7 @@ class WatchedWriter(WatchedReader):
         return files.why_unkept(path) if isinstance(files, KeepsVersions) else ()
 
     def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
-        """See `WritableFiles`; in a session that is not tainted, it takes a mark away."""
+        """See `WritableFiles`; in a session that is not tainted, this clears the mark."""
         watch, files = self.watch, self._writable
         is_tainted, before = watch.is_tainted, watch.now()
 
@@ -227,7 +228,7 @@ class WatchedWriter(WatchedReader):
         return self._put(path, lambda: files.replace_unchanged(path, data, digest=digest))
 
     def move(self, source: str, destination: str, *, overwrite: bool) -> None:
-        """See `WritableFiles`; marks go along, and those of what is lost there go."""
+        """See `WritableFiles`; marks move along, and marks at the destination are cleared."""
         watch = self.watch
         if not watch.is_needed:
             self._writable.move(source, destination, overwrite=overwrite)
@@ -237,7 +238,7 @@ class WatchedWriter(WatchedReader):
         try:
             self._writable.move(source, destination, overwrite=overwrite)
         finally:
-            # Whatever failed behind the renaming: what lies where is what counts.
+            # The move may have failed after renaming: what is on the disk decides.
             if self._files.find(source, follow=False) is None:
                 target = _place(self._files, destination)
                 watch.clear(target, before)
@@ -246,7 +247,7 @@ class WatchedWriter(WatchedReader):
                 watch.clear(origin, before)
 
     def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
-        """See `WritableFiles`; marks go with their files."""
+        """See `WritableFiles`; the marks of deleted files are cleared."""
         before = self.watch.now()
         gone = self._writable.delete(path, recursive=recursive)
         if self.watch.is_needed:
@@ -254,7 +255,7 @@ class WatchedWriter(WatchedReader):
         return gone
 
     def _put(self, path: str, write: Callable[[], FileInfo]) -> FileInfo:
-        """Writes, and marks the file if need be; a failure that changed nothing leaves no mark."""
+        """Write, marking the file if the call is tainted; a failure without a change leaves no mark."""
         watch = self.watch
         if not watch.is_tainted:
             return write()
@@ -277,29 +278,29 @@ class WatchedWriter(WatchedReader):
 
 
 def disregard(files: ReadableFiles, path: str) -> None:
-    """Nothing of a file that was read comes into the call's result.
+    """Forget that a file was read, because nothing of it is in the call's result.
 
     Args:
-        files: What it was read through.
-        path: As on disk, relative to the workspace.
+        files: The handle that read it.
+        path: Its path on the disk, relative to the workspace.
     """
-    if isinstance(files, WatchedReader):
+    if isinstance(files, TrackedReader):
         files.watch.read.pop(path, None)
 
 
 def _on_record(path: str) -> str:
-    """A path as it may be stored: a byte of a name that is no UTF-8 is spelt out."""
+    """Return a path as it can be stored: bytes that are not UTF-8 are escaped."""
     return path.encode(errors="backslashreplace").decode()
 
 
 def _real(files: ReadableFiles, path: str) -> str:
-    """Where the file of a path lies, links followed."""
+    """Return the path of a file with links resolved."""
     found = files.find(path)
     return files.normalize(path) if found is None else found.path
 
 
 def _place(files: ReadableFiles, path: str) -> str:
-    """Where the entry of a path lies, or would: a link at its end stands for itself."""
+    """Return the path of an entry, existing or not; a link at the end is not followed."""
     found = files.find(path, follow=False)
     if found is not None:
         return found.path

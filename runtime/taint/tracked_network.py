@@ -1,4 +1,4 @@
-"""One call's way out: it notes where the call connects, and is asked before a call goes elsewhere."""
+"""A network handle that records where a call connects, and asks before it goes to an undecided host."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MayVisit = Callable[[WebRequest], Awaitable[str | None]]
 """Why a request must not be sent, or `None` when it may."""
 
 Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
-"""Connects to a checked address of a host, or raises `AddressRefused` or `OSError`."""
+"""Connects to a checked address of a host; raises `AddressRefused` or `OSError`."""
 
 
-class WatchedNetwork:
-    """A `Network` handle for one call.
+class TrackedNetwork:
+    """A `Network` handle that records the hosts of one call and asks about undecided ones.
 
     Args:
         network: Sends the requests.
         connect: Makes the connections of programs; without it they get none.
 
     Attributes:
-        is_let_out: Whether a person allowed this very call, whose arguments name no host.
-        may_have_heard: Whether anything of strangers may have come in: a request was sent, and be
-            it that only a redirect or a fault came back.
-        hosts: Where the call has connected, in order.
+        is_let_out: Whether a person allowed this call, whose arguments name no host.
+        may_have_heard: Whether untrusted content may have come in: a request was sent, even if only
+            a redirect or an error came back.
+        hosts: The hosts that the call has connected to, in order.
     """
 
     def __init__(self, network: Network, connect: Connect | None = None) -> None:
@@ -44,16 +44,16 @@ class WatchedNetwork:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Where the call has connected, in order."""
+        """The hosts that the call has connected to, in order."""
         return tuple(self._hosts)
 
     def limit(self, decided: Iterable[str], may_visit: MayVisit) -> None:
-        """From here on, `may_visit` is asked about redirects, and hosts that are not `decided`."""
+        """Ask `may_visit` from now on about redirects and about hosts that are not in `decided`."""
         self._decided = frozenset(decided)
         self._may_visit = may_visit
 
     async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
-        """See `Network`; raises `url_not_allowed` for where the call may not go."""
+        """See `Network`; raises `url_not_allowed` for a host that the call may not reach."""
         if parse_url(request.url).host not in self._decided:
             await self._check(parse_url(request.url), request)
 
@@ -66,7 +66,7 @@ class WatchedNetwork:
         try:
             answer = await self._network.request(watched, max_bytes=max_bytes)
         except NotSent:
-            raise  # a redirect ahead of it was heard
+            raise  # `follow` has noted the redirects before it
         except BaseException:
             self.may_have_heard = True
             raise
@@ -75,11 +75,11 @@ class WatchedNetwork:
         return answer
 
     async def connect(self, url: HttpUrl) -> trio.SocketStream:
-        """A connection for a program of the call.
+        """Connect for a program of the call.
 
         Raises:
-            ToolFailure: `url_not_allowed` for where the call may not go.
-            OSError: There is nobody.
+            ToolFailure: `url_not_allowed` for a host that the call may not reach.
+            OSError: There is no connection.
         """
         if url.host not in self._decided:
             await self._check(url, WebRequest(method="GET", url=url.text, headers={}))

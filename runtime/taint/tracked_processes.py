@@ -1,8 +1,8 @@
-"""One call's programs: what they may have read of tainted sessions, and what they wrote in one.
+"""A process handle that tracks taint.
 
-Nobody sees what a program reads or writes. So it counts as a reader of every marked file of its
-workspace; and what a tainted session's program may have written is found behind it, by the times of
-the files. Where that can't be found the whole workspace is marked.
+What a program reads and writes can't be observed. So each program counts as a reader of every marked
+file of its workspace, and files that a tainted session's program may have written are found afterwards
+by their times. If that is not possible, the whole workspace is marked.
 """
 
 from __future__ import annotations
@@ -25,22 +25,19 @@ from ..processes import (
 from .tracked_files import FileWatch
 
 MAX_KNOWN_FOLDERS = 256
-"""Folders above marked files of which it is known which they are; with more, any may have moved."""
+"""Folders above marked files that are remembered by inode; with more, any folder may have moved."""
 LOOK_SECONDS = 10.0
-"""For looking at the files of a workspace; who can't be looked at in that time is marked whole."""
+"""The time for looking at the files of a workspace; beyond it the whole workspace is marked."""
 
 FolderIds = dict[str, tuple[int, int]] | None
 
 
-class WatchedProcesses:
-    """A `Processes` handle for one call.
+class TrackedProcesses:
+    """A `Processes` handle that tracks taint for one call.
 
     Args:
         processes: Runs the programs.
-        watch: Of the call's files; shared with its file handles.
-
-    Attributes:
-        watch: The same.
+        watch: What the call reads and changes; shared with its file handles.
     """
 
     def __init__(self, processes: Processes, watch: FileWatch) -> None:
@@ -63,7 +60,7 @@ class WatchedProcesses:
         try:
             return await self._processes.run(command, on_line)
         finally:
-            # Cancelled or not, what it wrote is there; bounded.
+            # Also after a cancellation: its files are on the disk. Bounded by LOOK_SECONDS.
             with trio.CancelScope(shield=True):
                 await self._mark(since, folders)  # noqa: ASYNC102
 
@@ -115,7 +112,7 @@ class WatchedProcesses:
         return self._processes.background_since(now_ns)
 
     async def _look_at_background(self) -> None:
-        """What its programs beside the calls have done since somebody last looked."""
+        """Mark what background programs may have written since the last look."""
         self.watch.note_all_read()
         if not self.watch.is_tainted:
             return
@@ -124,14 +121,16 @@ class WatchedProcesses:
             await self._mark(since, None)
 
     async def _mark(self, since_ns: int, folders: FolderIds) -> None:
-        """Marks what may have been written since, when that may be the words of strangers."""
+        """Mark what may have been written since a time, if the call is tainted."""
         watch = self.watch
         if not watch.is_tainted or watch.is_marked("."):
             return
         written = None
         with trio.move_on_after(LOOK_SECONDS):
             written = await self._processes.written(since_ns)
-        if written is None or time.time_ns() < since_ns:  # too much, or the clock was put back
+        if (
+            written is None or time.time_ns() < since_ns
+        ):  # too many files, or the clock was set back
             watch.written(".")
             return
         has_moved = folders is None or _folder_ids(folders) != folders
@@ -140,7 +139,7 @@ class WatchedProcesses:
 
 
 def _folder_ids(paths: Iterable[str]) -> FolderIds:
-    """Which folders these are, by device and number; `None` when there are too many to know."""
+    """Return device and inode of folders, or `None` if there are too many."""
     found: dict[str, tuple[int, int]] = {}
     for path in paths:
         if len(found) >= MAX_KNOWN_FOLDERS:

@@ -23,7 +23,7 @@ from callboard.config.sections import MIB, SandboxSettings
 from callboard.config.settings import NetworkSettings
 from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.processes import Command
-from callboard.runtime.taint.tracked_network import WatchedNetwork
+from callboard.runtime.taint.tracked_network import TrackedNetwork
 from callboard.tools.sandbox.sandbox import Sandbox
 from support.web.empty_network import (
     INSIDE,
@@ -119,7 +119,7 @@ class Place:
         """A program with this way out: what it printed, and what was recorded."""
         refuse = [("127.0.0.1", OWN_PORT), ("localhost", OWN_PORT)]
         guard = AddressGuard(NetworkSettings(allow=allow).endpoints, refuse=refuse)
-        way_out = WatchedNetwork(NoRequests(), guard.connect)
+        way_out = TrackedNetwork(NoRequests(), guard.connect)
         sandbox = Sandbox(settings or SandboxSettings(), os.environ)
         processes = sandbox.processes(str(self.workspace), "s", "t", "c", way_out)
         sandbox.status()  # its test connects too

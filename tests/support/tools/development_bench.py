@@ -16,7 +16,7 @@ from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolR
 from callboard.runtime.handles import Network, WebAnswer, WebRequest
 from callboard.runtime.http.address_guard import AddressGuard, parse_endpoint
 from callboard.runtime.redaction import Secret
-from callboard.runtime.taint.tracked_network import WatchedNetwork
+from callboard.runtime.taint.tracked_network import TrackedNetwork
 from callboard.tools.registry import builtin_tools
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.tool import Tool, ToolContext
@@ -56,7 +56,7 @@ class Bench:
     @property
     def context(self) -> ToolContext:
         guard = AddressGuard(tuple(map(parse_endpoint, self.allow)))
-        network = WatchedNetwork(NoNetwork(), guard.connect)
+        network = TrackedNetwork(NoNetwork(), guard.connect)
         return ToolContext(
             session_id="session",
             turn_id="turn",

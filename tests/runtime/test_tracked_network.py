@@ -7,7 +7,7 @@ import pytest
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.handles import WebAnswer, WebRequest
 from callboard.runtime.http.url import parse_url
-from callboard.runtime.taint.tracked_network import WatchedNetwork
+from callboard.runtime.taint.tracked_network import TrackedNetwork
 
 URLS = ("https://a.test/", "https://a.test/b", "https://b.test/", "https://c.test/")
 
@@ -36,7 +36,7 @@ class Chain:
         )
 
 
-async def fetch(network: WatchedNetwork, url: str = URLS[0]) -> WebAnswer:
+async def fetch(network: TrackedNetwork, url: str = URLS[0]) -> WebAnswer:
     return await network.request(WebRequest(method="GET", url=url, headers={}), max_bytes=10)
 
 
@@ -54,18 +54,18 @@ class Judge:
 
 
 async def test_it_notes_each_host_once_in_order() -> None:
-    network = WatchedNetwork(Chain(*URLS[1:]))
+    network = TrackedNetwork(Chain(*URLS[1:]))
     await fetch(network)
     await fetch(network, URLS[3])
     assert network.hosts == ("a.test", "b.test", "c.test")
 
 
 async def test_where_it_did_not_connect_it_was_not() -> None:
-    network = WatchedNetwork(Chain(fails=True))
+    network = TrackedNetwork(Chain(fails=True))
     with pytest.raises(ToolFailure):
         await fetch(network)
     assert network.hosts == ()
-    led_on = WatchedNetwork(Chain(URLS[2], fails=True))
+    led_on = TrackedNetwork(Chain(URLS[2], fails=True))
     with pytest.raises(ToolFailure):
         await fetch(led_on)
     assert led_on.hosts == ("a.test",)
@@ -73,7 +73,7 @@ async def test_where_it_did_not_connect_it_was_not() -> None:
 
 async def test_every_redirect_is_judged_and_the_first_request_only_elsewhere() -> None:
     chain, judge = Chain(*URLS[1:]), Judge()
-    network = WatchedNetwork(chain)
+    network = TrackedNetwork(chain)
     network.limit(["a.test"], judge)
     await fetch(network)
     assert judge.asked == [parse_url(url).host for url in URLS[1:]]
@@ -82,7 +82,7 @@ async def test_every_redirect_is_judged_and_the_first_request_only_elsewhere() -
 
 async def test_a_refused_hop_is_not_followed_and_the_reason_is_told() -> None:
     chain, judge = Chain(*URLS[1:]), Judge("c.test")
-    network = WatchedNetwork(chain)
+    network = TrackedNetwork(chain)
     network.limit(["a.test"], judge)
     with pytest.raises(ToolFailure) as caught:
         await fetch(network)
@@ -94,7 +94,7 @@ async def test_a_refused_hop_is_not_followed_and_the_reason_is_told() -> None:
 
 async def test_a_first_request_elsewhere_is_judged_too() -> None:
     chain, judge = Chain(), Judge("b.test")
-    network = WatchedNetwork(chain)
+    network = TrackedNetwork(chain)
     network.limit(["a.test"], judge)
     await fetch(network)
     with pytest.raises(ToolFailure):

@@ -10,7 +10,7 @@ import pytest
 
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.taint.marked_files import MarkedFiles
-from callboard.runtime.taint.tracked_files import FileWatch, WatchedReader, WatchedWriter, disregard
+from callboard.runtime.taint.tracked_files import FileWatch, TrackedReader, TrackedWriter, disregard
 from callboard.tools.workspace.workspace import open_workspace
 
 
@@ -20,10 +20,10 @@ class Sessions(NamedTuple):
     folder: Path
     marks: MarkedFiles
 
-    def call(self, *, is_tainted: bool) -> WatchedWriter:
+    def call(self, *, is_tainted: bool) -> TrackedWriter:
         watch = FileWatch(self.marks, str(self.folder))
         watch.begin(lambda: is_tainted)
-        return WatchedWriter(open_workspace(self.folder), watch)
+        return TrackedWriter(open_workspace(self.folder), watch)
 
     def at(self, name: str) -> str:
         return f"{os.path.realpath(self.folder)}/{name}"
@@ -36,15 +36,15 @@ def sessions(tmp_path: Path) -> Sessions:
     return Sessions(folder, MarkedFiles())
 
 
-def put(files: WatchedWriter, path: str) -> None:
+def put(files: TrackedWriter, path: str) -> None:
     files.write(path, b"words", replace=True, create_dirs=True)
 
 
 def test_a_reader_has_no_way_to_write(sessions: Sessions) -> None:
-    reader = WatchedReader(open_workspace(sessions.folder), FileWatch(sessions.marks, "."))
+    reader = TrackedReader(open_workspace(sessions.folder), FileWatch(sessions.marks, "."))
     for method in ("write", "append", "replace_unchanged", "move", "delete"):
         assert not hasattr(reader, method)
-        assert hasattr(WatchedWriter, method)
+        assert hasattr(TrackedWriter, method)
 
 
 def test_what_it_changed_comes_to_one_change(sessions: Sessions) -> None:
