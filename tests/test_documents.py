@@ -103,6 +103,18 @@ def test_links_lead_to_files_that_exist() -> None:
     assert lost == []
 
 
+def test_the_walk_through_a_prompt_names_functions_that_there_are() -> None:
+    steps = re.findall(
+        r"^\| (\d+|↩) \| `([\w/]+\.py)`(.*?) \|", text_of("docs/architecture.md"), re.MULTILINE
+    )
+    for _, module, names in steps:
+        for name in re.findall(r"`(?:\w+\.)?(\w+)`", names):
+            assert re.search(rf"\b{name}\b", text_of(module)), (module, name)
+    numbers = [number for number, _, _ in steps]
+    assert numbers.count("↩") <= 5
+    assert len({module for _, module, _ in steps}) == max(map(int, set(numbers) - {"↩"})) <= 25
+
+
 def test_configuration_in_a_document_is_accepted() -> None:
     blocks = blocks_of("toml")
     assert len(blocks) > 20

@@ -154,28 +154,6 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
             return f"(no preview: the tool's own function for it failed: {type(crash).__name__})"  # noqa: ASYNC104
         return f"(no preview: it took longer than {PREVIEW_SECONDS:g} s)"
 
-    async def execute(self, limits: Limits) -> CallOutcome:
-        """Run the tool under its deadline; cancelled when the batch is.
-
-        Whatever a tool raises is a failure of this call alone: a tool that calls `sys.exit`, or has
-        a cancelled asyncio task inside, must not end the runtime.
-        """
-        most = limits.max_result_bytes
-        try:
-            seconds = self.tool.timeout_seconds(self.arguments)
-            if not self.tool.waits:
-                seconds = min(seconds, limits.max_tool_seconds)
-            with trio.move_on_after(seconds) as deadline:
-                result = await self.tool.execute(self.arguments, self.context)
-                return success(result, self.call, most)
-        except ToolFailure as failure:
-            return bounded_failure(failure, self.call, most)
-        except BaseException as crash:  # noqa: ASYNC103  what stops this task is raised
-            raise_stop(crash)
-            return crash_outcome(self.call, crash)  # noqa: ASYNC104
-        assert deadline.cancelled_caught
-        return timed_out(self.name, seconds)
-
 
 class CallPreparation:
     """Makes ready calls, whoever wrote their arguments: a model, or a person who changed them.
@@ -317,6 +295,29 @@ class CallPreparation:
             log = self._versions.log(place.session_id)
             files = RecordedFiles(files, log, place.session_id, call.call_id, watch.is_marked)
         return reader, TrackedWriter(files, watch)
+
+
+async def execute(ready: ReadyCall, limits: Limits) -> CallOutcome:
+    """Run the tool under its deadline; cancelled when the batch is.
+
+    Whatever a tool raises is a failure of this call alone: a tool that calls `sys.exit`, or has
+    a cancelled asyncio task inside, must not end the runtime.
+    """
+    most = limits.max_result_bytes
+    try:
+        seconds = ready.tool.timeout_seconds(ready.arguments)
+        if not ready.tool.waits:
+            seconds = min(seconds, limits.max_tool_seconds)
+        with trio.move_on_after(seconds) as deadline:
+            result = await ready.tool.execute(ready.arguments, ready.context)
+            return success(result, ready.call, most)
+    except ToolFailure as failure:
+        return bounded_failure(failure, ready.call, most)
+    except BaseException as crash:  # noqa: ASYNC103  what stops this task is raised
+        raise_stop(crash)
+        return crash_outcome(ready.call, crash)  # noqa: ASYNC104
+    assert deadline.cancelled_caught
+    return timed_out(ready.name, seconds)
 
 
 def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind) -> Tool:

@@ -48,7 +48,7 @@ from ...runtime.store.tables.permissions import REFUSED
 from ...runtime.taint.marks import SessionMarks, joined
 from ...runtime.text import without_surrogates
 from ...runtime.turns.activity import Activity
-from .call import CallPreparation, ReadyCall
+from .call import CallPreparation, ReadyCall, execute
 from .outcome import (
     CANCELLED_ALONE,
     CallOutcome,
@@ -433,7 +433,7 @@ class CallBatch:
         with permit, activity:
             watch(ready, self._judge, lambda: self._marks.is_tainted)
             try:
-                outcome = await ready.execute(limits)
+                outcome = await execute(ready, limits)
             except BaseException:  # only cancellation comes out of it, alone or in a group
                 # The call has no result, and yet the files that it wrote are there.
                 if written := files_marked(ready):

@@ -257,7 +257,7 @@ def test_the_dispatcher_takes_calls_by_one_message_from_one_place() -> None:
 
 def test_a_tool_is_run_in_one_place_behind_one_start() -> None:
     assert set(places_that_call("execute", on="tool")) == {"actors/calls/call.py"}
-    assert set(places_that_name("call", "execute")) == {"actors/calls/batch.py"}
+    assert set(places_that_name("call", "execute")) == {"actors/calls/dispatcher.py"}
 
 
 def modules_with(name: str) -> Iterator[tuple[str, ast.Module]]:
