@@ -10,8 +10,9 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.tools.files.file_pages import MAX_READ_BYTES
-from callboard.tools.files.text_codec import decode_page
+from callboard.tools.files.text_codec import codec_name, decode_page
 from support.tools import workbench
 from support.tools.workbench import Caller
 
@@ -147,3 +148,10 @@ async def test_an_artifact_is_paged_like_a_file(caller: Caller) -> None:
     assert await caller.error_type("read_file", path="artifact:kept") == "file_too_large"
     page = await caller.output("read_file", path="artifact:kept", limit=11)
     assert page == {"content": "grüße gr", "size": 2_400_000, "next_offset": 10}
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "IDNA"])
+def test_a_codec_for_host_names_is_refused_since_it_would_stop_the_runtime(encoding: str) -> None:
+    with pytest.raises(ToolFailure) as failed:
+        codec_name(encoding)
+    assert failed.value.error_type is ErrorType.VALIDATION_ERROR

@@ -13,7 +13,6 @@ from callboard.runtime.definitions import (
     Artifact,
     ErrorType,
     Resource,
-    SessionKind,
     ToolFailure,
 )
 from support.tools import workbench
@@ -23,18 +22,6 @@ caller = workbench.caller
 folder = workbench.folder
 outside = workbench.outside
 workspace = workbench.workspace
-
-WRITING_TOOLS: list[tuple[str, dict[str, Any]]] = [
-    ("write_file", {"path": "f", "content": "x"}),
-    ("edit_file", {"path": "f", "edits": [{"old_text": "a", "new_text": "b"}]}),
-    ("move_file", {"from": "f", "to": "g"}),
-    ("delete_file", {"path": "f"}),
-]
-READING_TOOLS: list[tuple[str, dict[str, Any]]] = [
-    ("list_directory", {"path": "."}),
-    ("read_file", {"path": "f"}),
-    ("search_files", {"pattern": "a"}),
-]
 
 
 async def test_a_listing_is_sorted_and_states_everything(caller: Caller, folder: Path) -> None:
@@ -270,22 +257,6 @@ def test_deleting_always_asks(caller: Caller) -> None:
     assert caller.reason("delete_file", path="missing") == "deletes missing"
     reason = caller.reason("delete_file", path="d\n", recursive=True)
     assert reason == "deletes d\\n and all that it holds"
-
-
-@pytest.mark.parametrize(("name", "arguments"), WRITING_TOOLS + READING_TOOLS)
-async def test_without_its_handle_a_tool_can_not_act(
-    caller: Caller, folder: Path, name: str, arguments: dict[str, Any]
-) -> None:
-    (folder / "f").write_text("a")
-    handle = "files_write" if (name, arguments) in WRITING_TOOLS else "files_read"
-    tool = caller.tool(name)
-    decoded = tool.decode(json.dumps(arguments))
-    context = caller.context(session_kind=SessionKind.WORKER, **{handle: None})
-    with pytest.raises(ToolFailure, match="worker session") as caught:
-        await tool.execute(decoded, context)
-    assert caught.value.error_type == ErrorType.PERMISSION_DENIED
-    assert (folder / "f").read_text() == "a"
-    await caller.result(name, **arguments)
 
 
 def test_resource_keys_are_normalised_paths(caller: Caller) -> None:

@@ -16,13 +16,11 @@ from callboard.runtime.definitions import (
     Effect,
     ErrorType,
     SessionKind,
-    Tier,
     ToolFailure,
     ToolResult,
 )
 from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.http.client import open_http_client
-from callboard.tools.registry import is_available
 from callboard.tools.tool import ToolContext
 from callboard.tools.web.client import WebClient
 from callboard.tools.web.http_request import (
@@ -33,7 +31,7 @@ from callboard.tools.web.http_request import (
     http_request,
 )
 from support.web.floods import bomb, encoded
-from support.web.web_server import Answer, WebServer, open_web_server, page, redirect, zipped
+from support.web.web_server import Answer, WebServer, open_web_server, page, zipped
 
 
 def context(network: WebClient | None) -> ToolContext:
@@ -373,23 +371,6 @@ async def test_a_refused_connection_a_failed_handshake_and_a_lost_name_are_netwo
 # ── where it may go ──────────────────────────────────────────────────────────────────────────────
 
 
-async def test_redirects_are_followed_and_each_hop_is_guarded() -> None:
-    async with open_web({"/": redirect("/b?c"), "/b": page("there")}) as web:
-        port = web.server.port
-        result = await web.result()
-        assert result.output["body"] == "there"
-        assert result.display.startswith(f"GET {web.server.url('/b?c')}: 200")
-        web.server.answers["/"] = redirect(f"http://localhost:{port}/b")
-        await web.output(headers={"Authorization": "Bearer k", "X-Key": "k"})
-        assert web.server.requests[2].headers["authorization"] == "Bearer k"
-        assert {"authorization", "x-key"}.isdisjoint(web.server.requests[3].names)
-        count = len(web.server.requests)
-        web.server.answers["/"] = redirect(f"http://127.1:{port}/b")
-        refused = await web.failure()
-        assert refused.error_type is ErrorType.URL_NOT_ALLOWED
-        assert len(web.server.requests) == count + 1
-
-
 @pytest.mark.parametrize(
     ("method", "status", "last"),
     [
@@ -461,20 +442,3 @@ def test_a_calls_own_timeout_counts() -> None:
         return http_request.timeout_seconds(http_request.decode(json.dumps({"url": "x", **given})))
 
     assert (seconds(), seconds(timeout=5), seconds(timeout=120)) == (30, 5, 120)
-
-
-def test_its_definition_is_what_the_contract_says() -> None:
-    definition = http_request.definition
-    assert (definition.tier, definition.timeout_seconds) == (Tier.SYSTEM, 30)
-    assert definition.needs == ("network",)
-    names = ["url", "method", "headers", "body", "timeout"]
-    assert list(definition.parameters["properties"]) == names
-    assert definition.parameters["required"] == ["url"]
-    kinds = [kind for kind in SessionKind if is_available(definition, kind)]
-    assert kinds == [SessionKind.MAIN, SessionKind.BRANCH]
-
-
-async def test_without_a_way_out_it_is_denied() -> None:
-    with pytest.raises(ToolFailure) as caught:
-        await http_request.execute(http_request.decode('{"url":"http://a.test/"}'), NOWHERE)
-    assert caught.value.error_type is ErrorType.PERMISSION_DENIED

@@ -1,7 +1,7 @@
 """The official tests of JSON Schema 2020-12 for the keywords that tools use: foreign schemas pass.
 
 What callboard refuses on purpose is listed, each with its reason; everything else must be taken, and
-each value judged as the suite does. `test_json_schema_rules.py` holds own tools to the same rules.
+each value judged as the suite does, also one level down, as an argument of a foreign tool.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from callboard.runtime.definitions import ToolDefinition, ToolFailure, ToolResult
 from callboard.runtime.errors import ValidationError
+from callboard.tools.foreign_tool import ForeignTool
 from callboard.tools.schema.foreign_validator import ForeignValidator
 from callboard.tools.schema.validation import WrongArguments
 
@@ -73,6 +75,34 @@ def test_the_suite(keyword: str, case: dict[str, Any]) -> None:
     validator = ForeignValidator("tool", case["schema"])
     judged = {test["description"]: fits(validator, test["data"]) for test in case["tests"]}
     assert judged == {test["description"]: test["valid"] for test in case["tests"]}
+
+
+def is_movable(schema: Any) -> bool:
+    """Whether it means the same one level down; a tool drops unknown keys instead of refusing."""
+    text = json.dumps(schema)
+    return "additionalProperties" not in text and "$ref" not in text and "unevaluated" not in text
+
+
+async def nothing(arguments: dict[str, Any], context: object) -> ToolResult:
+    return ToolResult()
+
+
+@pytest.mark.parametrize(
+    ("keyword", "case"),
+    [case for case in CASES if is_movable(case[1]["schema"])],
+)
+def test_the_suite_one_level_down(keyword: str, case: dict[str, Any]) -> None:
+    properties = {"value": case["schema"]}
+    parameters = {"type": "object", "properties": properties, "required": ["value"]}
+    tool = ForeignTool(ToolDefinition(name="t", description="", parameters=parameters), nothing)
+    for test in case["tests"]:
+        text = json.dumps({"value": test["data"], "unknown": 1})
+        if test["valid"]:
+            decoded = tool.decode(text).value
+            assert decoded == {"value": test["data"]} or "properties" in str(case["schema"])
+        else:
+            with pytest.raises(ToolFailure, match="value"):
+                tool.decode(text)
 
 
 def test_the_suite_is_all_there() -> None:

@@ -283,15 +283,19 @@ async def test_one_that_hangs_is_left_behind(shelf: Shelf, monkeypatch: pytest.M
     assert loaded.plugins[1].problem == "sky:tools took longer than 0.2 s to be imported"
 
 
-async def test_of_two_that_bring_the_same_tool_the_first_is_used(shelf: Shelf) -> None:
+@pytest.mark.parametrize(
+    ("toml", "problem"),
+    [
+        (f"[plugins.sea]\n{ON}", "no installed distribution has an entry point sea"),
+        (
+            f'[plugins.sky]\n{ON}\ntiers = {{ wether = "system" }}',
+            "names wether, which it does not",
+        ),
+    ],
+)
+async def test_settings_that_fit_nothing_installed(shelf: Shelf, toml: str, problem: str) -> None:
     shelf.add("sky")
-    shelf.add("sea")
-    loaded = await load(f"[plugins.sky]\n{ON}\n[plugins.sea]\n{ON}")
-    assert [(plugin.name, plugin.state) for plugin in loaded.plugins] == [
-        ("sea", "used"),
-        ("sky", "broken"),
-    ]
-    assert loaded.plugins[1].problem == "there is a tool weather already; it needs another name"
+    assert problem in await problem_of(toml)
 
 
 async def test_two_distributions_cannot_share_a_name(shelf: Shelf) -> None:
@@ -303,20 +307,6 @@ async def test_two_distributions_cannot_share_a_name(shelf: Shelf) -> None:
         == "other-plugin and sky-plugin both have a plugin of this name; uninstall one of them"
     )
     assert not {"sky", "other"} & set(sys.modules)
-
-
-async def test_one_that_is_not_there(shelf: Shelf) -> None:
-    assert "no installed distribution has an entry point sky" in await problem_of(
-        f"[plugins.sky]\n{ON}"
-    )
-
-
-async def test_a_tier_for_a_tool_that_it_does_not_have(shelf: Shelf) -> None:
-    shelf.add("sky")
-    problem = await problem_of(f'[plugins.sky]\n{ON}\ntiers = {{ wether = "system" }}')
-    assert problem == (
-        "plugins.sky.tiers names wether, which it does not have; it has: weather, make_rain"
-    )
 
 
 @pytest.mark.parametrize("is_here", [True, False])

@@ -8,7 +8,7 @@ import json
 import math
 import threading
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -28,7 +28,6 @@ from callboard.runtime.definitions import (
 from callboard.runtime.errors import ValidationError
 from callboard.tools.tool import FunctionTool, ToolContext, tool
 from support.tools import workbench
-from support.tools.workbench import Caller
 
 caller = workbench.caller
 folder = workbench.folder
@@ -84,62 +83,6 @@ POINT = {
     },
     "required": ["x"],
 }
-
-
-@pytest.mark.parametrize(
-    ("annotation", "schema", "sent", "received"),
-    [
-        (str, {"type": "string"}, "a", "a"),
-        (int, {"type": "integer"}, 1, 1),
-        (float, {"type": "number"}, 1, 1.0),
-        (bool, {"type": "boolean"}, True, True),
-        (list, {"type": "array", "items": {"type": "string"}}, ["a"], ["a"]),
-        (list[int], {"type": "array", "items": {"type": "integer"}}, [1], [1]),
-        (
-            dict[str, int],
-            {"type": "object", "additionalProperties": {"type": "integer"}},
-            {"a": 1},
-            {"a": 1},
-        ),
-        (Literal["a", "b"], {"enum": ["a", "b"], "type": "string"}, "b", "b"),
-        (Color, {"enum": ["green", "red"], "type": "string"}, "red", Color.RED),
-        (Point, POINT, {"x": 1}, Point(1, 0)),
-        (list[Point], {"type": "array", "items": POINT}, [{"x": 1, "y": 2}], [Point(1, 2)]),
-        (
-            Box,
-            {
-                "type": "object",
-                "properties": {"corner": POINT, "label": {"type": "string"}},
-                "required": ["corner"],
-            },
-            {"corner": {"x": 3}},
-            Box(Point(3)),
-        ),
-        (
-            Annotated[int, msgspec.Meta(ge=0, description="how many")],
-            {"type": "integer", "minimum": 0, "description": "how many"},
-            5,
-            5,
-        ),
-        (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "a", "a"),
-        (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}, None, None),  # ruff: ignore[non-pep604-annotation-optional]
-    ],
-)
-async def test_each_annotation_has_its_schema_and_value(
-    annotation: Any, schema: dict[str, Any], sent: Any, received: Any
-) -> None:
-    values = []
-
-    def function(value: Any) -> None:
-        values.append(value)
-
-    function.__annotations__["value"] = annotation
-    made = tool(function)
-    properties = made.definition.parameters["properties"]
-    assert properties == {"value": schema}
-    assert made.definition.parameters["required"] == ["value"]
-    await call(made, value=sent)
-    assert values == [received]
 
 
 def test_defaults_are_optional_and_null_is_not_mentioned() -> None:
@@ -312,8 +255,6 @@ def test_a_tool_that_may_not_run_at_all_is_refused(seconds: Any) -> None:
 def starred(*names: str) -> None: ...
 def double_starred(**names: str) -> None: ...
 def positional(name: str, /) -> None: ...
-def bare(name) -> None: ...  # type: ignore[no-untyped-def]
-def foreign(lock: threading.Barrier) -> None: ...
 def unresolved(name: Missing) -> None: ...  # type: ignore[name-defined]  # ruff: ignore[undefined-name]
 def Capital() -> None: ...
 
@@ -324,8 +265,6 @@ def Capital() -> None: ...
         (starred, {}, r"\*names.* can't be filled"),
         (double_starred, {}, r"\*\*names.* can't be filled"),
         (positional, {}, None),
-        (bare, {}, "no annotation"),
-        (foreign, {}, "JSON can't carry"),
         (unresolved, {}, "module level"),
         (Capital, {}, "snake_case"),
         (starred, {"name": "x" * 65}, "64 characters"),
@@ -481,19 +420,6 @@ async def test_a_default_is_not_shared_between_calls() -> None:
 
     assert await call(function) == ["x"]
     assert await call(function) == ["x"]
-
-
-@pytest.mark.parametrize("need", ["files.read", "files.write", "network", "processes"])
-async def test_a_tool_without_its_handle_is_denied(caller: Caller, need: str) -> None:
-    @tool(needs=[need])
-    def function() -> str:
-        return "ran"
-
-    with pytest.raises(ToolFailure, match=need) as caught:
-        await call(function)
-    assert caught.value.error_type == ErrorType.PERMISSION_DENIED
-    if need.startswith("files"):
-        assert await call(function, given=caller.context()) == "ran"
 
 
 class Engine:

@@ -81,6 +81,13 @@ STRING = {"type": "string"}
     ("annotation", "schema", "sent", "received"),
     [
         (Any, {}, {"a": [None]}, {"a": [None]}),
+        (str, STRING, "a", "a"),
+        (int, INTEGER, 1, 1),
+        (float, {"type": "number"}, 1, 1.0),
+        (bool, {"type": "boolean"}, True, True),
+        (list, {"type": "array", "items": STRING}, ["a"], ["a"]),
+        (int | str, {"anyOf": [INTEGER, STRING]}, "a", "a"),
+        (int | None, {"anyOf": [INTEGER, {"type": "null"}]}, None, None),
         (None, {"type": "null"}, None, None),
         (
             Annotated[str, Meta(min_length=2, max_length=3, pattern="^a")],

@@ -327,3 +327,27 @@ def test_what_the_system_says_has_its_error_type(number: int, expected: str) -> 
     refused = failure(OSError(number, os.strerror(number)), "a\nb")
     assert refused.error_type == expected
     assert str(refused).startswith("a\\nb: ")
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_file_and_then_its_name_are_on_the_disk(
+    workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    """A name that is on the disk before the bytes are is an empty file after a crash."""
+    file = folder / "a.txt"
+    if replace:
+        file.write_text("first")
+    flushed: list[tuple[int, str]] = []
+    flush = os.fsync
+
+    def fsync(fd: int) -> None:
+        flush(fd)
+        inode = os.fstat(fd).st_ino
+        is_named = file.exists() and file.read_bytes() == b"second"
+        flushed.append((inode, "named" if is_named else "unnamed"))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    workspace.write("a.txt", b"second", replace=replace, create_dirs=False)
+    assert file.read_bytes() == b"second"
+    assert flushed[0] == (file.stat().st_ino, "unnamed")
+    assert flushed[-1] == (folder.stat().st_ino, "named")
