@@ -24,7 +24,7 @@ from .store import session_commands, store_commands
 from .terminal.complaint import complain
 
 MIN_LIKENESS = 0.7
-"""Of a mistyped option and the one that is suggested: two letters may be wrong, not half of them."""
+"""How like the suggested option a mistyped one is: two letters may be wrong, not half of them."""
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:
@@ -49,7 +49,7 @@ KEY_ELSEWHERE = (
 )
 
 MAX_PROMPT_BYTES = 4 * 1024 * 1024
-"""Of a prompt from stdin: more than any model's window."""
+"""A prompt from stdin at most: more than any model's window."""
 
 Prompt = Annotated[
     str | None,

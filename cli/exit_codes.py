@@ -1,4 +1,4 @@
-"""What a command tells the shell."""
+"""The exit codes of commands."""
 
 ANSWERED = 0
 FAILED = 1

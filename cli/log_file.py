@@ -1,4 +1,4 @@
-"""Where warnings and crashes go: a bounded file beside the data, not the terminal."""
+"""The log of commands: warnings and crashes go to a bounded file in the data folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class LogFile(RotatingFileHandler):
-    """Its owner's alone, made when there is something to say, never in the way.
+    """A log file for its owner alone, made with the first record; a failure to write it is ignored.
 
     Prompts, answers and results are not logged by callboard; keys are masked.
     """

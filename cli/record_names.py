@@ -1,4 +1,4 @@
-"""Which session, question or remembered answer a shortened id means."""
+"""Finds the session, question or remembered answer that a shortened id means."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ from .list import described, grant_line
 CHANNELS = (TerminalChannel.name, Channel.name, None)
 """Channels of runtimes: of `callboard run`, of a program that names none, and none."""
 MAX_DEPTH = 100
-"""Sessions between one and the main one above it: far more than limits let there be."""
+"""Levels of sessions at most: far more than limits allow."""
 MAX_ALSO_WAITING = 10
-"""Other questions that are named when one is answered."""
+"""Other open questions that are listed when one is answered."""
 
 
 class AnswerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class AskedUnder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def warning(self) -> str:
-        """What whoever allows it must know; may be empty."""
+        """A warning to whoever allows it; may be empty."""
         if self.unknown or self.is_known:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""`callboard approvals`, `approve`, `deny` and `grants`; what they do is imported when they run."""
+"""The options of `approvals`, `approve`, `deny` and `grants`; what they do is imported when they run."""
 
 from __future__ import annotations
 

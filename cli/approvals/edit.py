@@ -1,4 +1,4 @@
-"""A person changes the arguments of a question on record, at the terminal of the command."""
+"""Lets a person change the arguments of a question on record, at the command's terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .list import described
 
 UNCHANGED = {"e": "edit again", "n": "leave it open"}
 CHANGED = {"y": "allow it so", **UNCHANGED}
-"""What a person may do behind an edit, by key."""
+"""What a person may do after an edit, by key."""
 
 
 def needs_terminal() -> None:

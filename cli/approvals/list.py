@@ -1,4 +1,4 @@
-"""`callboard approvals` and `callboard grants`: what is on record of them. They take no lock."""
+"""`callboard approvals` and `callboard grants`: list questions and remembered answers from the record."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from ..terminal.json_lines import json_line
 MAX_LISTED = 1000
 """Questions in a list, the latest first: more than a person goes through."""
 MAX_ARGUMENT_CHARS = 60
-"""Of the arguments in a list; the whole is shown with the question's id."""
+"""Arguments in a list are cut here; `callboard approvals ID` shows all of them."""
 
 TAINTED = SessionMarks(is_tainted=True)
-"""Of a session that has read untrusted content."""
+"""The marks of a session that has read untrusted content."""
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 

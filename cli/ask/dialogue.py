@@ -28,12 +28,12 @@ SCOPES = {
     "g": ("agent", "for this agent"),
     "a": ("always", "always"),
 }
-"""By key, for what an answer may be remembered."""
+"""How long an answer may be remembered, by key."""
 
 PROMPT = "your answer: "
 
 Consider = Callable[[str], Awaitable[ApprovalRequest]]
-"""Says what other arguments would make of the question, or raises why they can't be."""
+"""Returns the question as it is with other arguments; raises when they are not possible."""
 
 
 Submit = Callable[[ApprovalAnswer], Awaitable[None]]
@@ -96,7 +96,7 @@ class Asker:
 
 
 class Dialogue:
-    """One question's answers, until one is taken.
+    """The answers of a person to one question, until one is taken.
 
     Args:
         keyboard: Where the person is.
@@ -174,7 +174,7 @@ class Dialogue:
 
     @property
     def _scopes(self) -> dict[str, tuple[str, str]]:
-        """By key, for what an answer may be remembered: none of what was not meant."""
+        """How long this answer may be remembered, by key; nothing while an edit can't be sent."""
         scopes = () if self._is_stuck else self._asked.scopes
         return {key: said for key, said in SCOPES.items() if said[0] in scopes}
 

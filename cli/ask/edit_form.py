@@ -23,7 +23,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class EditProblem(Exception):
-    """Nothing came of an edit.
+    """An edit that can't be used, with the reason.
 
     Attributes:
         draft: What the person wrote, to go on with.

@@ -23,19 +23,19 @@ from ..terminal.keyboard import Keyboard
 from .edit_form import EditProblem, Form, arguments_of, form_of, is_same
 
 MAX_EDITED_BYTES = 16 * 1024 * 1024
-"""More than a call's arguments may be, in whatever way they are written."""
+"""The size of an edited file at most: more than a call's arguments may take."""
 
 PREFIX = "callboard.edit-"
-"""How the folders begin that hold what is edited; what a killed process left there goes."""
+"""Prefix of the folders that hold edited files. Those of a killed process are removed by the next edit."""
 
 GRACE_SECONDS = 1.0
-"""How long an editor that is no longer wanted has to put the terminal in order."""
+"""Time for an editor that is ended to put the terminal in order."""
 
 _LEFT_TO_THE_EDITOR = (signal.SIGINT, signal.SIGQUIT)
 
 
 class Editor:
-    """What changes the arguments of calls, with the terminal of a `Keyboard`.
+    """Has a person edit the arguments of a call, with the terminal of a `Keyboard`.
 
     Args:
         keyboard: Where a person is.

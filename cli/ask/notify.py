@@ -1,4 +1,4 @@
-"""A question makes itself heard: the terminal's bell, and the desktop where there is one."""
+"""Notifies a person of a question: the terminal's bell, and the desktop where there is one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import trio
 from ..terminal.escaping import safe_line
 
 NOTIFY_SECONDS = 5.0
-"""For `notify-send`: it hands a line to the desktop and ends."""
+"""Time for `notify-send`, which hands a line to the desktop and ends."""
 
 BELL = "\a"
 

@@ -1,4 +1,4 @@
-"""Which questions to people stand open in a session, by its events."""
+"""The questions to people that are open in a session, folded from its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skills of a workspace that nobody approved yet: a person at the terminal is asked, once for each.
+"""Asks a person at the terminal about skills of a workspace that nobody approved, once for each.
 
 Where nobody can be asked, one line says how to approve them. Either way models hear of none that is
 not approved.
@@ -22,7 +22,7 @@ from ..terminal.keyboard import Keyboard
 from ..terminal.style import counted
 
 MAX_ASKED = 5
-"""Questions ahead of one prompt; of more, a line says how to approve them."""
+"""Questions before one prompt at most; for more skills, a line says how to approve them."""
 
 
 class PendingSkill(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class PendingSkill(msgspec.Struct, frozen=True):
 
 
 class SkillQuestion:
-    """What is asked about the skills of one workspace.
+    """Asks about the skills of one workspace.
 
     Args:
         data: The data folder.

@@ -1,4 +1,4 @@
-"""The people of a run: whoever sits at its terminal."""
+"""The channel of a run's own runtime: whoever sits at the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .dialogue import Asker
 from .notify import headline_of, heard
 
 MAX_BEHIND_SECONDS = 5.0
-"""How long a branch's question waits for its place in the transcript, which may have none for it."""
+"""How long a branch's question waits for its place in the transcript: there may be none."""
 
 
 class ApprovalSource(Protocol):

@@ -1,4 +1,4 @@
-"""What `callboard attach` does: a second look at a session of the daemon, at another terminal.
+"""`callboard attach`: a second look at a session of the daemon, at another terminal.
 
 the daemon ──► events ──► view ──► output ──► the terminal
                  questions ──► the terminal's channel ──► answers, unless others were faster

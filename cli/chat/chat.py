@@ -37,11 +37,11 @@ from .talk import NewSessionOptions, Talk
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOST_SECONDS = 2.0
-"""A connection that is away for longer is spoken of: shorter breaks are nobody's concern."""
+"""A lost connection is mentioned after this time; shorter breaks concern nobody."""
 DRAIN_SECONDS = 2.0
-"""For the last words: whoever should read them may be stopped."""
+"""Time to print the last lines: the reader may be stopped."""
 LAST_EVENTS_SECONDS = 1.0
-"""For the end of a turn to be shown, once it is on record."""
+"""Time for the end of a turn to be shown, once it is on record."""
 
 
 class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class _Chat:
 
     @property
     def code(self) -> int:
-        """How it ended: where nobody sits, as the turns did."""
+        """The exit code: that of the turns where nobody sits, else 0."""
         if self._code is not None:
             return self._code
         if self._surface.can_ask:
@@ -162,7 +162,7 @@ class _Chat:
 
     async def _watch(self, client: Client, daemon: ChatDaemon) -> None:
         """Print when the daemon is away, and leave it when another one has taken its place."""
-        is_told = is_stopping = False
+        is_announced = is_stopping = False
         away = 0.0
         while True:
             await trio.sleep(AGAIN_SECONDS)
@@ -173,17 +173,17 @@ class _Chat:
                 self.talk.notice(f"the daemon stops: turns have {client.stops_in:g} s to end")
             is_stopping = client.stops_in is not None
             if client.is_connected:
-                if is_told:
+                if is_announced:
                     self.talk.notice("connected again")
-                is_told, away = False, 0.0
+                is_announced, away = False, 0.0
                 continue
             away += AGAIN_SECONDS
             found = find_chat_daemon(self._data)
             if found is not None and found.token.reveal() != daemon.token.reveal():
                 self.talk.lose()
                 return
-            if away >= LOST_SECONDS and not is_told:
-                is_told = True
+            if away >= LOST_SECONDS and not is_announced:
+                is_announced = True
                 self.talk.notice(AWAY)
 
     async def _end_own(self, end: OwnEnd) -> None:

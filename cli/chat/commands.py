@@ -1,4 +1,4 @@
-"""`callboard chat` and its options; what it does is imported when it runs."""
+"""The options of `callboard chat` and `attach`; what they do is imported when they run."""
 
 from __future__ import annotations
 

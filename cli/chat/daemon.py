@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ...gateway.shared.configuration import Configuration
 
 AGAIN_SECONDS = 0.25
-"""Between looks for a daemon."""
+"""Time between two looks for a daemon."""
 APPEAR_SECONDS = 10.0
-"""For a process that has the data folder to say where it listens: it may be starting."""
+"""Time for a process that has the data folder to say where it listens: it may be starting."""
 
 
 class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class ChatDaemon(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnDaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a daemon of the command's own is made of; `workspace` is a root of it.
+    """The parts of a daemon inside the command; `workspace` is a root of it.
 
     `config` is the file that the settings were read from; `None` is the usual one.
     """

@@ -35,11 +35,11 @@ from ..terminal.output import MAX_WAITING_CHARS, Output
 from .screen import HeldOutput, Typed
 
 _INPUT, _LOCAL, _CHARS = 0, 3, 6
-"""Where a terminal's flags are in what `tcgetattr` gives."""
+"""Indexes of a terminal's flags in the result of `tcgetattr`."""
 
 
 class TerminalModes:
-    """The two modes, one inside of the other.
+    """The two modes of a chat's terminal, one inside the other.
 
     Quiet: what is typed is not printed, and is kept letter by letter for the next input line; Ctrl-C
     is a signal. Usual: as the terminal was found, for questions and editors.
@@ -88,11 +88,11 @@ def _quieted(found: list[Any]) -> list[Any]:
 
 FILE_NAME = "chat_history.jsonl"
 MAX_ENTRIES = 1000
-"""The latest: nobody presses an arrow more often."""
+"""Entries that are kept, the latest: nobody presses an arrow more often."""
 MAX_ENTRY_CHARS = 10_000
 """Longer texts were pasted, and are on record in their session."""
 MAX_FILE_BYTES = 8 * 1024 * 1024
-"""What is read of it; past that it is begun anew."""
+"""The part of the history file that is read."""
 
 
 class InputHistory(History):
@@ -142,11 +142,11 @@ class InputHistory(History):
 
 
 GATHER_SECONDS = 0.02
-"""Between two prints: what comes faster is printed at once, and the eye sees no difference."""
+"""Time between two prints: what comes faster is printed together, and the eye sees no difference."""
 
 _USUAL_COLUMNS, _USUAL_ROWS = 80, 24
 _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
-"""Terminals that know these show nothing of what is between them before all of it is there."""
+"""Synchronized update: terminals that know it show what is between the two all at once."""
 
 
 class LiveScreen:
@@ -198,7 +198,7 @@ class LiveScreen:
 
     @property
     def columns(self) -> int:
-        """As wide as it is now."""
+        """The present width of the terminal."""
         return columns_of(1) or max(MIN_COLUMNS, _USUAL_COLUMNS)
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ from ..terminal.output import Output
 from ..terminal.style import Style
 
 NOT_ASKED = (NotFoundError, ConflictError)
-"""How the daemon says that a question waits no longer."""
+"""Errors by which the daemon says that a question no longer waits."""
 
 
 class InputEnded(Exception):

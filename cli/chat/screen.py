@@ -1,4 +1,4 @@
-"""Where a chat is held: a terminal without graces, or no terminal at all."""
+"""The screens of a chat that have no input line: a plain terminal, and a pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output
 
 MAX_PIPE_LINE_BYTES = 4 * 1024 * 1024
-"""Of a line on a pipe, which is one prompt: more than any model's window."""
+"""A line on a pipe at most, which is one prompt: more than any model's window."""
 
 PROMPT = "> "
 
@@ -36,12 +36,12 @@ class HeldOutput:
 
     @property
     def is_held(self) -> bool:
-        """Whether something else has it."""
+        """Whether something else has the terminal."""
         return self._is_held
 
     @property
     def chars(self) -> int:
-        """How many wait."""
+        """How many characters wait."""
         return self._chars
 
     def write(self, text: str) -> None:

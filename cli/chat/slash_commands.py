@@ -1,4 +1,4 @@
-"""What is typed behind a slash in a chat: each command is one function of the chat and the rest of the line."""
+"""The slash commands of a chat: each is a function of the talk and the rest of the line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .talk import Talk
 from .view import ChatView
 
 MAX_LISTED = 20
-"""Sessions of one list: a screen."""
+"""Sessions in one list: a screen."""
 MAX_TITLE_CHARS = 60
 
 

@@ -1,4 +1,4 @@
-"""What a chat is held on: a terminal that can do all, one that only prints, or a pipe."""
+"""Picks the surface of a chat: a terminal that can do everything, one that only prints, or a pipe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # prompt_toolkit is for terminals alone
 
 
 class Surface(msgspec.Struct, frozen=True, kw_only=True):
-    """What a chat is held on.
+    """The screen of a chat and what it can show.
 
     Attributes:
         screen: Shows and takes lines.

@@ -1,4 +1,4 @@
-"""A chat by way of one daemon after the other: what is shown, what is typed, what is asked."""
+"""A talk: shows a session, reads what is typed, and asks questions, by one daemon after the other."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from .surface import Surface, view_of
 from .view import ChatView
 
 PAST_EVENTS = 300
-"""Of a session that is opened again that are shown: the last turns of it."""
+"""Events that are shown of a session that is opened again: its last turns."""
 TICK_SECONDS = 0.25
-"""Between two looks at how long things take."""
+"""Time between two updates of how long things take."""
 CODES = {"answered": ANSWERED, "cancelled": INTERRUPTED}
 
 
 Beginning = Callable[[Client], Awaitable[SessionRow | None]]
-"""Says which session is shown first."""
+"""Returns the session that is shown first."""
 
 
 class NewSessionOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a chat shows of a session: a fold of its events, on record and live, with no text twice.
+"""Shows a session in a chat: a fold of its events, on record and live, with no text twice.
 
 events ──► transcript ──► rows above the input
        └─► what is under way ──► the lines that stand above the input meanwhile
@@ -42,13 +42,13 @@ from ..terminal.escaping import safe_line, safe_text, shortened
 from ..terminal.style import Style, counted, seconds
 
 MAX_TAIL_LINES = 3
-"""Of a running call's output that are shown: enough to see that it goes on, and what it does."""
+"""Lines of a running call's output that are shown: enough to see that it goes on."""
 MAX_TAIL_CHARS = 2000
-"""That are kept for them."""
+"""Characters that are kept for these lines."""
 MAX_SHOWN_CALLS = 4
 """Running calls with a place of their own above the input, on the smallest screens too."""
 MAX_BRIEF_CHARS = 60
-"""Of a call's arguments, beside its name."""
+"""The argument beside a call's name is cut here."""
 
 
 class _Running:

@@ -1,4 +1,4 @@
-"""SIGHUP before a daemon listens for it: noted instead of the end of the process."""
+"""Notes a SIGHUP that comes before the daemon listens for it; it would end the process."""
 
 from __future__ import annotations
 

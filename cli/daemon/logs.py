@@ -1,4 +1,4 @@
-"""`callboard logs`: the end of the log file, and what comes."""
+"""`callboard logs`: prints the end of the log file, and follows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..log_file import LOG_NAME
 from ..terminal.escaping import safe_line
 
 LOOK_SECONDS = 0.2
-"""Between two looks for new lines: a person sees no difference."""
+"""Time between two looks for new lines: a person sees no difference."""
 MAX_LINES = 100_000
 """More than a log file has room for."""
 

@@ -173,7 +173,7 @@ MAKE_SECONDS = 60.0
 
 
 class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """A user of this machine."""
+    """A user account of this machine that a service runs as."""
 
     name: str
     uid: int
@@ -182,7 +182,7 @@ class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def environ(self) -> dict[str, str]:
-        """What its folders follow from where nothing else is said."""
+        """The environment from which its folders follow."""
         own = {"HOME": str(self.home)}
         home = os.environ.get("CALLBOARD_HOME")  # the unit has that, too
         return {**own, "CALLBOARD_HOME": home} if home else own

@@ -17,14 +17,14 @@ import msgspec
 from ...runtime.errors import ValidationError
 
 WATCHDOG_SECONDS = 60
-"""Without a beat for so long it is started anew: a commit on a disk that is merely slow takes less."""
+"""Without a heartbeat for so long it is restarted; a commit on a slow disk takes less."""
 STOP_SECONDS = 90
-"""For an orderly end: a drain and the ends of programs."""
+"""Time for an orderly end: a drain and the ends of programs."""
 LABEL = "callboard"
 
 
 class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run, and for whom.
+    """The command of a service, and the account it runs as.
 
     Attributes:
         command: The program with its arguments.
@@ -55,7 +55,7 @@ SystemCallErrorNumber=EPERM
 LimitCORE=0
 UMask=0077
 """
-"""What needs no namespace of its own. AF_NETLINK: the sandbox sets up its loopback with it."""
+"""Hardening that needs no namespace. AF_NETLINK: the sandbox sets up its loopback with it."""
 
 _SYSTEM = """\
 CapabilityBoundingSet=
@@ -69,7 +69,7 @@ DevicePolicy=closed
 KeyringMode=private
 RemoveIPC=yes
 """
-"""What the system's manager can do besides; PrivateTmp hides what others leave in /tmp."""
+"""Hardening that only the system's manager can do; PrivateTmp hides what others leave in /tmp."""
 
 
 def systemd_unit(plan: ServicePlan) -> str:

@@ -17,7 +17,7 @@ from ..terminal.json_lines import json_line
 from ..terminal.style import counted, seconds
 
 ASK_SECONDS = 10.0
-"""For its answer: a daemon that takes longer is stuck, and that is said."""
+"""Time for an answer: a daemon that takes longer is reported as stuck."""
 
 
 class StatusLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

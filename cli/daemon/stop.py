@@ -1,4 +1,4 @@
-"""`callboard stop`: the daemon ends in order, and this returns when it has; it says what it waits for."""
+"""`callboard stop`: ends the daemon in order, says what it waits for, and returns when it has ended."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..terminal.complaint import complain
 from ..terminal.style import counted
 
 LOOK_SECONDS = 0.05
-"""Between two looks whether it is gone."""
+"""Time between two looks whether it is gone."""
 QUIET_SECONDS = 0.5
 """An end that takes longer is explained."""
 MAX_SHOWN = 3
-"""Sessions that are named as what it waits for."""
+"""Sessions that are named in that explanation."""
 WAIT_SECONDS = 120.0
 """Longer than a drain by default and the ends of programs together; past that a person decides."""
 

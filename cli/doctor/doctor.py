@@ -1,4 +1,4 @@
-"""`callboard doctor`: whether this machine has what callboard needs, and what to do where it has not."""
+"""`callboard doctor`: tests what callboard needs of this machine, and says what to do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _fix(reason: str, strength: Strength, config: Path) -> str:
 
 
 MUCH_FREED = 256 * MIB
-"""Of the file, not in use: from here on it is worth a `callboard compact`."""
+"""Unused bytes of the file from which `callboard compact` is worth it."""
 
 
 def size_finding(data: Path, settings: SessionSettings) -> Finding:
@@ -79,7 +79,7 @@ def size_finding(data: Path, settings: SessionSettings) -> Finding:
 
 
 class SandboxReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of the sandbox."""
+    """The sandbox's part of the report."""
 
     strength: Strength
     minimum: Strength

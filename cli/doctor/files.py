@@ -1,4 +1,4 @@
-"""What `callboard doctor` looks at on the disk: folders, permissions, room, locks, the clock."""
+"""The checks of `callboard doctor` on the disk: folders, permissions, room, locks, the clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..terminal.escaping import safe_line
 from .finding import Finding, good, problem, warning
 
 MAX_NAMED = 20
-"""Of one workspace all of them; of more, enough to know what is meant."""
+"""Paths that a finding names: all of one workspace, or enough to know which are meant."""
 
 
 def left_finding(data: Path, *, is_in_use: bool = False) -> Finding:
@@ -56,11 +56,11 @@ def purged_finding(data: Path) -> Finding:
 
 
 LITTLE_BYTES = 1024 * 1024 * 1024
-"""Below this a busy week may fill the disk."""
+"""Free bytes below which a busy week may fill the disk."""
 NO_BYTES = 64 * 1024 * 1024
-"""Below this the next burst of events does."""
+"""Free bytes below which the next burst of events fills the disk."""
 MAX_AHEAD_SECONDS = 300.0
-"""A file of ours is never newer than now by more than clocks of a network differ."""
+"""A stored file is never newer than now by more than clocks of a network differ."""
 
 PRIVATE = (
     DATABASE_NAME,

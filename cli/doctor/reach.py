@@ -1,4 +1,4 @@
-"""What `callboard doctor` looks at beyond the disk: the configuration, keys, providers, the port, the daemon."""
+"""The checks of `callboard doctor` beyond the disk: configuration, model, provider, port, daemon."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ...runtime.wire.daemon import Status
 from .finding import Finding, good, problem, warning
 
 CONNECT_SECONDS = 5.0
-"""To a provider, or to the daemon: what takes longer is as good as away."""
+"""Time to connect to a provider or the daemon: one that takes longer counts as away."""
 
 
 def read_settings(config: Path | None) -> tuple[Settings, Finding]:
@@ -67,9 +67,9 @@ def _connections(settings: ServerSettings) -> Finding:
 
 async def _model(settings: Settings, data: Path, config: Path | None) -> list[Finding]:
     """Check the default model: whether there is one, its key, and its provider."""
-    wish = ModelSelection(settings=settings, environ=os.environ)
+    selection = ModelSelection(settings=settings, environ=os.environ)
     try:
-        target = open_finder(wish, None, data).target(None)
+        target = open_finder(selection, None, data).target(None)
     except AuthError as error:
         return [problem("keys", str(error), "callboard keys set PROVIDER")]
     except CallboardError as error:

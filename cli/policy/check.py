@@ -1,4 +1,4 @@
-"""`callboard policy check`: the verdict about one call, without running it."""
+"""`callboard policy check`: what the rules decide about one call, without running it."""
 
 from __future__ import annotations
 

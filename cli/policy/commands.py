@@ -1,4 +1,4 @@
-"""`callboard policy` and its options; what they do is imported when they run."""
+"""The options of `callboard policy`; what it does is imported when it runs."""
 
 from __future__ import annotations
 

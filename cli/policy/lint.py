@@ -1,4 +1,4 @@
-"""`callboard policy lint`: rules that don't do what they seem to."""
+"""`callboard policy lint`: finds rules that don't do what they seem to."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ INTERPRETER = re.compile(
 """Programs that run whatever their arguments say: allowing one allows everything."""
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """What is odd about one rule."""
+class LintFinding(msgspec.Struct, frozen=True):
+    """One rule and what is odd about it."""
 
     place: str
     problem: str
@@ -51,7 +51,7 @@ def show_findings(settings: Settings, known: Sequence[str], *, json: bool) -> in
     return FAILED if findings else ANSWERED
 
 
-def findings_about(settings: Settings, known: Iterable[str] = ()) -> tuple[Finding, ...]:
+def findings_about(settings: Settings, known: Iterable[str] = ()) -> tuple[LintFinding, ...]:
     """Return what is odd about the rules of a configuration.
 
     Args:
@@ -60,7 +60,7 @@ def findings_about(settings: Settings, known: Iterable[str] = ()) -> tuple[Findi
     """
     lint = _Lint(settings, frozenset(known))
     return tuple(
-        Finding(placed.place, problem)
+        LintFinding(placed.place, problem)
         for number, placed in enumerate(settings.rules)
         for problem in lint.problems(number, placed)
     )

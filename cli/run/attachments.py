@@ -1,4 +1,4 @@
-"""Files that go with a prompt: read before anything else happens."""
+"""Reads the files that go with a prompt, before anything else happens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPES = {
     ".yaml": "application/yaml",
     ".yml": "application/yaml",
 }
-"""What Python's own table lacks, or has from a version on."""
+"""Media types that Python's own table lacks, or has only from some version on."""
 
 
 def read_attachments(paths: Sequence[Path]) -> tuple[Attachment, ...]:

@@ -1,4 +1,4 @@
-"""What a run works with: the session that it goes on with, and the model that answers."""
+"""Decides the target of a run: the session that it continues, and the model that answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunTerminal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows from the options, the settings and the record.
+    """The session, agent and model of a run.
 
     Attributes:
         session: The session to go on with, or `None` for a new one.

@@ -22,7 +22,7 @@ FIELDS = {
     "tool-calls": "tool_calls",
     "model-calls": "model_calls",
 }
-"""The names on the command line, and those of `Budget`."""
+"""Names on the command line, and the fields of `Budget`."""
 
 EXAMPLE = "tokens=50000,cost=0.5,seconds=60,tool-calls=20,model-calls=10"
 

@@ -1,4 +1,4 @@
-"""What waits in a session that `callboard run --continue` goes on with, and what is said about it."""
+"""Finds what waits in a session that `callboard run --continue` goes on with."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import ApprovalRow
 
 MAX_WAITING = 1000
-"""Questions that are looked through: more than people leave unanswered."""
+"""Questions that are read at most: more than people leave unanswered."""
 MAX_NAMED = 10
 """Questions that one line names."""
 MAX_CALLS = 1000
 """The latest calls of a session: those of a turn that is open are among them."""
 MAX_DEPTH = 100
-"""Sessions between one and the main one above it: far more than limits let there be."""
+"""Levels of sessions at most: far more than limits allow."""
 
 
 async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalRow]:

@@ -1,4 +1,4 @@
-"""`callboard run` while a daemon has the store: the same run, in the daemon."""
+"""`callboard run` in the daemon: its sessions and turns, with the methods of those of a runtime."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NOT_THERE = {
     "callboard record": "a daemon's network is everybody's, and a recording holds one run: record "
     "with a data folder of its own, --data DIR",
 }
-"""What a run in the daemon can't have, and what does the same."""
+"""Options that a run in the daemon can't have, and what to do instead."""
 
 
 def check_options(options: RunOptions) -> None:
@@ -193,7 +193,7 @@ class RemotePlace:
 
 
 class RemoteSession:
-    """A `RunSession` in the daemon."""
+    """A session in the daemon, with the methods of `Session` that a run uses."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class RemoteSession:
 
 
 LEAVE_SECONDS = 15.0
-"""How long leaving a turn of one's own waits for it to be gone, even when cancelled itself."""
+"""How long leaving one's own turn waits until it is gone, even when cancelled."""
 
 
 class _Prompt(NamedTuple):

@@ -87,7 +87,7 @@ RECORDINGS = "recordings"
 """Where recordings lie in the data folder."""
 
 GRACE_SECONDS = 2.0
-"""How long a cancelled turn's summary may take to be printed: its reader may be stopped."""
+"""Time to print the summary of a cancelled turn: its reader may be stopped."""
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
@@ -97,7 +97,7 @@ _WHY = {
     "budget": "the budget is used up",
     "suspended": "the turn waits for an answer to a question",
 }
-"""What to say about an outcome that brings no message of its own."""
+"""Messages for outcomes that bring none."""
 
 
 def run(options: RunOptions, settings: Settings, data: Path) -> int:

@@ -1,4 +1,4 @@
-"""What `callboard memory` does. Listing and searching take no lock; forgetting writes on the store."""
+"""`callboard memory`: lists and searches memories from the record, and forgets them."""
 
 from __future__ import annotations
 

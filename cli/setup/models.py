@@ -1,4 +1,4 @@
-"""What `callboard models` does: lists models, and keeps the default."""
+"""`callboard models`: lists models, and keeps the default."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line
 
 MAX_TITLE_CHARS = 40
-"""A line of a usual terminal holds it beside the other columns."""
+"""Titles are cut here, so that a line fits a usual terminal."""
 OLD_DAYS = 7.0
-"""A list that is older is said to be."""
+"""Age of a list from which it is mentioned."""
 MS_PER_DAY = 86_400_000
 
 

@@ -1,4 +1,4 @@
-"""What `callboard providers` does: lists providers, and changes those that commands may change.
+"""`callboard providers`: lists providers, adds, changes and removes them.
 
 It says what was done, and what is left to do; through the daemon when one runs, whose configuration,
 keys and environment these then are.

@@ -1,4 +1,4 @@
-"""What `callboard skills` does: lists skills, shows what is approved, and keeps it."""
+"""`callboard skills`: lists and shows skills, and approves those of a workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens about permissions and between sessions, in one line each."""
+"""One line for each event about permissions, between sessions, and of trouble with models."""
 
 from __future__ import annotations
 

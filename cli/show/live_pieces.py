@@ -1,4 +1,4 @@
-"""What of an answer under way was not shown yet, when a client joins it or comes back to it."""
+"""Turns what a client hears into events, with no text twice, also when it joins an answer late."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from ...runtime.wire.topics import Snapshot
 from .transcript import TurnEvent
 
 Said = TextDelta | ThinkingDelta | RefusalDelta
-"""What people read of an answer while it comes."""
+"""The pieces of an answer that people read while it comes."""
 
 MAX_EVENTS = 256
-"""Events of an answer before neighbours are joined: a join costs as much as the text is long."""
+"""Pieces of an answer that are kept before neighbours are joined: a join copies the whole text."""
 WITHDRAWN = "the connection broke meanwhile"
-"""Why what was shown of an answer does not count, where the reason was not heard."""
+"""Why shown text of an answer does not count, where the reason did not arrive."""
 
 
 class LivePieces:

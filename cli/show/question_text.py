@@ -1,4 +1,4 @@
-"""A question about a call as text: everything that is decided about, and nothing that can forge it."""
+"""The text of a question about a call: everything that is decided about, and nothing that forges it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..terminal.escaping import exact, safe_line
 from ..terminal.style import Style, counted
 
 ANSWERED_BY = "terminal"
-"""Who answered, on record."""
+"""The name of whoever answered at a terminal, on record."""
 
 PLAIN = Style()
 

@@ -1,4 +1,4 @@
-"""The commands that read the record: `sessions` and `show`. They take no lock."""
+"""`callboard sessions` and `show`: print what is on record. They take no lock."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ..terminal.style import counted
 from .markdown import Markdown
 
 MAX_TITLE_CHARS = 60
-"""A line of a usual terminal holds it beside the other columns."""
+"""Titles are cut here, so that a line fits a usual terminal."""
 MAX_BELOW = 10_000
-"""Sessions that are looked through below one: far more than limits let there be."""
+"""Sessions below one at most: far more than limits allow."""
 PAGE_EVENTS = 200
 """Events that are read at once: a session of years is not held in memory."""
 

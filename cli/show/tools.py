@@ -1,4 +1,4 @@
-"""`callboard tools`."""
+"""`callboard tools`: lists the tools, and the plugins that are not used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 
 _WIDTH = 100
-"""Descriptions are wrapped here; a terminal that is narrower wraps them again."""
+"""Columns at which descriptions are wrapped; a narrower terminal wraps them again."""
 
 
 def show_tools(config: Path | None, *, json: bool) -> int:

@@ -48,7 +48,7 @@ from .event_lines import answer_line, event_line, trouble_line
 from .question_text import ANSWERED_BY
 
 MAX_LINE_CHARS = 500
-"""Of what a call or its output says in one line; `callboard show` has the whole."""
+"""A line about a call is cut here; `callboard show` has all of it."""
 
 TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | MessageDiscarded
 

@@ -1,4 +1,4 @@
-"""`callboard usage`: what the model calls on record took and cost."""
+"""`callboard usage`: sums up what the model calls on record took and cost."""
 
 from __future__ import annotations
 

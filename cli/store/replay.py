@@ -1,4 +1,4 @@
-"""What `callboard replay` does: a session, and all below it, once more, from the record or a file."""
+"""`callboard replay`: runs a session and all below it again, from the record or a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ..terminal.style import counted
 from .session_files import read_file
 
 MAX_INPUT_CHARS = 200
-"""Of an input, in the line ahead of its turn; `callboard show` has the whole."""
+"""The input before a turn is cut here; `callboard show` has all of it."""
 
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="replayed"):
@@ -71,7 +71,7 @@ async def _replay(what: str, data: Path, settings: Settings, json: bool) -> int:
 
 
 class _Replayer:
-    """Prints what is run again."""
+    """Replays sessions and prints them."""
 
     def __init__(self, settings: Settings, *, is_json: bool) -> None:
         self._settings = settings
@@ -108,7 +108,7 @@ class _Replayer:
 
 
 class _Printer:
-    """What a replay tells, put into a view."""
+    """Prints the events of one replay."""
 
     def __init__(self, view: RunView, session_id: str, *, quotes: bool) -> None:
         self._view = view

@@ -1,4 +1,4 @@
-"""`callboard session` and its options; what they do is imported when they run."""
+"""The options of `callboard session`; what it does is imported when it runs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ..record_names import find_session
 from ..show.sessions import open_record
 
 MAX_FILE_BYTES = 1024 * 1024 * 1024
-"""Of a file that is imported: it is checked in memory."""
+"""Size of an imported file at most: it is checked in memory."""
 
 
 def export_session(data: Path, name: str, file: Path) -> int:

@@ -1,4 +1,4 @@
-"""What `callboard session` does: reading takes no lock; changing goes through the daemon, if one runs."""
+"""`callboard session`: finds, renames, deletes, restores and purges sessions, and lists calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BEFORE = {
     "restore": "that is not deleted; `callboard sessions --deleted` lists what is.",
     "purge": "that is gone already.",
 }
-"""Why a change changes nothing."""
+"""Why nothing was changed."""
 _MAX_CALLS = 1000
 
 

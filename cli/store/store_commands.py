@@ -1,4 +1,4 @@
-"""`callboard upgrade` and `compact`, and their options; what they do is imported when they run."""
+"""The options of `backup`, `restore`, `upgrade`, `compact`, `replay` and `undo`."""
 
 from __future__ import annotations
 
@@ -120,5 +120,5 @@ def undo(
     folder = data_path(data)
     if list_calls:
         return list_changes(folder, session, json=json)
-    wish = UndoOptions(call=call, dry_run=dry_run, force=force, yes=yes, json=json)
-    return undo_changes(folder, session, wish)
+    options = UndoOptions(call=call, dry_run=dry_run, force=force, yes=yes, json=json)
+    return undo_changes(folder, session, options)

@@ -1,4 +1,4 @@
-"""What `callboard undo` does. Listing and a dry run take no lock; undoing writes on the store."""
+"""`callboard undo`: lists what calls changed, shows what an undoing would do, and does it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from ..terminal.json_lines import json_line
 from ..terminal.style import counted
 
 MAX_SHOWN_PATHS = 3
-"""Of a call in a list, beside its id: what does not fit on a line is counted."""
+"""Paths of a call in a list; the others are counted."""
 
 
 MAX_LOOKED_AT = 100
-"""Sessions among which the one that was meant is looked for, the latest first."""
+"""Sessions that are searched for the one that was meant, the latest first."""
 
 
 class UndoOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def list_changes(data: Path, name: str, *, json: bool) -> int:
     return ANSWERED
 
 
-def undo_changes(data: Path, name: str, wish: UndoOptions) -> int:
+def undo_changes(data: Path, name: str, options: UndoOptions) -> int:
     """Show what is to be done, ask, and do it.
 
     Raises:
@@ -67,30 +67,30 @@ def undo_changes(data: Path, name: str, wish: UndoOptions) -> int:
         ConflictError: Another process has the store, or files were changed since.
     """
     row, programs = trio.run(_session_and_programs, data, name)
-    call_id = None if wish.call is None else _call_id(data, row, wish.call)
+    call_id = None if options.call is None else _call_id(data, row, options.call)
     try:
-        foreseen = _foreseen(data, row, call_id, wish, programs)
+        foreseen = _foreseen(data, row, call_id, options, programs)
     except NotFoundError as nothing:
         message = f"{nothing}{trio.run(_elsewhere, data, row.session_id)}"
-        if not wish.dry_run:
+        if not options.dry_run:
             raise NotFoundError(message) from None
         complain(message)
         return ANSWERED
-    if wish.dry_run:
-        _show(row, foreseen, wish, is_done=False)
-        return FAILED if foreseen.left and not wish.force else ANSWERED
-    if not wish.yes and (not foreseen.left or wish.force):
+    if options.dry_run:
+        _show(row, foreseen, options, is_done=False)
+        return FAILED if foreseen.left and not options.force else ANSWERED
+    if not options.yes and (not foreseen.left or options.force):
         if not os.isatty(0):
             complain(
                 "Nothing was undone: say --yes to do it, or --dry-run to see what it would do."
             )
             return USAGE
-        _show(row, foreseen, msgspec.structs.replace(wish, json=False), is_done=False)
+        _show(row, foreseen, msgspec.structs.replace(options, json=False), is_done=False)
         if not _agrees():
             complain("Nothing was undone.")
             return ANSWERED
-    report = trio.run(_undo, data, row, call_id, wish.force)
-    _show(row, report, wish, is_done=True)
+    report = trio.run(_undo, data, row, call_id, options.force)
+    _show(row, report, options, is_done=True)
     return ANSWERED
 
 
@@ -137,13 +137,13 @@ def _call_id(data: Path, row: SessionRow, name: str) -> str:
 
 
 def _foreseen(
-    data: Path, row: SessionRow, call_id: str | None, wish: UndoOptions, programs: list[str]
+    data: Path, row: SessionRow, call_id: str | None, options: UndoOptions, programs: list[str]
 ) -> UndoReport:
     versions = VersionStore(data)
     forbidden = (data, config_folder())
     undo = Undo(row.workspace, forbidden, versions.log(row.session_id), row.session_id)
     ours = [line for line in programs if call_id is None or line.startswith(f"{call_id} (")]
-    plan = undo.planned(versions.changes(row.session_id), call_id, wish.force, ours)
+    plan = undo.planned(versions.changes(row.session_id), call_id, options.force, ours)
     return undo.report(plan, "", ours)
 
 
@@ -152,8 +152,8 @@ async def _undo(data: Path, row: SessionRow, call_id: str | None, force: bool) -
         return await backend.undo(row.session_id, call_id=call_id, force=force)
 
 
-def _show(row: SessionRow, report: UndoReport, wish: UndoOptions, *, is_done: bool) -> None:
-    if wish.json:
+def _show(row: SessionRow, report: UndoReport, options: UndoOptions, *, is_done: bool) -> None:
+    if options.json:
         sys.stdout.write(json_line(report))
         return
     for line in report.lines:

@@ -1,4 +1,4 @@
-"""How a command says what went wrong: one line on stderr."""
+"""The one line on stderr by which a command says what went wrong."""
 
 from __future__ import annotations
 

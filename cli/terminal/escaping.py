@@ -1,4 +1,4 @@
-"""Foreign text on a terminal: nothing that a model, a tool or a file says can move the cursor.
+"""Escapes foreign text: nothing that a model, a tool or a file says can move the cursor.
 
 A terminal obeys some characters instead of showing them: escape sequences repaint what was
 printed, a carriage return overwrites a line, bidirectional marks reorder it. They are shown as

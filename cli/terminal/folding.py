@@ -1,4 +1,4 @@
-"""Long lines on a terminal: what runs on says that it does, so that no text makes a row of its own.
+"""Folds long lines with a mark, so that no foreign text makes a row of its own.
 
 A terminal wraps a long line to the first column, where only what callboard says itself may stand:
 padded with spaces, a text could show a question, or an answer, that nobody asked or gave.
@@ -12,10 +12,10 @@ import unicodedata
 from collections.abc import Iterator
 
 RUNS_ON = "    |> "
-"""Ahead of each further row of a line."""
+"""The mark before each further row of a line."""
 
 MIN_COLUMNS = 20
-"""Narrower, there is no room behind that mark, and lines are left to the terminal."""
+"""A narrower terminal has no room behind that mark, and wraps lines itself."""
 
 _TAB_COLUMNS = 8
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")

@@ -1,4 +1,4 @@
-"""Events for programs: one JSON object a line, as docs/protocol.md describes them."""
+"""Output for programs: one JSON object a line, as docs/protocol.md describes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that a person types at a terminal, behind a prompt of ours."""
+"""Reads lines that a person types at a terminal, behind a prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's Markdown on a terminal while it comes: rows that fit, with colours for what is marked.
+"""Lays out a model's Markdown while it comes: rows that fit, with colours for what is marked.
 
 Each row stands behind a margin of two columns, so that nothing that a model says stands where
 callboard's own words do. What is shown of a line never changes by what follows it: characters that
@@ -15,7 +15,7 @@ from .style import Style
 
 MARGIN = "  "
 MAX_LINE_CHARS = 4000
-"""Of a line that is laid out as one; a longer one goes on in the next."""
+"""A line that is laid out as one at most; a longer one goes on in the next."""
 
 _HEADING = re.compile(r"#{1,6} ")
 _BULLET = re.compile(r"(\s*)([-*+]|\d{1,3}[.)]) ")

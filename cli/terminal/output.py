@@ -1,4 +1,4 @@
-"""Printing that holds nothing up: a thread writes, so a paused pager can't stop Ctrl-C."""
+"""Prints without blocking: a thread writes, so a paused pager can't stop Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import trio
 
 MAX_WAITING_CHARS = 1024 * 1024
-"""Text that waits for a slow reader before the turn pauses: some hundred screens."""
+"""Text that may wait for a slow reader before the turn pauses: some hundred screens."""
 
 
 class Output:

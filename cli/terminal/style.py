@@ -1,4 +1,4 @@
-"""How a transcript looks: colours and signs on a terminal, plain words elsewhere."""
+"""Colours and signs on a terminal, plain words elsewhere; durations, counts and costs as text."""
 
 from __future__ import annotations
 
