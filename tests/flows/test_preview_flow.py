@@ -307,7 +307,7 @@ async def test_after_a_restart_the_same_preview_is_shown(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("preview", ["text", 3])
 def test_a_preview_is_a_function(preview: Any) -> None:
-    with pytest.raises(callboard.CallboardError, match=r"tool act: preview=.* is no function"):
+    with pytest.raises(callboard.CallboardError, match=r"tool act: preview=.* is not a function"):
 
         @callboard.tool(preview=preview)
         def act() -> None:
