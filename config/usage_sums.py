@@ -1,13 +1,13 @@
-"""What model calls took and cost, in sums: of a turn, a session, an agent, a model, a day.
+"""Sums of what model calls took and cost: by call, turn, session, agent, model or day.
 
-Only tokens are on record. Costs are made of them when somebody asks, at the prices of that moment.
-What is unknown stays unknown: a sum says what is known, and of how many calls something is not.
+Only tokens are on record. Costs are computed when somebody asks, at the prices of that moment. What is
+unknown stays unknown: a sum holds what is known, and counts the calls of which something is not.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -18,11 +18,11 @@ from ..runtime.stream import Usage
 from .prices import Price, PriceTable
 
 PAGE_ROWS = 1000
-"""Read at once: the calls of years are not held in memory."""
+"""Rows read at once: the calls of years are not held in memory."""
 
 
 UsageBy = Literal["call", "turn", "session", "agent", "model", "day"]
-"""What makes model calls one sum."""
+"""Which model calls make one sum."""
 
 
 class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,12 +89,12 @@ class UsageSums:
     """Adds up model calls, one after the other, in the order of the record.
 
     Args:
-        by: What makes one sum.
+        by: Which calls make one sum.
         prices: What tokens cost.
-        zone: Whose days are meant; `None` is this machine's.
+        zone: Time zone of the days; `None` is this machine's.
 
     Raises:
-        ValidationError: `by` is none of `UsageBy`.
+        ValidationError: `by` is not one of `UsageBy`.
     """
 
     def __init__(self, by: UsageBy, prices: PriceTable, zone: tzinfo | None = None) -> None:
@@ -104,47 +104,41 @@ class UsageSums:
         self._prices = prices
         self._zone = zone
         self._known: dict[tuple[str, str], Price | None] = {}
-        self._sums: dict[tuple[str, str], _Sum] = {}
-        self._total: _Sum | None = None
+        self._sums: dict[tuple[str, str], dict[str, Any]] = {}
+        self._total: dict[str, Any] = {"name": "total"}
 
     def add(self, row: UsageRow) -> None:
-        """One more call."""
-        usage = Usage(
-            row.input_tokens,
-            row.output_tokens,
-            row.cached_tokens,
-            row.reasoning_tokens,
-            row.cache_write_tokens,
-        )
+        """Add one call."""
+        counts: dict[str, int | None] = {
+            name: getattr(row, name) for name in Usage.__struct_fields__
+        }
         price = self._price(row.provider, row.model)
-        cost = price.cost(usage) if price is not None else None
-        for each in (self._sum(row), self._whole(row)):
-            each.add(row, usage, cost, is_priced=price is not None)
+        cost = price.cost(Usage(**counts)) if price is not None else None
+        estimates = [n for n in (row.estimated_input, row.estimated_output) if n is not None]
+        added: dict[str, float | None] = {
+            **counts,
+            "calls": 1,
+            "unpriced_calls": int(price is None),
+            "uncounted_calls": int(price is not None and cost is None),
+            "cost": cost,
+            "estimated_tokens": sum(estimates) if estimates else None,
+        }
+        name = self._name(row)
+        # Turns and messages are named within their session.
+        key = (row.session_id if self._by in {"call", "turn"} else "", name)
+        for sum_ in (self._sums.setdefault(key, {"name": name}), self._total):
+            _add(sum_, row, added)
 
     def report(self) -> UsageReport:
-        """What was added so far."""
-        total = self._total.made() if self._total is not None else UsageSum(name="total")
-        return UsageReport(tuple(each.made() for each in self._sums.values()), total)
+        """Return what was added so far."""
+        sums = tuple(UsageSum(**each) for each in self._sums.values())
+        return UsageReport(sums, UsageSum(**self._total))
 
     def _price(self, provider: str, model: str) -> Price | None:
         key = (provider, model)
         if key not in self._known:
             self._known[key] = self._prices.price(provider, model)
         return self._known[key]
-
-    def _sum(self, row: UsageRow) -> _Sum:
-        name = self._name(row)
-        # Turns and messages are named within their session.
-        is_inside = self._by in {"call", "turn"}
-        key = (row.session_id if is_inside else "", name)
-        if (known := self._sums.get(key)) is None:
-            known = self._sums[key] = _Sum(name, row)
-        return known
-
-    def _whole(self, row: UsageRow) -> _Sum:
-        if self._total is None:
-            self._total = _Sum("total", row)
-        return self._total
 
     def _name(self, row: UsageRow) -> str:
         match self._by:
@@ -163,70 +157,28 @@ class UsageSums:
         return f"{datetime.fromtimestamp(row.created_at_ms / 1000, self._zone):%Y-%m-%d}"
 
 
-class _Sum:
-    """A sum that grows."""
-
-    def __init__(self, name: str, first: UsageRow) -> None:
-        self._name = name
-        self._began_at_ms = first.created_at_ms
-        self._same = _origin(first)
-        self._calls = self._unpriced = self._uncounted = 0
-        self._tokens: dict[str, int | None] = dict.fromkeys(Usage.__struct_fields__)
-        self._cost: float | None = None
-        self._estimated: int | None = None
-
-    def add(self, row: UsageRow, usage: Usage, cost: float | None, *, is_priced: bool) -> None:
-        self._calls += 1
-        self._unpriced += not is_priced
-        self._uncounted += is_priced and cost is None
-        for field in self._tokens:
-            count: int | None = getattr(usage, field)
-            if count is not None:
-                self._tokens[field] = (self._tokens[field] or 0) + count
-        if cost is not None:
-            self._cost = (self._cost or 0.0) + cost
-        if row.estimated_input is not None or row.estimated_output is not None:
-            added = (row.estimated_input or 0) + (row.estimated_output or 0)
-            self._estimated = (self._estimated or 0) + added
-        for field, value in _origin(row).items():
-            if self._same[field] != value:
-                self._same[field] = None
-
-    def made(self) -> UsageSum:
-        tokens, same = self._tokens, self._same
-        return UsageSum(
-            name=self._name,
-            session_id=same["session_id"],
-            turn_id=same["turn_id"],
-            agent=same["agent"],
-            model=same["model"],
-            calls=self._calls,
-            input_tokens=tokens["input_tokens"],
-            output_tokens=tokens["output_tokens"],
-            cached_tokens=tokens["cached_tokens"],
-            cache_write_tokens=tokens["cache_write_tokens"],
-            reasoning_tokens=tokens["reasoning_tokens"],
-            cost=self._cost,
-            unpriced_calls=self._unpriced,
-            uncounted_calls=self._uncounted,
-            estimated_tokens=self._estimated,
-            began_at_ms=self._began_at_ms,
-        )
-
-
-def _origin(row: UsageRow) -> dict[str, str | None]:
-    return {
+def _add(sum_: dict[str, Any], row: UsageRow, added: dict[str, float | None]) -> None:
+    """Add a call to the fields of a `UsageSum`."""
+    origin = {
         "session_id": row.session_id,
         "turn_id": row.turn_id,
         "agent": row.agent,
         "model": f"{row.provider}/{row.model}",
     }
+    if "began_at_ms" not in sum_:
+        sum_ |= origin | {"began_at_ms": row.created_at_ms}
+    for field, value in origin.items():
+        if sum_[field] != value:
+            sum_[field] = None
+    for field, more in added.items():
+        if more is not None:
+            sum_[field] = (sum_.get(field) or 0) + more
 
 
 async def read_usage(
     reader: StoreReader, sums: UsageSums, *, session_id: str | None = None, since_ms: int = 0
 ) -> UsageReport:
-    """Adds up what is on record: of one session or of all, since a time in Unix milliseconds."""
+    """Add up what is on record, of one session or of all, since a time in Unix milliseconds."""
     after = 0
     while page := await reader.usage(session_id, since_ms=since_ms, after=after, limit=PAGE_ROWS):
         after = page[-1].position

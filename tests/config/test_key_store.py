@@ -196,7 +196,7 @@ def huge(file: Path) -> None:
     [
         (lost, "is not there"),
         (another, "holds another master key"),
-        (garbage, "is no master key"),
+        (garbage, "holds no master key"),
         (link, "symbolic link"),
         (open_to_others, "open to others: chmod 600"),
         (a_pipe, "not a plain file"),
@@ -298,33 +298,24 @@ class CutOff(BaseException):
     """As a crash ends it: nobody catches this."""
 
 
-class CrashingPlace:
+class CrashingPlace(FilePlace):
     """A place at which the process dies before or after one step."""
 
-    def __init__(self, place: MasterKeyPlace, at: str) -> None:
-        self._place = place
-        self._at = at
-        self.name = place.name
-
-    def keys(self) -> list[MasterKey]:
-        return self._place.keys()
-
-    def make(self) -> MasterKey:
-        return self._place.make()
+    at = ""
 
     def begin(self) -> MasterKey:
         self._crash("before begin")
-        key = self._place.begin()
+        key = super().begin()
         self._crash("after begin")
         return key
 
     def finish(self) -> None:
         self._crash("before finish")
-        self._place.finish()
+        super().finish()
         self._crash("after finish")
 
     def _crash(self, where: str) -> None:
-        if where == self._at:
+        if where == self.at:
             raise CutOff
 
 
@@ -354,7 +345,8 @@ def test_a_rotation_that_is_cut_off_anywhere_leaves_a_store_that_opens(
     store: KeyStore, data: Path, tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put(*OPENAI, Secret(KEY))
-    dying = KeyStore(data, lambda i: CrashingPlace(place_of(data, tmp_path)(i), at))
+    dying = KeyStore(data, lambda store_id: CrashingPlace(tmp_path / "config", data, store_id))
+    monkeypatch.setattr(CrashingPlace, "at", at)
 
     def cut_off(*_: object) -> None:
         raise CutOff
