@@ -1,4 +1,4 @@
-"""Sessions below others that nobody waits for, or nobody any more: heard, and ended."""
+"""Children that no call waits for: their late results, and their end."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from .limits import SessionRoom
 logger = redacting_logger(__name__)
 
 REAP_SECONDS = 8.0
-"""How long a cancelled call waits until the session that it started is gone: less than its turn
-waits for the call, so that what is left is named."""
+"""Time for the child of a cancelled call to end: less than a turn waits for its calls, so that a child
+that is left over is named."""
 AGAIN_SECONDS = 1.0
-"""Between two looks whether a full disk has room for what was not delivered."""
+"""Pause between two looks whether a full disk has room again."""
 
 
 class Detached:
-    """What becomes of sessions below others when no call waits for them.
+    """Delivers the results of children that no call waits for, and ends children.
 
     Args:
         directory: Cancels and wakes sessions.
-        journal: Where an answer is put on record.
+        journal: Records late results.
         store: The record.
-        room: Which of them have ended.
+        room: Gets the room of those that ended back.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Detached:
     # ── their answers ────────────────────────────────────────────────────────────────────────────
 
     async def take_up(self) -> None:
-        """Sees to those of an earlier process: their parents hear how they ended, or they go on."""
+        """Deliver what children of earlier processes left, or let them go on."""
         try:
             open_turns = {turn.session_id for turn in await self._store.open_turns()}
             for row in await self._store.children(is_detached=True):
@@ -82,12 +82,12 @@ class Detached:
                 else:
                     await self.deliver(row.session_id)
         except CallboardError as error:
-            logger.error("sessions that nobody waits for can't be taken up: %s", error)
+            logger.error("detached sessions of earlier processes can't be taken up: %s", error)
 
     async def deliver(self, child_id: str, *, wakes: bool = True) -> None:
-        """Puts the answer of one that has ended on its parent's record, once, and wakes that.
+        """Put the result of a child that ended on its parent's record, once, and wake the parent.
 
-        What can't be stored now is delivered when the disk has room, else by the next process.
+        When the disk is full, it is delivered once there is room; otherwise by the next process.
         """
         row: SessionRow | None = None
         try:
@@ -104,13 +104,13 @@ class Detached:
                 self._store.disk.check()  # else its turn could not begin
                 await self._directory.tell(WakeSession(session_id=row.parent_id))
         except CallboardError as error:
-            logger.error("the answer of %s is not delivered: %s", child_id, error)
+            logger.error("the result of %s is not delivered: %s", child_id, error)
             if wakes and isinstance(error, StorageFull) and row is not None and row.parent_id:
                 self._owed[child_id] = row.parent_id
                 self._owes.set()
 
     async def deliver_again(self) -> None:
-        """Delivers what a full disk did not take, and wakes for it, as soon as there is room."""
+        """Deliver what a full disk did not take, as soon as there is room."""
         while True:
             await self._owes.wait()
             await trio.sleep(AGAIN_SECONDS)
@@ -122,19 +122,19 @@ class Detached:
             try:
                 open_turns = {turn.session_id for turn in await self._store.open_turns()}
                 for child_id, parent_id in owed.items():
-                    if child_id not in open_turns:  # else it is told when that turn ends
+                    if child_id not in open_turns:  # otherwise when that turn ends
                         await self.deliver(child_id)
                     await self._directory.tell(WakeSession(session_id=parent_id))
             except CallboardError as error:
-                logger.error("answers that the disk had no room for wait on record: %s", error)
+                logger.error("results that the disk had no room for wait on record: %s", error)
 
     # ── their end ────────────────────────────────────────────────────────────────────────────────
 
     async def cancel_below(self, parent_id: str, turn_id: str, reason: str) -> None:
-        """Ends all that is below a session of which a turn was cancelled; shielded and bounded.
+        """End everything below a session whose turn was cancelled; shielded and bounded.
 
-        Whichever turn began it: what runs, in this process or suspended on the record, and what
-        has ended and was not heard. Nobody has a turn for what they answer.
+        That is what runs here, what is suspended on record, and what has ended without its result
+        being delivered, whichever turn started it: no turn is left for the results.
         """
         seen: set[str] = set()
         try:
@@ -150,7 +150,7 @@ class Detached:
             logger.error("sessions below %s can't be found: %s", parent_id, error)
 
     async def _next_below(self, parent_id: str, seen: set[str]) -> list[SessionRow]:
-        """Those that are not seen yet, as far up as there are any: each ends what is below it."""
+        """Return those not seen yet of the highest level: each of them ends what is below it."""
         if not await self._store.children(parent_id):
             return []
         running = {turn.session_id for turn in await self._store.open_turns()}
@@ -163,7 +163,7 @@ class Detached:
         return found[min(found)] if found else []
 
     async def _depth_below(self, row: SessionRow, parent_id: str) -> int:
-        """How far below the other session it is; 0 when it is not."""
+        """Return how far below the other session it is; 0 when it is not below."""
         above: list[str] = []
         up: SessionRow | None = row
         while up is not None and up.parent_id is not None and up.parent_id not in above:
@@ -174,7 +174,7 @@ class Detached:
         return 0
 
     async def _cancel(self, row: SessionRow, turn_id: str, reason: str) -> None:
-        """Cancels one; its parent has it on record first, so that it is not heard again."""
+        """Cancel one; first put on record that its result is dropped, so that it is never delivered."""
         assert row.parent_id is not None
         if row.is_detached:
             late = _late(row, f"The session {row.session_id} was cancelled: {reason}.")
@@ -196,9 +196,9 @@ class Detached:
         *,
         loads: bool = False,
     ) -> None:
-        """Cancels a session below a turn, and names it as left over when it is not gone in time.
+        """Cancel a child of a turn, and name it as left over when it is not gone in time.
 
-        With `loads` also one that waits on the record, and is not loaded.
+        With `loads`, a session that is suspended on record is loaded to be cancelled.
         """
         cancel = CancelTurn(session_id=child_id, reason=reason, input_id=input_id, loads=loads)
         try:
@@ -215,7 +215,7 @@ class Detached:
 
 
 def row_marks(row: SessionRow | None) -> SessionMarks:
-    """What a session has read, for those above and below it: the hosts that it knows are its own."""
+    """Return a session's marks, for those above and below it; the hosts it knows stay its own."""
     if row is None:
         return UNMARKED
     return SessionMarks(is_tainted=row.is_tainted, has_private=row.has_private)
@@ -236,16 +236,16 @@ def _late(row: SessionRow, text: str) -> InputAccepted:
 
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-"""Ends of lines, for Unicode, that JSON may hold as they are."""
+"""Line ends of Unicode that JSON leaves as they are."""
 
 
 class ChildResult:
-    """The last turn of a session: how it ended, and its last answer.
+    """What came of a task, read from the events of the session that had it.
 
     Attributes:
-        outcome: The turn's; `interrupted` as long as it has none.
-        text: The last answer's.
-        message: What happened, when it was not answered.
+        outcome: The last turn's; `interrupted` as long as it has none.
+        text: The last answer.
+        message: What happened, when there is no answer.
     """
 
     def __init__(self) -> None:
@@ -255,21 +255,21 @@ class ChildResult:
 
     @classmethod
     def of(cls, events: Iterable[Stored]) -> ChildResult:
-        """What the whole record says."""
+        """Return what the whole record says."""
         answer = cls()
         for stored in events:
             answer.fold(stored.event)
         return answer
 
     async def listen(self, subscription: Subscription) -> None:
-        """Hears a turn to its end; raises what the session hung up with."""
+        """Read a turn to its end; raise the error that closed the subscription."""
         while updates := await subscription.take():
             for update in updates:
                 if isinstance(update, Stored):
                     self.fold(update.event)
 
     def fold(self, event: DurableEvent) -> None:
-        """Takes the next event into account."""
+        """Take the next event into account."""
         match event:
             case MessageCompleted():
                 self.text = "".join(p.text for p in event.parts if isinstance(p, Text | Refusal))
@@ -280,10 +280,10 @@ class ChildResult:
 
 
 def late_text(session_id: str, answer: ChildResult) -> str:
-    """The late answer of a session that nobody waited for, as its parent's model reads it.
+    """Return a late result as the parent's model reads it.
 
-    It comes where people's words come, and may repeat what a stranger wrote: what is not callboard's
-    own is JSON, on one line each.
+    It comes as an input, where people's words come, and may repeat what a stranger wrote. So all that
+    is not callboard's own text is JSON, on one line each.
     """
     session = f"The session {session_id}, which you gave a task,"
     if answer.outcome == "answered":
@@ -302,5 +302,5 @@ def late_text(session_id: str, answer: ChildResult) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As a JSON string that is one line for whoever reads it."""
+    """Return the text as JSON on one line."""
     return msgspec.json.encode(text).decode().translate(_LINE_ENDS)

@@ -1,4 +1,4 @@
-"""Room for sessions below others: how deep and how wide the session tree may be."""
+"""How deep and how wide the session tree may be."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...runtime.store.interface import StoreReader
 
 
 class SessionRoom:
-    """Which calls have a session below theirs that runs.
+    """Counts the children that run, by parent and call.
 
     Args:
-        store: Where those are that an earlier process began, and nobody waits for.
-        limits: How deep and how wide.
+        store: Lists the children that nobody waits for, those of earlier processes too.
+        limits: `max_session_depth` and `max_child_sessions`.
     """
 
     def __init__(self, store: StoreReader, limits: Limits) -> None:
@@ -24,14 +24,14 @@ class SessionRoom:
         self._taken: defaultdict[str, set[str]] = defaultdict(set)
 
     async def take(self, place: CallPlace, call_id: str, *, waits: bool) -> None:
-        """Takes room for a session that begins; raises `ToolFailure` when there is none.
-
-        Args:
-            place: Where the call is.
-            call_id: The call.
-            waits: Whether it waits for the answer.
-        """
-        self._check_depth(place)
+        """Take room for a child that starts; raise `ToolFailure` when there is none."""
+        depth, most = len(place.lineage) + 1, self._limits.max_session_depth
+        if depth > most:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"Not started: this session is {depth - 1} below the main one, and sessions go "
+                f"{most} deep (max_session_depth). Do the task here, with your own tools.",
+            )
         if not waits and (place.session_kind is not SessionKind.MAIN or place.lineage):
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR,
@@ -40,7 +40,7 @@ class SessionRoom:
                 "answer run side by side.",
             )
         apart = await self._store.children(place.session_id, is_detached=True)
-        # From here on without a wait: others may take room at the same time.
+        # No checkpoint from here on: others may take room at the same time.
         running = {*self._taken[place.session_id], *(row.parent_call_id for row in apart)}
         if len(running) >= (most := self._limits.max_child_sessions):
             raise ToolFailure(
@@ -50,21 +50,12 @@ class SessionRoom:
             )
         self.keep(place.session_id, call_id)
 
-    def _check_depth(self, place: CallPlace) -> None:
-        depth, most = len(place.lineage) + 1, self._limits.max_session_depth
-        if depth > most:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"Not started: this session is {depth - 1} below the main one, and sessions go "
-                f"{most} deep (max_session_depth). Do the task here, with your own tools.",
-            )
-
     def keep(self, parent_id: str, call_id: str) -> None:
-        """Takes the room of a session that runs already. Idempotent."""
+        """Take the room of a child that runs already. Idempotent."""
         self._taken[parent_id].add(call_id)
 
     def give_back(self, parent_id: str, call_id: str) -> None:
-        """There is room again. Idempotent."""
+        """Give room back. Idempotent."""
         taken = self._taken.get(parent_id)
         if taken is not None:
             taken.discard(call_id)

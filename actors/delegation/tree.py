@@ -1,4 +1,4 @@
-"""The session tree: how a session starts others below it, and hears from them."""
+"""How a session starts sessions below it, and waits for their results."""
 
 from __future__ import annotations
 
@@ -33,28 +33,24 @@ from .detached import ChildResult, Detached, row_marks
 from .limits import SessionRoom
 
 Clip = Callable[[CallPlace, Budget | None], Budget | None]
-"""What a session may give of this budget to one below it; raises `ToolFailure` for nothing."""
+"""Returns what a session may give of a budget to a child; raises `ToolFailure` for nothing."""
 
 
 def as_asked(place: CallPlace, budget: Budget | None) -> Budget | None:
-    """Where nothing is bounded."""
+    """Return the budget as asked, where sessions have none."""
     return budget
 
 
 class SessionTree:
-    """What sessions of a runtime do with those below them.
+    """Starts sessions below others, for all sessions of a runtime.
 
     Args:
         directory: Starts, cancels and wakes sessions.
-        journal: Where the answer of one that nobody waited for is put on record.
+        journal: Records the results of children that nobody waited for.
         store: The record.
         registry: The tools.
         limits: How deep and how wide the tree may be.
-        clip: What a session may give of a budget.
-
-    Attributes:
-        room: How deep and how wide it is.
-        detached: What becomes of those that no call waits for.
+        clip: Says what a session may give of a budget.
     """
 
     def __init__(
@@ -74,11 +70,11 @@ class SessionTree:
         self._registry = registry
 
     def handle(self, place: CallPlace, call: Call) -> SessionsHandle | None:
-        """What a call of `delegate` acts through; a worker has none."""
+        """Return the handle of a call of `delegate`; `None` for a worker."""
         return None if place.session_kind is SessionKind.WORKER else _Below(self, place, call)
 
     def tools(self, place: CallPlace, delegation: Delegation) -> tuple[str, ...]:
-        """The child's tools by name, which are some of its parent's; raises `ToolFailure`."""
+        """Return the child's tools, some of its parent's; raise `ToolFailure` for others."""
         kind = delegation.kind
         own = self._registry.definitions(place.agent.tools, place.session_kind)
         there = tuple(each.name for each in own if is_available(each, kind))
@@ -95,10 +91,10 @@ class SessionTree:
 
 
 class _Below:
-    """What one call starts.
+    """The handle of one call.
 
     Attributes:
-        read: What the session has read whose answer came back.
+        read: Marks of the child whose result came back.
     """
 
     def __init__(self, tree: SessionTree, place: CallPlace, call: Call) -> None:
@@ -110,7 +106,7 @@ class _Below:
     async def delegate(
         self, delegation: Delegation, on_progress: Callable[[str], None] | None = None
     ) -> Delegated:
-        """See `SessionsHandle`; a call that was begun by an earlier process finds what it began."""
+        """See `SessionsHandle`. A call that is run again after a crash finds the child it started."""
         tree, place, call_id = self._tree, self._place, self._call.call_id
         begun = await tree.store.children(place.session_id, call_id=call_id)
         if begun:
@@ -121,7 +117,7 @@ class _Below:
         try:
             subscription = Subscription()
             child_id, ticket = "", None
-            # A start that is cancelled half-way would leave a session that nobody knows of.
+            # Cancelled half-way, it would leave a session that nobody knows of.
             with trio.CancelScope(shield=True):
                 if begun:
                     child_id = begun[0].session_id
@@ -134,7 +130,7 @@ class _Below:
                 return Delegated(session_id=child_id, outcome="running")
             if on_progress is not None:
                 on_progress(f"{delegation.kind} {child_id} runs\n")
-            return await self._answer(child_id, ticket, subscription)
+            return await self._wait(child_id, ticket, subscription)
         finally:
             if not stays:
                 tree.room.give_back(place.session_id, call_id)
@@ -154,7 +150,7 @@ class _Below:
             budget=tree.clip(place, delegation.budget),
             is_detached=not delegation.wait,
         )
-        # The task may repeat what its parent has read.
+        # The task may repeat what the parent has read.
         inherited = marked(UNMARKED, row_marks(parent), "parent")
         session_id: str = await tree.directory.ask(
             CreateSession(created=created, inherited=inherited)
@@ -175,7 +171,7 @@ class _Below:
         return ticket
 
     async def _attach(self, child_id: str, subscription: Subscription) -> InputTicket | None:
-        """Goes on listening; `None` when it has ended meanwhile."""
+        """Listen to a child that runs already; return `None` when its turn has ended."""
         try:
             ticket: InputTicket = await self._tree.directory.ask(
                 ResumeTurn(session_id=child_id, subscription=subscription)
@@ -184,13 +180,13 @@ class _Below:
             return None
         return ticket
 
-    async def _answer(
+    async def _wait(
         self, child_id: str, ticket: InputTicket | None, subscription: Subscription
     ) -> Delegated:
-        """Listens to the end; cancelled, it cancels the session and waits until that is gone."""
+        """Wait for the result; cancelled, cancel the child and wait until that is gone."""
         tree = self._tree
         try:
-            answer = await self._heard(child_id, ticket, subscription)
+            answer = await self._result(child_id, ticket, subscription)
             row = await tree.store.session(child_id)
         except BaseException:
             reason = "the session that delegated was cancelled"
@@ -206,10 +202,10 @@ class _Below:
             message=answer.message,
         )
 
-    async def _heard(
+    async def _result(
         self, child_id: str, ticket: InputTicket | None, subscription: Subscription
     ) -> ChildResult:
-        """What is told of its turn, or what the record says of one that has ended."""
+        """Return what comes of its turn, or what the record says when that has ended."""
         tree = self._tree
         answer = ChildResult()
         if ticket is not None:
@@ -217,10 +213,10 @@ class _Below:
                 await answer.listen(subscription)
                 return answer
             except ConflictError:
-                # It is suspended since the runtime closes, which is about to cancel this call too.
+                # Suspended, since the runtime closes: it is about to cancel this call too.
                 await trio.sleep_forever()
             except ActorStopped:
-                # It crashed; its successor ends what was open, or goes on with it.
+                # The session crashed; its successor ends the open turn, or goes on with it.
                 again = Subscription()
                 if await self._attach(child_id, again) is not None:
                     await answer.listen(again)
