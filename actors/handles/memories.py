@@ -1,4 +1,4 @@
-"""Memories by way of the journal, and the handles through which a call reads and stores them."""
+"""Memories as events of the journal, and the handles through which calls read and store them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ...runtime.taint.marks import UNMARKED, SessionMarks
 from ...runtime.text import without_surrogates
 
 UNTRUSTED = SessionMarks(is_tainted=True)
-"""What a session is marked with that reads a memory which strangers may have had a hand in."""
+"""Marks of a session that reads a memory which strangers may have written."""
 
 
 class JournaledMemories:
-    """A `MemoryStore` in the store's own tables: durable events of the sessions that remember."""
+    """A `MemoryStore` of durable events: each memory belongs to the session that stored it."""
 
     def __init__(self, journal: Mailbox[JournalMessage], store: StoreReader) -> None:
         self._journal = journal
@@ -38,7 +38,7 @@ class JournaledMemories:
 
     async def store(self, new: NewMemory) -> Memory:
         """See `MemoryStore`."""
-        # Masked before its key is made of it: the key of a text must not tell of a secret in it.
+        # Masked before the id is made of it: the id must not reveal a secret in the text.
         text, tags = _kept(new.text), sorted_tags(map(_kept, new.tags))
         event = MemoryStored(
             memory_id=memory_id(new.agent, text, tags),
@@ -82,13 +82,13 @@ class OpenReader:
 
     @property
     def read(self) -> SessionMarks:
-        """What the call has read so far, beside what its needs tell."""
+        """What the call has read so far, beyond what its `needs` say."""
         return UNTRUSTED if self._has_untrusted else UNMARKED
 
     async def search(self, query: str, *, limit: int) -> list[Memory]:
         """See `MemoryReader`."""
         found = await self._memories.search(self._agent, query, limit=limit)
-        # Before the tool has them: whatever it does then, its session is marked.
+        # Noted before the tool has them: whatever it does then, its session is marked.
         self._has_untrusted |= any(memory.is_untrusted for memory in found)
         return found
 
@@ -97,11 +97,8 @@ class OpenWriter:
     """A `MemoryWriter`.
 
     Args:
-        memories: Where they are kept.
-        place: Whose call it is.
-        call: The call.
-        is_untrusted: Whether the call may itself read what strangers wrote.
-        reader: What the call reads with, if it does.
+        is_untrusted: Whether the call's `needs` let it read what strangers wrote.
+        reader: The call's reader, which knows what it has read.
     """
 
     def __init__(
@@ -138,5 +135,5 @@ class OpenWriter:
 
 
 def _kept(text: str) -> str:
-    """A text as the journal keeps it."""
+    """Return the text as the journal keeps it."""
     return mask(without_surrogates(text))

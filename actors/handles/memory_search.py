@@ -1,6 +1,6 @@
-"""Memories that are found by what they mean too: the journal's, with an index beside them.
+"""Hybrid search of memories: by words in the journal's tables, and by meaning in an index of vectors.
 
-store ──► journal (on record) ──► index          what a crash leaves out is filled in at the next start
+store ──► journal (on record) ──► index          what a crash leaves out is added at the next start
 search ──► words of the journal's tables ─┐
        └─► index ─────────────────────────┴─► one list, by reciprocal rank fusion
 """
@@ -21,14 +21,14 @@ from ...runtime.store.interface import StoreReader
 from ...runtime.text import without_surrogates
 
 FILL_BATCH = 256
-"""Memories that are added at once while an index is filled: a twentieth of a second, so that a search
-waits no longer for its turn, and a crash loses no more than that."""
+"""Memories added at once while an index is filled: it takes a twentieth of a second, so that a search
+waits no longer, and a crash loses no more."""
 
 CANDIDATES = 50
-"""Of either list: what stands further down in one of them comes to nothing in both."""
+"""Taken from either list: lower ranks come to nothing in the fused one."""
 
 RANK_WEIGHT = 60
-"""The usual constant of the fusion: the first places of a list don't outweigh standing in both."""
+"""The usual constant of reciprocal rank fusion: a first place does not outweigh being in both lists."""
 
 _log = redacting_logger(__name__)
 
@@ -37,13 +37,9 @@ _Args = TypeVarTuple("_Args")
 
 
 class HybridSearch:
-    """Finds what is on record by words and by an index, whose work is done in one thread at a time.
+    """Finds memories by words and with an index, which one thread at a time works on.
 
-    An index that fails is told in the log, and words still find.
-
-    Args:
-        store: Where memories are read.
-        index: A copy of them.
+    An index that fails is logged, and words still find.
     """
 
     def __init__(self, store: StoreReader, index: MemoryIndex) -> None:
@@ -53,7 +49,7 @@ class HybridSearch:
         self._is_behind = False
 
     async def search(self, agent: str, query: str, *, limit: int) -> builtins.list[Memory]:
-        """See `MemoryStore`: also those that mean something like the query."""
+        """See `MemoryStore`. Memories that mean something like the query are found too."""
         query = without_surrogates(query)
         if not query_of(query):
             return []
@@ -62,7 +58,7 @@ class HybridSearch:
         near = await self._try(self._index.near, agent, query, most)
         by_id = {memory.memory_id: memory for memory in words}
         found: builtins.list[Memory] = []
-        # Meaning first: at a tie the word in common may be no more than "the".
+        # Meaning wins ties: the word in common may be no more than "the".
         for memory_id in fused([near or [], [*by_id]]):
             if len(found) >= limit:
                 break
@@ -72,12 +68,12 @@ class HybridSearch:
         return found
 
     async def aclose(self) -> None:
-        """Closes the index. Not cancellable."""
+        """Close the index. Not cancellable."""
         with trio.CancelScope(shield=True):
             await self._run(self._index.close)
 
     async def _one(self, agent: str, memory_id: str) -> Memory | None:
-        """What is on record of it: nothing, when it was forgotten meanwhile."""
+        """Return the memory on record; `None` when it was forgotten meanwhile."""
         found = await self._store.memories(agent=agent, memory_id=memory_id, limit=1)
         return found[0] if found else None
 
@@ -100,12 +96,7 @@ class HybridSearch:
 class IndexedMemories(HybridSearch):
     """A `MemoryStore` over another one, whose memories an index helps to find.
 
-    What is on record is what counts: nothing that an index does or leaves undone fails a call.
-
-    Args:
-        memories: What keeps them.
-        store: Where that one's memories are read.
-        index: A copy of them.
+    What is on record counts: nothing that the index does or fails to do fails a call.
     """
 
     def __init__(self, memories: MemoryStore, store: StoreReader, index: MemoryIndex) -> None:
@@ -113,7 +104,7 @@ class IndexedMemories(HybridSearch):
         self._memories = memories
 
     async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Fills the index, and closes it when this is cancelled."""
+        """Fill the index, and close it when cancelled."""
         task_status.started()  # nothing waits for the index
         try:
             await self._catch_up()
@@ -124,7 +115,7 @@ class IndexedMemories(HybridSearch):
     async def store(self, new: NewMemory) -> Memory:
         """See `MemoryStore`."""
         memory = await self._memories.store(new)
-        # It is on record. Cancelled here, it would not be found by its meaning before a restart.
+        # On record now; cancelled here, it would not be found by meaning before a restart.
         with trio.CancelScope(shield=True):
             if self._is_behind:
                 await self._catch_up()
@@ -143,9 +134,9 @@ class IndexedMemories(HybridSearch):
             await self._try(self._index.remove, [memory_id])
 
     async def fill(self) -> int:
-        """Adds what the index has not, takes out what is forgotten; gives how many were added.
+        """Bring the index up to date with the record; return how many memories were added.
 
-        Raises `StorageError`. It may be broken off anywhere, and goes on from there the next time.
+        Raises `StorageError`. It may be cut off anywhere, and goes on from there the next time.
         """
         added = 0
         seen: set[str] = set()
@@ -157,7 +148,7 @@ class IndexedMemories(HybridSearch):
             seen.update(memory.memory_id for memory in page)
             before = page[-1].memory_id
         for memory_id in await self._run(self._index.ids):
-            # Not seen: forgotten while nobody kept the index, or stored a moment ago.
+            # Forgotten while nobody kept the index, or stored a moment ago.
             if memory_id not in seen and not await self._store.memories(memory_id=memory_id):
                 await self._run(self._index.remove, [memory_id])
         return added
@@ -172,7 +163,7 @@ class IndexedMemories(HybridSearch):
 
 
 def fused(lists: Iterable[Sequence[str]]) -> list[str]:
-    """What stands in several lists, by how far up it stands in each; at a tie, the first list's."""
+    """Fuse ranked lists by reciprocal rank; at a tie, the first list wins."""
     scores: dict[str, float] = {}
     for ranked in lists:
         for rank, name in enumerate(ranked):

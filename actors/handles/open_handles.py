@@ -1,4 +1,4 @@
-"""What tools act through: workspaces, opened once and shared, kept outputs, and the way out."""
+"""The handles of calls: made here, over workspaces that are opened once and shared."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class OpenPlan:
         self._call = call
 
     async def set(self, items: tuple[PlanItem, ...]) -> None:
-        """Puts the whole plan in the place of the one before; on record when it returns."""
+        """Replace the whole plan; on record on return."""
         place = self._place
         event = PlanSet(turn_id=place.turn_id, call_id=self._call.call_id, items=items)
         await self._journal.ask(AppendEvents(session_id=place.session_id, events=(event,)))
@@ -62,25 +62,25 @@ MAX_OPEN_WORKSPACES = 64
 
 
 class OpenHandles:
-    """The workspaces of a runtime's sessions.
+    """Makes the handles of a runtime's calls. What is `None` here is offered to no call.
 
     Args:
-        store: Where kept outputs are read.
-        forbidden: Folders that no workspace may hold: callboard's own data.
-        network: The way out, or `None` where there is none.
-        connect: Makes the connections of programs, or `None` where they get none.
-        speech: The way to people, or `None` where there are none.
-        tree: The way to sessions below one, or `None` where there are none.
-        journal: Where memories and plans are stored, or `None` where none are.
-        shelf: Where skills are, or `None` where there are none.
-        engine: Where searches are made, or `None` where none is configured.
-        sandbox: Where programs run, or `None` where none may.
-        workshop: What development tools are given, or `None` for nothing.
-        memories: Where memories are, when it is not the journal's tables alone.
-        versions: Where what programs change is kept; without it, nothing is.
-        marked_files: What tainted sessions wrote.
+        store: Holds the kept outputs.
+        forbidden: Folders that no workspace may contain: callboard's own data.
+        network: The way out.
+        connect: Makes the connections of programs.
+        speech: The way to people.
+        tree: The way to sessions below one.
+        journal: Stores memories and plans.
+        shelf: The skills.
+        engine: The search engine.
+        sandbox: Runs programs.
+        workshop: What development tools get.
+        memories: Where memories are, when not in the journal's tables alone.
+        versions: Keeps what programs change.
+        marked_files: The files that tainted sessions wrote.
 
-    `close` gives up every open folder; calls that still run keep theirs until they end.
+    `close` closes every open folder; calls that still run keep theirs until they end.
     """
 
     def __init__(
@@ -120,35 +120,31 @@ class OpenHandles:
         self._held = HeldPlaces()
 
     def files_read(self, workspace: str) -> ReadableFiles:
-        """The workspace without a way to write."""
+        """Return the workspace, read-only."""
         return self._open(workspace).read_only()
 
     def files_write(self, workspace: str) -> WritableFiles:
-        """The whole workspace."""
+        """Return the workspace."""
         return self._open(workspace)
 
     def artifacts(self, session_id: str) -> ArtifactReader:
-        """The outputs of the session's calls that were too large for the model."""
+        """Return the session's kept outputs, which were too large for the model."""
         return _KeptOutputs(self._store, session_id)
 
     def channel(self, place: CallPlace, call: Call) -> ChannelHandle | None:
-        """The way to the people of the session, or of a parent; `None` where there are none."""
+        """Return the way to the people of the session, or of one above it."""
         return None if self._speech is None else self._speech.handle(place, call)
 
     def sessions(self, place: CallPlace, call: Call) -> SessionsHandle | None:
-        """The way to sessions of its own; `None` for a worker."""
+        """Return the way to sessions of its own; `None` for a worker."""
         return None if self._tree is None else self._tree.handle(place, call)
 
     def processes(
         self, place: CallPlace, call: Call, way_out: TrackedNetwork | None = None
     ) -> Processes | None:
-        """The way to run programs in the session's workspace; `None` where there is no sandbox.
-
-        With `way_out`, they may reach hosts through it.
-        """
+        """Return the way to run programs in the workspace; `way_out` lets them reach hosts."""
         if self._sandbox is None:
             return None
-        # What can't be a workspace is no place to run programs in.
         workspace = self._open(place.workspace)
         return self._sandbox.processes(
             workspace.place,
@@ -174,7 +170,7 @@ class OpenHandles:
         )
 
     def memory_read(self, place: CallPlace) -> MemoryReader | None:
-        """The way to what the agent remembers; `None` where nothing is kept."""
+        """Return the way to what the agent remembers."""
         return None if self._memories is None else OpenReader(self._memories, place.agent.name)
 
     def memory_write(
@@ -184,26 +180,26 @@ class OpenHandles:
         needs: tuple[Capability, ...],
         reader: MemoryReader | None,
     ) -> MemoryWriter | None:
-        """The way to remember more, by a call that needs this and reads memories with that."""
+        """Return the way to remember more, for a call with these needs and this reader."""
         if self._memories is None:
             return None
         is_untrusted = not STRANGERS.isdisjoint(needs)
         return OpenWriter(self._memories, place, call, is_untrusted=is_untrusted, reader=reader)
 
     def plan(self, place: CallPlace, call: Call) -> PlanHandle | None:
-        """The way to the session's plan; `None` where there is no session."""
+        """Return the way to the session's plan."""
         return None if self._journal is None else OpenPlan(self._journal, place, call)
 
     def skills(self, workspace: str) -> SkillReader | None:
-        """The way to the skills of the user and of a workspace; `None` where there are none."""
+        """Return the way to the skills of the user and of a workspace."""
         return None if self._shelf is None else OpenSkills(self._shelf, workspace)
 
     def search(self, network: Network) -> SearchHandle | None:
-        """The operator's search engine, over a call's way out; `None` where none is configured."""
+        """Return the operator's search engine, over a call's way out."""
         return None if self._engine is None else WebSearch(self._engine, network)
 
     def close(self) -> None:
-        """Closes the workspaces. Idempotent."""
+        """Close the workspaces. Idempotent."""
         while self._workspaces:
             self._workspaces.popitem()[1].close()
 
@@ -215,7 +211,7 @@ class OpenHandles:
                 self._held.check(path, workspace.place)
             except ValidationError as error:
                 raise ToolFailure(ErrorType.ACCESS_DENIED, str(error)) from error
-        # The latest used is last. What falls out closes when the calls that use it have ended.
+        # The latest used is last. A dropped one closes when the calls that use it have ended.
         self._workspaces[path] = workspace
         if len(self._workspaces) > MAX_OPEN_WORKSPACES:
             del self._workspaces[next(iter(self._workspaces))]
@@ -228,6 +224,6 @@ class _KeptOutputs:
         self._session_id = session_id
 
     async def read_artifact(self, artifact_id: str) -> bytes | None:
-        """The output that was kept under this id, or `None`."""
+        """Return the output of this id, or `None`."""
         text = await self._store.full_output(self._session_id, artifact_id)
         return text.encode() if text is not None else None

@@ -1,8 +1,12 @@
-"""What people do with whole sessions: name, delete, restore, purge, give another agent, search.
+"""What people do with whole sessions: rename, delete, restore, purge, search, export, import.
 
-A session and all below it are deleted, restored and purged together. Deleting hides, ends what runs,
-and can be taken back; purging removes what was deleted for good, with its questions, grants, memories,
-usage, the file versions that its calls left, and the folder that was made for it.
+A session and all below it are deleted, restored and purged together. Deleting hides them, ends what
+runs, and can be taken back. Purging removes deleted ones for good, with questions, grants, memories,
+usage, file versions, and the folder that was made for them.
+
+A purge sets the folder aside under another name, commits, and then removes it. Cut off before the
+commit, `_sweep` finds that a session still names the folder and puts it back; cut off after it, no
+session does, and the folder is removed.
 """
 
 from __future__ import annotations
@@ -51,20 +55,20 @@ from .session_import import imported_events
 logger = redacting_logger(__name__)
 
 MAX_TITLE_CHARS = 200
-"""Of a title that a person gives; a list shows the first sixty."""
+"""Longest title that a person gives; a list shows the first sixty characters."""
 MAX_BATCH = 1000
-"""Sessions of one request: as many as a page of a list has."""
+"""Sessions of one request at most: as many as a page of a list has."""
 LOOK_SECONDS = 3600.0
-"""Between two looks for deleted sessions whose time is over: it is counted in days."""
+"""Pause between two looks for deleted sessions whose time is over, which is counted in days."""
 PURGE_SECONDS = 300.0
-"""For the commit of a purge, whoever is cancelled: a thousand large sessions are overwritten in it."""
+"""For the commit of a purge, shielded: a thousand large sessions are overwritten in it."""
 UNDO_SECONDS = 10.0
-"""For what a purge that failed gives back: a read of the store and names on a disk."""
+"""To put back what a failed purge had set aside: a read of the store and some renames."""
 DAY_MS = 24 * 3600 * 1000
 
 
 def checked_title(title: str) -> str:
-    """A title that a session can have, or none; raises `ValidationError`."""
+    """Return a title that is short enough; raise `ValidationError` otherwise."""
     if len(title) > MAX_TITLE_CHARS:
         raise ValidationError(
             f"a title has at most {MAX_TITLE_CHARS} characters; this one has {len(title)}",
@@ -74,15 +78,16 @@ def checked_title(title: str) -> str:
 
 
 class SessionKeeping:
-    """Does it for one runtime.
+    """Manages the sessions of one runtime.
 
     Args:
-        journal: Where it goes on record.
-        directory: Where the sessions are that are live.
-        store: Where all are.
-        versions: What their calls left of files.
-        folders: Those that were made for them.
-        agents: Those that there are, by name.
+        journal: Takes events and imports.
+        directory: Cancels, wakes and purges sessions.
+        store: The record.
+        versions: The file versions that calls left.
+        folders: The folders that were made for sessions.
+        agents: Names of the configured agents.
+        end_programs: Ends what a session runs in the background.
     """
 
     def __init__(
@@ -105,7 +110,7 @@ class SessionKeeping:
         self._removing = trio.Lock()
 
     async def rename(self, session_id: str, title: str) -> None:
-        """Gives a title, which no model replaces."""
+        """Set a title, which no model replaces."""
         title = checked_title(" ".join(title.split()))
         if not title:
             raise ValidationError(
@@ -114,7 +119,7 @@ class SessionKeeping:
         await self._append(session_id, TitleSet(title=title))
 
     async def set_agent(self, session_ids: Sequence[str], agent: str) -> None:
-        """Has another agent's configuration hold from their next turns on."""
+        """Give sessions another agent, from their next turns on."""
         if agent not in self._agents:
             known = ", ".join(sorted(self._agents))
             raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
@@ -123,7 +128,7 @@ class SessionKeeping:
                 await self._append(row.session_id, AgentSwitched(agent=agent))
 
     async def delete(self, session_ids: Sequence[str]) -> list[str]:
-        """Hides sessions and all below them; gives what was hidden.
+        """Delete sessions and all below them; return the ids that were deleted.
 
         Their turns are cancelled, and what they run in the background is ended.
         """
@@ -131,7 +136,7 @@ class SessionKeeping:
         for row in rows:
             await self._append(row.session_id, SessionDeleted())
         for row in rows:
-            with suppress(UnreadableRecord):  # nothing of it runs
+            with suppress(UnreadableRecord):  # then nothing of it runs
                 await self._directory.ask(
                     CancelTurn(
                         session_id=row.session_id,
@@ -143,7 +148,7 @@ class SessionKeeping:
         return [row.session_id for row in rows]
 
     async def restore(self, session_ids: Sequence[str]) -> list[str]:
-        """Takes a deletion back; inputs that waited have their turns.
+        """Restore deleted sessions; inputs that waited have their turns. Return the ids.
 
         Raises:
             NotFoundError: One of them does not exist.
@@ -165,7 +170,7 @@ class SessionKeeping:
         return [row.session_id for row in rows]
 
     async def purge(self, session_ids: Sequence[str]) -> list[str]:
-        """Removes deleted sessions for good, and all below them; gives what was removed.
+        """Remove deleted sessions and all below them for good; return their ids.
 
         Raises:
             NotFoundError: One of them does not exist.
@@ -187,7 +192,7 @@ class SessionKeeping:
     async def _forget(self, names: tuple[str, ...], folders: Collection[str]) -> None:
         try:
             aside = [each for each in folders if await self._set_aside(each, names)]
-            # A client that goes away stops no commit: what goes with the sessions waits for it.
+            # A commit goes on when its client goes away, so what belongs to it waits for it.
             with trio.move_on_after(PURGE_SECONDS, shield=True) as waited:
                 await self._directory.ask(PurgeSessions(session_ids=names))
             if waited.cancelled_caught:
@@ -196,13 +201,13 @@ class SessionKeeping:
             with trio.move_on_after(UNDO_SECONDS, shield=True):
                 await self._put_back(names, folders)
             raise
-        with trio.CancelScope(shield=True):  # nobody comes back to them; it is done at once
+        with trio.CancelScope(shield=True):  # nothing else would remove them later
             await trio.to_thread.run_sync(self._versions.forget, names)
         if aside:
             await self._sweep()
 
     async def _put_back(self, names: tuple[str, ...], folders: Collection[str]) -> None:
-        """Leaves sessions that were not purged their folders; `_sweep` does what can't be done now."""
+        """Put folders back when the purge failed; `_sweep` does what can't be done now."""
         try:
             if await self._store.session(names[0]) is not None:  # all are there, or none is
                 await trio.to_thread.run_sync(self._folders.put_back, *folders)
@@ -212,7 +217,7 @@ class SessionKeeping:
             logger.warning("%s", error)
 
     async def _set_aside(self, folder: str, names: Collection[str]) -> bool:
-        """Whether no other session works in the folder that was made for these, nor will."""
+        """Set a folder aside unless other sessions work in it; return whether it was."""
         wanted = SessionFilter(workspace=folder, deleted="also", limit=len(names) + 1)
         async with self._folders.using:
             page = await self._store.session_page(wanted)
@@ -221,17 +226,17 @@ class SessionKeeping:
             try:
                 await trio.to_thread.run_sync(self._folders.set_aside, folder)
             except StorageError as error:
-                logger.warning("%s", error)  # it keeps no session from being forgotten
+                logger.warning("%s", error)  # the session is purged nevertheless
                 return False
         return True
 
     async def _sweep(self) -> None:
-        """Removes the folders of purged sessions, also those that could not be removed before.
+        """Remove the folders that are set aside, those of earlier processes too.
 
-        One that a session names goes back: callboard ended before that session was forgotten.
+        A folder that a session names is put back: callboard ended before that session was purged.
         """
         if self._folders.path is None:
-            return  # without a thread: a mock clock would jump meanwhile
+            return  # needs no thread, during which a mock clock would jump
         try:
             left = await trio.to_thread.run_sync(self._folders.left)
             places = [self._folders.place_of(each) for each in left]
@@ -241,7 +246,7 @@ class SessionKeeping:
             logger.warning("%s", error)
 
     async def _is_named(self, folder: str) -> bool:
-        """Whether any session is to work there; a row may have the path without its links."""
+        """Whether any session names the folder; a row may have the path with its links resolved."""
         for path in {folder, str(await trio.Path(folder).resolve())}:
             wanted = SessionFilter(workspace=path, deleted="also", limit=1)
             if (await self._store.session_page(wanted)).sessions:
@@ -249,9 +254,9 @@ class SessionKeeping:
         return False
 
     async def search(self, search: WordSearch) -> list[Hit]:
-        """Sessions in which words were said, the best first.
+        """Return the sessions in which words were said, the best first.
 
-        Messages since the last search are taken into the index first, a step at a time.
+        Messages since the last search are indexed first, a step at a time.
         """
         if not 1 <= search.limit <= MAX_BATCH:
             raise ValidationError(f"limit is from 1 to {MAX_BATCH}", field="limit")
@@ -262,7 +267,7 @@ class SessionKeeping:
         return await self._store.hits(search)
 
     async def export(self, session_id: str) -> list[bytes]:
-        """A session and all below it as the lines of a file; see `session_file`.
+        """Return a session and all below it as the lines of a file; see `session_file`.
 
         What tools kept outside of results, and the files of the workspace, are not in it.
         """
@@ -274,9 +279,9 @@ class SessionKeeping:
         return [head_line(names, len(lines), now_ms()), *lines]
 
     async def import_lines(self, lines: Iterable[bytes], workspace: str) -> str:
-        """Stores the sessions of a file, all or none; gives the id of the first.
+        """Store the sessions of a file, all or none; return the new id of the first.
 
-        They get ids of their own, so that a file can be imported again, and work in `workspace`.
+        They get new ids, so that a file can be imported again, and work in `workspace`.
         """
 
         def check() -> list[Stored]:
@@ -287,7 +292,7 @@ class SessionKeeping:
         return events[0].session_id
 
     async def purge_expired(self, keep_days: float) -> None:
-        """Purges what was deleted so many days ago; what fails is logged."""
+        """Purge what was deleted so many days ago; a failure is logged."""
         async with self._removing:
             await self._sweep()
         before = now_ms() - round(keep_days * DAY_MS)
@@ -298,10 +303,9 @@ class SessionKeeping:
             logger.error("deleted sessions can't be purged: %s", error)
 
     async def purge_deleted(self, before_ms: int, most: int) -> int:
-        """Purges sessions that were deleted before a time, the first first; gives how many.
+        """Purge sessions that were deleted before a time, the oldest first; return how many.
 
-        Each with all below it: those of which something is not deleted are left out. It ends with the
-        one that reaches `most`.
+        A session is left out when anything below it is not deleted. Stops when `most` is reached.
         """
         purged: set[str] = set()
         for session_id in await self._store.expired_sessions(before_ms):

@@ -1,8 +1,8 @@
-"""What keeps the store from growing for ever: `keep_idle_days`, `keep_deleted_days`, `max_store_mib`.
+"""Keeps the store from growing for ever: `keep_idle_days`, `keep_deleted_days`, `max_store_mib`.
 
-Nothing is lost at once and in silence. What nobody used for long is deleted, and can be restored; what
-is deleted is purged when its time is over, or, the oldest first, when the store is full. When that is
-not enough, no session begins; those that there are go on.
+Nothing is lost at once or in silence. Sessions that nobody used for long are deleted, and can be
+restored; deleted ones are purged when their time is over, or, the oldest first, when the store is full.
+When that is not enough, no session begins; those that exist go on.
 """
 
 from __future__ import annotations
@@ -24,21 +24,19 @@ logger = redacting_logger(__name__)
 
 MIB = 1024 * 1024
 WARNED_SHARE = 0.8
-"""Of the limit: what is left is weeks to act in, if it took months to get there."""
+"""Share of the limit at which a warning starts: weeks are left, if it took months to get there."""
 STEP_SESSIONS = 16
-"""Purged between two looks at the size, so that hardly more goes than has to."""
+"""Sessions purged between two looks at the size, so that hardly more goes than must."""
 
 
 class SessionPruning:
-    """Does it for one runtime.
-
-    Attributes:
-        warning: What to say about the size, as of the last look; empty when there is room.
+    """Prunes the store of one runtime.
 
     Args:
-        keeping: Deletes and purges.
-        store: Where the sessions are.
-        settings: As they are by now.
+        settings: Returns the settings that hold now.
+
+    Attributes:
+        warning: About the size, as of the last look; empty when there is room.
     """
 
     def __init__(
@@ -51,13 +49,13 @@ class SessionPruning:
         self._pruning = trio.Lock()
 
     async def serve(self) -> None:
-        """Looks once an hour, until cancelled."""
+        """Prune once an hour, until cancelled."""
         while True:
             await self.look()
             await trio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Does all that is due by now; what fails is logged, and due the next time."""
+        """Do what is due; a failure is logged, and tried again the next time."""
         await self._keeping.purge_expired(self._settings().keep_deleted_days)
         try:
             await self._delete_idle(self._settings().keep_idle_days)
@@ -66,7 +64,7 @@ class SessionPruning:
             logger.error("the store can't be pruned: %s", error)
 
     async def check(self) -> None:
-        """Raises `StoreLimitReached` when the store is full, with nothing deleted that could go."""
+        """Raise `StoreLimitReached` when the store is full and nothing deleted is left to purge."""
         if not self._settings().max_store_mib or await self._make_room():
             return
         raise StoreLimitReached(self.warning)
@@ -95,7 +93,7 @@ class SessionPruning:
                 return
 
     async def _is_idle(self, session_id: str, before_ms: int) -> bool:
-        """Whether nothing of the session, and of those below it, is recent, runs or waits."""
+        """Whether nothing of the session and those below it is recent, runs or waits."""
         for each in await self._store.session_tree([session_id]):
             row = await self._store.session(each)
             if row is not None and (row.is_active or row.updated_at_ms >= before_ms):
@@ -109,7 +107,7 @@ class SessionPruning:
     # ── the size ─────────────────────────────────────────────────────────────────────────────────
 
     async def _make_room(self) -> bool:
-        """Whether the store is below its limit, if need be by a purge of what is deleted."""
+        """Purge deleted sessions while the store is full; return whether it is below its limit."""
         async with self._pruning:
             limit = self._settings().max_store_mib * MIB
             used = (await self._store.size()).used_bytes if limit else 0
@@ -122,7 +120,7 @@ class SessionPruning:
             return not limit or used < limit
 
     async def _purge_oldest(self) -> bool:
-        """Purges some of what was deleted first; whether there was any."""
+        """Purge some of the sessions that were deleted first; return whether there were any."""
         purged = await self._keeping.purge_deleted(now_ms() + 1, STEP_SESSIONS)
         if not purged:
             return False
@@ -135,7 +133,7 @@ class SessionPruning:
 
 
 def size_warning(used: int, limit: int) -> str:
-    """What to say of a store that holds so much; empty while there is room. In bytes; 0 is no limit."""
+    """Return a warning about a store of this size, or `""`. In bytes; a limit of 0 is none."""
     if not limit or used < limit * WARNED_SHARE:
         return ""
     held = f"The store holds {used / MIB:.1f} MiB of the {limit // MIB} that max_store_mib lets it"

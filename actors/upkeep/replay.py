@@ -1,8 +1,13 @@
-"""A session run again from its record: no model is asked, no tool runs, nothing connects.
+"""Replay: a session run again from its record. No model is asked, no tool runs, nothing connects.
 
-What came to the session from outside is taken from the record, at its place: inputs, what models
-said, what became of calls. What the runtime makes of it is made anew, by the same `Turn`, `ModelCaller`
-and `Conversation` as when it ran, and compared with what it made then.
+Whatever came from outside (inputs, the models' answers, the results of calls) is taken from the record at
+its place. What the runtime makes of that is computed again by the same `Turn`, `ModelCaller` and
+`Conversation`, and compared with the record.
+
+The record is read once, forward, by a `Tape`. Two tasks serve the turn from it: one answers in place of
+the model, the other in place of the dispatcher. Events that come from neither are taken over between two
+model calls, where a turn looks for new inputs. Compared is the essence of answers, calls, results and
+turn ends; new ids, times and token counts differ by nature.
 """
 
 from __future__ import annotations
@@ -61,7 +66,7 @@ from ..turn.turn import Turn
 
 
 def target_of(provider: str, model: str, dialect: str) -> ModelTarget:
-    """The model that an answer is recorded of; it is nowhere, and can't be asked."""
+    """Return the target that an answer was recorded of; it leads nowhere."""
     name, _, place = dialect.partition("@")
     try:
         spoken = dialect_named(name)
@@ -72,13 +77,13 @@ def target_of(provider: str, model: str, dialect: str) -> ModelTarget:
 
 
 def whole_answer(said: MessageCompleted) -> list[AnyStreamEvent]:
-    """All that the model said, with its end."""
+    """Return an answer as the stream of its model, with its end."""
     usage = [said.usage] if said.usage is not None else []
     return [*pieces(said), *usage, Done(_stop(said.stop_reason))]
 
 
 def pieces(said: MessageCompleted) -> list[AnyStreamEvent]:
-    """What the model said, without an end."""
+    """Return an answer as the stream of its model, without an end."""
     return [each for index, part in enumerate(said.parts) for each in _said(index, part)]
 
 
@@ -111,10 +116,10 @@ def _stop(reason: str) -> StopReason:
 
 
 Show = Callable[[DurableEvent | LiveEvent, int | None, int], None]
-"""Hears what happens: the event, its `seq` when it would be on record, and when it was stored."""
+"""Takes each event, its `seq` if it would be on record, and when it was stored."""
 
 STOPPED = ("cancelled", "budget")
-"""Outcomes of turns that somebody, or a budget, broke off: they are broken off at the same place."""
+"""Outcomes of turns that somebody or a budget stopped; the replay stops them at the same place."""
 
 
 _NOTHING_FURTHER = StreamError(
@@ -123,12 +128,11 @@ _NOTHING_FURTHER = StreamError(
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out.
+    """The outcome of a replay.
 
     Attributes:
-        session_id: Of the record.
         turns, answers, calls: How many were run again, up to the first difference.
-        difference: Where it first differs from the record; empty when it is the same.
+        difference: The first difference from the record; empty when there is none.
     """
 
     session_id: str
@@ -139,19 +143,12 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_same(self) -> bool:
-        """Whether all came out as it is on record."""
+        """Whether everything came out as it is on record."""
         return not self.difference
 
 
 class Replay:
-    """Runs one session again; the host of its turns.
-
-    Args:
-        session_id: Of the record.
-        tape: The record.
-        limits: Those of the runtime.
-        show: Hears what happens.
-    """
+    """Runs one session again, as the host of its turns."""
 
     def __init__(self, session_id: str, tape: Tape, limits: Limits, show: Show) -> None:
         self.session_id = session_id
@@ -174,10 +171,10 @@ class Replay:
         self._at_ms = 0
 
     async def run(self) -> Replayed:
-        """Runs it to its end, or to the first turn that comes out otherwise.
+        """Run to the end of the record, or of the first turn that differs.
 
         Raises:
-            ConflictError: A turn has no end on record: it runs, waits, or was cut with its process.
+            ConflictError: A turn has no end on record.
         """
         difference = ""
         try:
@@ -205,7 +202,7 @@ class Replay:
         )
 
     async def _wind_through(self) -> str:
-        """Runs turn after turn; gives the one without an end, if there is one."""
+        """Run turn after turn; return the id of the one without an end, if there is one."""
         while (stored := await self._tape.look()) is not None:
             if not isinstance(stored.event, TurnStarted):
                 self._take_over()
@@ -219,7 +216,7 @@ class Replay:
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────
 
     async def _run_turn(self, started: TurnStarted) -> bool:
-        """Runs a turn; says whether it has an end on record, without which it is not begun."""
+        """Run a turn, unless it has no end on record; return whether it has."""
         if await self._tape.end_of_turn() is None:
             return False
         self._came, self._recorded = [], []
@@ -251,10 +248,10 @@ class Replay:
         )
 
     async def _pass_turn(self) -> None:
-        """What the record has of the turn, its end with it, is behind us."""
+        """Pass what the record has left of the turn, with its end."""
         while (stored := await self._tape.look()) is not None:
             if not hasattr(stored.event, "turn_id"):
-                self._take_over()  # others said it meanwhile: an input, a title
+                self._take_over()  # came meanwhile: an input, a title
                 continue
             self._note(self._tape.take().event, self._recorded)
             if isinstance(stored.event, TurnEnded):
@@ -275,7 +272,7 @@ class Replay:
     # ── what a turn needs of its session ─────────────────────────────────────────────────────────
 
     async def append(self, *events: DurableEvent) -> None:
-        """Folds events that the turn has made; they are stored nowhere."""
+        """Fold events that the turn has made; they are stored nowhere."""
         await trio.lowlevel.checkpoint()
         for event in events:
             self._add(event)
@@ -290,7 +287,7 @@ class Replay:
         return None
 
     async def deliver_steering(self, turn_id: str) -> None:
-        """What the record has ahead of the next answer comes now, and breaks the turn off if it did."""
+        """Take over what the record has before the next answer, and stop the turn if it was stopped."""
         stored = await self._wind()
         match stored.event if stored is not None else None:
             case MessageCompleted() as said:
@@ -299,17 +296,17 @@ class Replay:
                 self._break_off(ended)
 
     def fold_committed(self) -> None:
-        """All is folded at once."""
+        """Do nothing: events are folded at once."""
 
     def publish(self, update: LiveEvent) -> None:
-        """Tells who listens."""
+        """Show a live event."""
         self._show(update, None, 0)
         self._heard.set()
 
     def _break_off(self, ended: TurnEnded) -> None:
-        """Breaks the turn off, as somebody or a budget did."""
+        """Stop the turn, as somebody or a budget did."""
         assert self._turn is not None
-        # A turn that is cancelled without a reason is one whose budget was over.
+        # Cancelled without a reason means that the budget was spent.
         self._turn.cancel("" if ended.outcome == "budget" else ended.message or "it was cancelled")
 
     # ── the record in the place of models and tools ──────────────────────────────────────────────
@@ -350,14 +347,14 @@ class Replay:
                     await self._finish(request)
 
     async def _finish(self, request: RunCalls) -> None:
-        """What became of the calls, if they are those on record."""
+        """Take over the results of the calls, if they are those on record."""
         for event in request.preamble:
             self._add(event)
         if await self._pass_answer() == [call.call_id for call in request.calls]:
             await self._wind()
 
     async def _pass_answer(self) -> list[str]:
-        """The answer on record, and its calls, are behind us; gives those."""
+        """Pass the answer on record and its calls; return the ids of the calls."""
         call_ids: list[str] = []
         wanted: type[MessageCompleted | CallProposed] = MessageCompleted
         while (stored := await self._tape.look()) is not None and isinstance(stored.event, wanted):
@@ -368,7 +365,7 @@ class Replay:
         return call_ids
 
     async def _wind(self) -> Stored | None:
-        """Takes over what stands ahead of the next answer, or of the end of the turn; gives that."""
+        """Take over everything up to the next answer or the end of the turn; return that."""
         while (stored := await self._tape.look()) is not None:
             if isinstance(stored.event, MessageCompleted | TurnEnded | TurnStarted):
                 break
@@ -383,7 +380,10 @@ class Replay:
             self._add(event)
 
     def _as_here(self, event: DurableEvent) -> DurableEvent | None:
-        """The event of the turn that runs here; without budgets, which the record's ends follow."""
+        """Return the event with the id of the turn that runs here, and without budgets.
+
+        A budget that stops a turn is replayed from the record's end.
+        """
         replace = msgspec.structs.replace
         if isinstance(event, SessionBudgetSet):
             return None
@@ -411,17 +411,13 @@ class Replay:
 
 
 Pages = Callable[[int], Awaitable[Sequence[Stored]]]
-"""Gives the events behind a `seq`, as many as a page has; none at the end."""
+"""Returns the page of events after a `seq`; an empty one at the end."""
 MAX_SHOWN = 120
-"""Characters of a text in the line that says what differs."""
+"""Characters of each text in the line that says what differs."""
 
 
 class Tape:
-    """Events in their order; what is ahead is held as far as somebody has looked.
-
-    Args:
-        pages: Where they come from.
-    """
+    """Events in their order, read ahead as far as somebody has looked."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
@@ -431,21 +427,21 @@ class Tape:
 
     @property
     def next(self) -> Stored | None:
-        """The next event, as far as `look` has found it."""
+        """The next event, if it is loaded."""
         return self._ahead[0] if self._ahead else None
 
     async def look(self) -> Stored | None:
-        """The next event, which stays there; `None` at the end."""
+        """Return the next event without taking it; `None` at the end."""
         if not self._ahead:
             await self._load()
         return self.next
 
     def take(self) -> Stored:
-        """The next event, which `look` has found; it is gone from here."""
+        """Take the next event, which `look` has loaded."""
         return self._ahead.popleft()
 
     async def end_of_turn(self) -> TurnEnded | None:
-        """How the turn has ended that is next, or runs; `None` when it has no end on record."""
+        """Return the end of the turn that is next, or runs; `None` when it has none on record."""
         page: Sequence[Stored] = tuple(self._ahead)
         while True:
             for stored in page:
@@ -467,14 +463,11 @@ class Tape:
 
 
 Essence = tuple[str, ...]
-"""What of an event has to come out again; what it is comes first."""
+"""The parts of an event that must come out again; the first says what it is."""
 
 
 def essence(event: DurableEvent) -> Essence | None:
-    """What of an event has to come out again: of an answer, a call, a result and the end of a turn.
-
-    Ids that are made anew, times and tokens are no part of it. `None` for other events.
-    """
+    """Return what must come out again of an answer, call, result or turn end; else `None`."""
     match event:
         case MessageCompleted():
             parts = msgspec.json.encode(event.parts).decode(errors="replace")
@@ -491,7 +484,7 @@ def essence(event: DurableEvent) -> Essence | None:
 
 
 def in_words(kept: Essence) -> str:
-    """For a person."""
+    """Describe an essence for a person."""
     what, *more = kept
     said = ", ".join(
         shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…" for shown in more if shown

@@ -1,7 +1,7 @@
-"""Sessions from a file, as this store takes them: under ids of their own, closed, and marked as foreign.
+"""Sessions from a file, made harmless: with new ids, nothing open, and marked as tainted.
 
-Whoever wrote the file may have written anything. So nothing in it acts here: what was open is closed,
-grants, memories and marks of files are left out, times lie in the past, and each session counts as
+Whoever wrote the file may have written anything, so nothing in it acts here. What was open is closed;
+grants, memories and marks of files are left out; times lie in the past; and each session counts as
 having read what strangers wrote.
 """
 
@@ -30,16 +30,16 @@ from ...runtime.turn_options import check_fallbacks
 from ..conversation.conversation import CONTRADICTIONS, Conversation
 
 IMPORTED = "the session was imported from a file"
-"""Why what was open in it has ended."""
+"""The reason with which open calls, turns and inputs are closed."""
 
 
 def imported_events(sessions: dict[str, list[Stored]], workspace: str, now_ms: int) -> list[Stored]:
-    """All events of the new sessions, the one that was asked for first, in their order.
+    """Return all events of the new sessions in order, those of the exported one first.
 
     Args:
-        sessions: As `read_sessions` gives them.
+        sessions: As `read_sessions` returns them.
         workspace: The folder that all of them work in here.
-        now_ms: The present time, which no event is behind.
+        now_ms: The present time; no event may be later.
 
     Raises:
         ValidationError: The record of a session contradicts itself.
@@ -78,7 +78,7 @@ def _imported(
 
 
 def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableEvent:
-    """The event without what has a meaning beyond its session."""
+    """Return the event without what means something beyond its session."""
     replace = msgspec.structs.replace
     if isinstance(event, SessionCreated):
         parent_id = names.get(event.parent_id or "")
@@ -95,7 +95,7 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
 
 
 def _closing(conversation: Conversation) -> list[DurableEvent]:
-    """What ends all that is open."""
+    """Return the events that end all that is open."""
     turn_id = conversation.turn_id
     calls = [*conversation.open_calls.values(), *conversation.pending.calls.values()]
     events: list[DurableEvent] = [
@@ -120,6 +120,6 @@ def _closing(conversation: Conversation) -> list[DurableEvent]:
         events.append(ended)
     waiting = conversation.waiting_inputs
     events += [InputCancelled(input_id=input_id, reason=IMPORTED) for input_id in waiting]
-    # Always, and last: whoever imports a session uses it now, however long ago it was spoken in.
+    # Always last: it counts as recent activity, however long ago the session was used.
     events.append(SessionTainted(source="import"))
     return events

@@ -1,4 +1,4 @@
-"""Titles of sessions by their models: asked for behind the first answer, beside the turns."""
+"""Titles of sessions, asked of their models after the first answer, beside the turns."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from ..people.lineage import agent_named
 from ..services import SessionServices
 
 MAX_SAID_CHARS = 2_000
-"""Of what a person asked, and of the answer: a title needs no more than their beginnings."""
+"""Characters of question and answer that the model reads: a title needs their beginnings only."""
 MAX_OUTPUT_TOKENS = 512
-"""Of the answer: a title is ten of them, and models that can't do without reasoning get some."""
+"""A title is ten tokens; models that can't do without reasoning get some more."""
 MAX_TITLE_CHARS = 80
-"""Of a title that a model gives; a list shows the first sixty."""
+"""Longest title of a model; a list shows the first sixty characters."""
 
 INSTRUCTION = (
     "You name conversations for a list. Write a title for the one below: three to seven words that "
@@ -44,7 +44,7 @@ INSTRUCTION = (
 )
 
 _AROUND = " \t\"'`*#_.«»\u2018\u2019\u201c\u201d\u201e"
-"""What models put around a title, whatever they are told."""
+"""Characters that models put around a title, although they are asked not to."""
 
 
 def has_title(events: Sequence[Stored]) -> bool:
@@ -57,7 +57,7 @@ def has_title(events: Sequence[Stored]) -> bool:
 
 
 def title_request(events: Sequence[Stored], target: ModelTarget) -> ModelRequest | None:
-    """The request for a title of what these events tell; `None` when nothing was said yet."""
+    """Return the request for a title; `None` when nothing was said yet."""
     asked = answered = ""
     for each in events:
         match each.event:
@@ -81,12 +81,12 @@ def title_request(events: Sequence[Stored], target: ModelTarget) -> ModelRequest
 
 
 def text_of(parts: Sequence[Part]) -> str:
-    """What an answer says, without reasoning and calls."""
+    """Return the text of an answer, without reasoning and calls."""
     return "".join(part.text for part in parts if isinstance(part, Text)).strip()
 
 
 def title_of(answer: str) -> str:
-    """The title in an answer: its first line, without what stands around it; may be empty."""
+    """Return the first line of an answer without decoration; may be empty."""
     line = next((line for line in answer.splitlines() if line.strip(_AROUND)), "")
     line = line.strip(_AROUND).removeprefix("Title:")
     shown = "".join(char for char in line.replace("\t", " ") if char.isprintable())
@@ -100,27 +100,24 @@ def title_of(answer: str) -> str:
 logger = redacting_logger(__name__)
 
 TITLE_SECONDS = 30.0
-"""How long a title may take: a model that needs more is the wrong one for this."""
+"""Time for a title: a model that needs more is the wrong one for this."""
 MAX_AT_ONCE = 4
-"""Titles that are asked for at once: they must not take the provider's room from turns."""
+"""Titles asked for at once: they must not use up the provider's rate limit."""
 MAX_WAITING = 1000
-"""Turns whose sessions wait for a title; behind that they get it after a later turn."""
+"""Sessions that wait for a title at most; others get it after a later turn."""
 MAX_EVENTS = 1000
-"""Of a session that is read for its title; one that grew longer without any keeps its first words."""
+"""Longest session that is read for its title; a longer one keeps its first words."""
 MAX_SEEN = 10_000
-"""Sessions that are known to be seen to; when there are more, all are looked at once more."""
+"""Sessions remembered as done; when there are more, all are forgotten and looked at again."""
 RECORD_SECONDS = 1.0
-"""For what a title took to go on record, when the runtime ends while it is asked for."""
+"""To record what a title cost, when the runtime ends meanwhile."""
 
 
 class Titles:
-    """Gives sessions titles, from the first of their turns that is answered.
+    """Gives sessions titles after the first turn with an answer.
 
-    It watches commits, so no turn knows of it, and none waits for it. A model is asked once for a
+    It watches commits, so that no turn knows of it or waits for it. The model is asked once for a
     session while a runtime lives; without an answer the first words of the first input stay.
-
-    Args:
-        services: What sessions share.
     """
 
     def __init__(self, services: SessionServices) -> None:
@@ -128,11 +125,7 @@ class Titles:
         self._seen: set[str] = set()
 
     async def serve(self, *, asks_local: bool) -> None:
-        """Sees to titles until cancelled.
-
-        Args:
-            asks_local: Whether models in this process are asked too, which no provider serves.
-        """
+        """Serve until cancelled; `asks_local` asks models of this process too."""
         ended, turns = trio.open_memory_channel[Stored](MAX_WAITING)
 
         def watch(events: tuple[Stored, ...]) -> None:
@@ -158,11 +151,11 @@ class Titles:
                 self._seen.clear()
             self._seen.add(ended.session_id)
             try:
-                await self._see_to(ended, asks_local)
+                await self._title(ended, asks_local)
             except CallboardError as error:
                 logger.info("%s keeps its first words as title: %s", ended.session_id, error)
 
-    async def _see_to(self, ended: Stored, asks_local: bool) -> None:
+    async def _title(self, ended: Stored, asks_local: bool) -> None:
         session_id = ended.session_id
         row = await self._services.store.session(session_id)
         if row is None or row.deleted_at_ms is not None or row.kind is not SessionKind.MAIN:
@@ -185,7 +178,7 @@ class Titles:
     async def _ask(
         self, account: Account, turn_id: str, target: ModelTarget, request: ModelRequest
     ) -> None:
-        """Asks within the session's budget; what it took goes on record in any case."""
+        """Ask within the session's budget; what it cost goes on record in any case."""
         charge = self._reserved(account, target, request)
         answer = AnswerBuilder()
         title = ""
@@ -201,7 +194,7 @@ class Titles:
     async def _record(
         self, account: Account, turn_id: str, target: ModelTarget, title: str, taken: TokenCount
     ) -> None:
-        """Shielded and bounded: who ends the runtime does not undo that it was paid for."""
+        """Record title and cost; shielded and bounded, since the tokens are paid for."""
         events: list[DurableEvent] = []
         if not taken.is_nothing:
             events.append(
@@ -241,7 +234,7 @@ class Titles:
         answer: AnswerBuilder,
         charge: Charge,
     ) -> None:
-        """Makes the call as a session makes its own: a model that crashes fails this call alone."""
+        """Call the model as a session does: a model that crashes fails this call alone."""
         mailbox: Mailbox[StartModelCall] = Mailbox(f"title of {session_id}", MAILBOX_CAPACITY)
         stream = ModelStream(mailbox, self._services.http, self._services.limits)
         outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
@@ -257,8 +250,8 @@ class Titles:
                     kept, spent = charge.fit(events) if charge.is_watched else (events, None)
                     answer.add(kept)
                     if spent is not None:
-                        break  # what came is no whole title
-            nursery.cancel_scope.cancel(reason="the title was told")
+                        break  # the budget is spent: the title is not whole
+            nursery.cancel_scope.cancel(reason="the title is here")
 
 
 def _offer(ended: trio.MemorySendChannel[Stored], turn: Stored) -> None:

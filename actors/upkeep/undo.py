@@ -1,7 +1,8 @@
-"""Undoing: what calls changed in files is taken back, because a person said so.
+"""Undoing what calls changed in files, because a person said so. No tool and no model reaches this.
 
-No tool and no model reaches this. It takes the key of the whole workspace, so that no call works
-there meanwhile, and nothing of a session is undone while a turn of it runs.
+An undo holds the lock of the whole workspace, so that no call works there meanwhile, and refuses to
+start while a turn of the session runs. Put back files keep their taint marks in step, whatever cuts
+the undo off.
 """
 
 from __future__ import annotations
@@ -36,22 +37,20 @@ if TYPE_CHECKING:  # imported where something is undone: few programs do
     from ...tools.undo.undo import Undo
 
 MAX_TOLD = 5
-"""Paths that stand in the way, in a message; a dry run names them all."""
+"""Paths that a message names; a dry run names them all."""
 
 logger = redacting_logger(__name__)
 
 
 class Undoing:
-    """Takes changes back.
+    """Undoes changes.
 
     Args:
-        journal: Where that is put on record.
-        store: Where sessions are looked up.
         versions: What files were before.
-        forbidden: Folders that no workspace may hold.
-        locks: The keys of the workspaces, shared with calls.
-        marked_files: What tainted sessions wrote.
-        running: The programs that run in the background of a session, in words.
+        forbidden: Folders that no workspace may contain.
+        locks: Locks of the workspaces, shared with calls.
+        marked_files: The files that tainted sessions wrote.
+        running: Describes the programs that a session runs in the background.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Undoing:
         self._running = running
 
     async def changes(self, session_id: str) -> list[ChangedCall]:
-        """What is on record of a session's changes."""
+        """Return the changes on record of a session."""
         from ...tools.undo.undo import changed_calls
 
         await self._session(session_id)
@@ -97,25 +96,35 @@ class Undoing:
         watch = FileWatch(self._marked_files, row.workspace)
         undo = Undo(row.workspace, self._forbidden, self._versions.log(session_id), session_id)
         if dry_run:
-            known = await run_read(self._versions.changes, session_id)
-            programs = await program_changes(self._store, session_id, call_id, known)
-            plan = await run_read(undo.planned, known, call_id, force, programs)
+            plan, programs = await self._plan(undo, call_id, force)
             return undo.report(plan, "", programs, self._running(session_id))
         async with self._whole_workspace(row.workspace):
             await self._check_idle(session_id)
-            known = await run_read(self._versions.changes, session_id)
-            programs = await program_changes(self._store, session_id, call_id, known)
-            plan = await run_read(undo.planned, known, call_id, force, programs)
+            plan, programs = await self._plan(undo, call_id, force)
             undo_id = new_id("undo")
             report = undo.report(plan, undo_id, programs, self._running(session_id))
             if report.left and not force:
                 raise _in_the_way(report.left, any(each.is_forceable for each in plan.problems))
-            event = _undone(report, undone_by, is_forced=force)
+            event = ChangesUndone(
+                undo_id=undo_id,
+                call_ids=report.call_ids,
+                paths=len(report.lines),
+                left=len(report.left),
+                undone_by=undone_by,
+                is_forced=force,
+            )
             try:
                 await self._run(undo, plan, event, watch)
             except ConflictError as error:
                 raise _while_running(error, report.running) from error
             return report
+
+    async def _plan(
+        self, undo: Undo, call_id: str | None, force: bool
+    ) -> tuple[UndoPlan, list[str]]:
+        known = await run_read(self._versions.changes, undo.session_id)
+        programs = await program_changes(self._store, undo.session_id, call_id, known)
+        return await run_read(undo.planned, known, call_id, force, programs), programs
 
     async def _run(
         self, undo: Undo, plan: UndoPlan, event: ChangesUndone, watch: FileWatch
@@ -125,7 +134,7 @@ class Undoing:
             await run_write(undo.run, plan, event.undo_id, watch)
             events.append(event)
         finally:
-            # Cancelled or broken off, what was put back is there: so is its mark.
+            # Cancelled or failed, files that were put back are there: so are their marks.
             marked, cleared = watch.end()
             if marked or cleared:
                 events.insert(0, FilesMarked(call_id=event.undo_id, marked=marked, cleared=cleared))
@@ -138,7 +147,7 @@ class Undoing:
         try:
             await self._journal.ask(AppendEvents(session_id=session_id, events=tuple(events)))
         except CallboardError as error:
-            logger.error("an undoing of %s is not in its journal: %s", session_id, error)
+            logger.error("an undo of %s is not in its journal: %s", session_id, error)
             raise
 
     async def _session(self, session_id: str) -> SessionRow:
@@ -166,19 +175,8 @@ class Undoing:
             locks.release(claim)
 
 
-def _undone(report: UndoReport, undone_by: str, *, is_forced: bool) -> ChangesUndone:
-    return ChangesUndone(
-        undo_id=report.undo_id,
-        call_ids=report.call_ids,
-        paths=len(report.lines),
-        left=len(report.left),
-        undone_by=undone_by,
-        is_forced=is_forced,
-    )
-
-
 def _while_running(error: ConflictError, running: tuple[str, ...]) -> ConflictError:
-    """Who may have changed what an undoing stopped at, if it was a program of the session."""
+    """Add the programs that may have changed the file at which an undo stopped."""
     if not running:
         return error
     return ConflictError(f"{error} Still running: {'; '.join(running[:MAX_TOLD])}. End that first.")
@@ -197,14 +195,14 @@ def _in_the_way(left: tuple[str, ...], is_forceable: bool) -> ConflictError:
 
 
 MAX_CALLS = 100
-"""The latest calls of each tool that are looked at: who undoes wants to know of those."""
+"""Latest calls of each tool that are looked at: whoever undoes wants to know of those."""
 PROGRAM_TOOLS = ("run_code", "shell", "run_tests", "format_code", "install_package")
 
 
 async def program_changes(
     store: StoreReader, session_id: str, call_id: str | None, known: Iterable[KnownChange]
 ) -> list[str]:
-    """A line for each call whose program changed what can't be undone, or may have.
+    """Return a line for each call whose program changed what can't be undone, or may have.
 
     Args:
         store: Where the calls are.
@@ -246,7 +244,7 @@ def _line(row: CallRow, unkept: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _result(text: str | None) -> dict[str, Any]:
-    """What a result says; one that was cut says nothing any more."""
+    """Return the content of a result; of one that was cut, nothing."""
     try:
         whole = msgspec.json.decode(text or "{}", type=dict[str, Any])
     except msgspec.DecodeError:
