@@ -1,4 +1,4 @@
-"""Base URLs of providers: their one form, and what may be sent to them."""
+"""Base URLs of providers: how they are written, and where a key may travel."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 from ..runtime.http.address_guard import DEFAULT_PORTS
 
 MAX_URL_LENGTH = 2048
-"""Longer ones are not base URLs but mistakes; browsers and proxies stop near here too."""
+"""A longer one is a mistake; browsers and proxies stop near here too."""
 
 _HOST = re.compile(r"(?:[^\[\]:@\\%]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
-"""What stands before the path, a port behind it. Parsers differ in what they make of anything
-else, like `name[::1]`, and a key must go where all of them see it go."""
+"""Host and port. Parsers disagree about anything else, like `name[::1]`, and a key must go where all of
+them see it go."""
 
 
 def checked_base_url(text: str) -> str:
-    """The base URL without a slash at its end.
+    """Return the base URL without a slash at its end.
 
     Raises:
         ValueError: It is not an http(s) URL, or holds what a base URL must not: a password, a
@@ -44,7 +44,7 @@ def checked_base_url(text: str) -> str:
 
 
 def origin(base_url: str) -> str:
-    """Scheme, host and port, all explicit: a key is sent only to the origin it belongs to."""
+    """Return scheme, host and port, all explicit: a key is sent only to the origin it belongs to."""
     parts = urlsplit(base_url)
     host = (parts.hostname or "").rstrip(".")
     if ":" in host:
@@ -66,5 +66,5 @@ def is_loopback(base_url: str) -> bool:
 
 
 def may_carry_key(base_url: str) -> bool:
-    """Whether a key may travel there: over TLS anywhere, in clear text to this machine only."""
+    """Whether a key may be sent there: over TLS anywhere, in clear text to this machine only."""
     return base_url.startswith("https://") or is_loopback(base_url)

@@ -1,10 +1,9 @@
-"""Where a running daemon is found by the commands of its own user.
+"""`daemon.json`: how the commands of a user find that user's running daemon.
 
-The file stands in the data folder while the daemon runs, for its owner alone. It has the daemon's
-address, and a token that lives as long as the process: it is in no list of tokens and in no
-database, so that an old file, or a backup of one, opens nothing. The daemon holds a lock on the
-file itself, which the kernel gives up however the process ends: so a file that nobody holds is
-a dead daemon's, whatever process has its pid by now.
+The file is in the data folder while the daemon runs, for its owner alone. It holds the daemon's address
+and a token that lives as long as the process. That token is in no list and no database, so that an old
+file, or a backup of one, opens nothing. The daemon locks the file itself, and the kernel releases the
+lock however the process ends: an unlocked file is a dead daemon's, whatever process has its pid by now.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
     """A daemon that runs on a data folder.
 
     Attributes:
-        url: Of its websocket.
+        url: The URL of its websocket.
         pid: Its process.
         token: Lets the commands of its user in; ends with the process.
-        started_at_ms: When it began, in Unix milliseconds.
-        is_chat: Whether it is inside a `callboard chat`, and ends with that.
-        drain_seconds: What turns have to end when it stops, as it began.
+        started_at_ms: When it started, in Unix milliseconds.
+        is_chat: Whether it runs inside a `callboard chat`, and ends with that.
+        drain_seconds: Time that turns have to end when it stops.
     """
 
     url: str
@@ -49,13 +48,13 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_daemon(data: Path) -> RunningDaemon | None:
-    """The daemon that runs on a data folder; `None` when none does, or a dead one left its file.
+    """Return the daemon that runs on a data folder; `None` when none does, or a dead one left a file.
 
     Raises:
         StorageError: The file can't be read, is not safe or is damaged.
     """
     path = data / FILE_NAME
-    # In this order: what is read then is of a daemon that lived a moment ago, or of its successor.
+    # In this order: then the content is of a daemon that lived a moment ago, or of its successor.
     if not _is_held(path) or (content := read_private(path, MAX_FILE_BYTES)) is None:
         return None
     try:
@@ -69,11 +68,11 @@ def find_daemon(data: Path) -> RunningDaemon | None:
 
 
 class DaemonFile:
-    """The file of this process's daemon: there while the block runs, and held.
+    """The file of this process's daemon, present and locked while the block runs.
 
     Args:
         data: The data folder.
-        daemon: What commands are told.
+        daemon: What the file says.
 
     Raises:
         StorageError: It can't be written.
@@ -91,7 +90,7 @@ class DaemonFile:
         temporary = self.path.with_name(f".{FILE_NAME}.{secrets.token_hex(6)}.tmp")
         try:
             self._descriptor = _held_file(temporary, content)
-            # Held before it has its name: nobody ever reads one that looks dead.
+            # Locked before it has its name: nobody ever reads one that looks dead.
             temporary.replace(self.path)
             sync_path(self.path.parent)
         except OSError as error:
@@ -112,7 +111,7 @@ class DaemonFile:
             if self._is_own():
                 self.path.unlink(missing_ok=True)
         except OSError:
-            pass  # on a disk that fails; unheld, it counts for nothing
+            pass  # the disk fails; unlocked, the file counts for nothing
         finally:
             self._release()
 
@@ -137,7 +136,7 @@ def _secret(kind: type, text: object) -> Secret:
 
 
 def _held_file(path: Path, content: bytes) -> int:
-    """A new file with this content, locked; gives its descriptor."""
+    """Write a new file and lock it; return its descriptor."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, MODE)
     try:
@@ -151,7 +150,7 @@ def _held_file(path: Path, content: bytes) -> int:
 
 
 def _is_held(path: Path) -> bool:
-    """Whether a process holds the file; a look that no daemon can collide with."""
+    """Whether a process has the file locked. Asks for a shared lock, so no daemon is disturbed."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags)

@@ -1,7 +1,7 @@
-"""Where the configuration and the data live, and the one edge at which TOML becomes settings.
+"""Where configuration and data are, and how `callboard.toml` becomes settings.
 
-Reading is all or nothing: a broken file is named with what is wrong and where, and nothing of it
-holds. This module never writes.
+Reading is all or nothing: one mistake, named with file, line and setting, and nothing of the file holds.
+This module never writes.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .toml_reader import TomlReader
 FILE_NAME = "callboard.toml"
 
 MANAGED_NAME = "managed.toml"
-"""What commands write (see `managed`), beside the operator's own file, which wins over it."""
+"""The file that commands write (see `managed`), beside the operator's own, which wins."""
 
 MAX_FILE_BYTES = 1024 * 1024
-"""A configuration of a thousand agents with long prompts fits; a wrong file is not read whole."""
+"""A thousand agents with long prompts fit; a wrong file is not read whole."""
 
 RESERVED_PROVIDERS = frozenset({"custom", "git", "rehearsal"})
-"""Names that mean something of their own: `--base-url`'s provider, git's credentials, the built-in model."""
+"""Names that are taken: the provider of `--base-url`, git's credentials, the built-in model."""
 
 
 def config_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """The folder of callboard.toml: `$CALLBOARD_HOME/config`, else the user's configuration folder.
+    """Return the folder of callboard.toml: `$CALLBOARD_HOME/config`, or the user's configuration folder.
 
     It need not exist.
     """
@@ -51,7 +51,7 @@ def config_folder(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def data_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """The folder of the store: `$CALLBOARD_HOME/data`, else the user's data folder.
+    """Return the folder of the store: `$CALLBOARD_HOME/data`, or the user's data folder.
 
     It need not exist.
     """
@@ -71,7 +71,7 @@ def _home(environ: Mapping[str, str]) -> Path | None:
 
 
 def _users_own(environ: Mapping[str, str] | None, variable: str, below: str) -> Path | None:
-    """The user's folder by an environment that a program gave; `None` when it does not say."""
+    """Return the user's folder by an environment that a program passed; `None` when it does not say."""
     if environ is None or environ is os.environ:
         return None
     if named := environ.get(variable, "").strip():
@@ -83,7 +83,7 @@ def _users_own(environ: Mapping[str, str] | None, variable: str, below: str) -> 
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Reads the configuration; blocks on the disk, so that it is called before the event loop.
+    """Read the configuration; blocks on the disk, so call it before the event loop runs.
 
     What commands wrote, in managed.toml beside the file, holds where the file says nothing.
 
@@ -93,7 +93,7 @@ def load_settings(path: Path | None = None) -> Settings:
     Raises:
         NotFoundError: `path` was given and does not exist.
         StorageError: The file exists and can't be read.
-        ValidationError: It is not what a configuration looks like; names file, line and field.
+        ValidationError: It has a mistake; the error names file, line and setting.
 
     Example:
         import pathlib
@@ -108,19 +108,19 @@ def load_settings(path: Path | None = None) -> Settings:
 
 
 def load_own_settings(path: Path | None = None) -> Settings:
-    """What the operator's own file says, without what commands wrote; as `load_settings`."""
+    """Read the operator's own file, without what commands wrote; as `load_settings`."""
     file = config_file(path)
     text = _read(file, required=path is not None)
     return Settings() if text is None else parse_settings(text, file)
 
 
 def config_file(path: Path | None = None) -> Path:
-    """The operator's file: this one, else callboard.toml in `config_folder()`."""
+    """Return the operator's file: `path`, or callboard.toml in `config_folder()`."""
     return config_folder() / FILE_NAME if path is None else path
 
 
 def read_managed(file: Path) -> ManagedSettings:
-    """What commands wrote, or the defaults when there is no such file.
+    """Read what commands wrote; return the defaults when there is no such file.
 
     Raises:
         StorageError: The file exists and can't be read.
@@ -136,7 +136,7 @@ def read_managed(file: Path) -> ManagedSettings:
 
 
 def parse_settings(text: str, file: Path) -> Settings:
-    """Makes settings of TOML text; `file` is only named in errors.
+    """Return the settings of a TOML text; `file` is only named in errors.
 
     Raises:
         ValidationError: As `load_settings`.
@@ -209,7 +209,7 @@ def _read(file: Path, *, required: bool) -> str | None:
     try:
         with open(file, "rb", opener=_open) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise StorageError(f"{file} can't be read: it is no plain file.")
+                raise StorageError(f"{file} can't be read: it is not a regular file.")
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError as exc:
         if not required:
@@ -229,5 +229,5 @@ def _read(file: Path, *, required: bool) -> str | None:
 
 
 def _open(path: str, flags: int) -> int:
-    # Without blocking: the name may be a pipe's.
+    # O_NONBLOCK: the name may be a pipe's.
     return os.open(path, flags | os.O_NONBLOCK)

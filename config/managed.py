@@ -1,8 +1,7 @@
-"""The settings that commands write: `managed.toml`, beside the operator's callboard.toml.
+"""`managed.toml`: the settings that commands write, beside the operator's callboard.toml, which wins.
 
-The operator's file is never written, and wins: what both name is as the operator says. Each change
-reads the file, changes one thing and puts a whole new file in its place (mode 0600), under a lock,
-so that two commands at once lose nothing. Everything here blocks.
+Each change reads the file, changes one thing, and puts a whole new file in its place under a lock, so
+that two commands at once lose nothing. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ _HEAD = """\
 
 
 def load_managed(folder: Path) -> ManagedSettings:
-    """What commands wrote so far.
+    """Return what commands wrote so far.
 
     Args:
         folder: The folder of callboard.toml.
 
     Raises:
         StorageError: The file exists and can't be read.
-        ValidationError: It is not what commands write; names file, line and field.
+        ValidationError: It is not a file that commands write; the error names file, line and field.
     """
     return read_managed(folder / MANAGED_NAME)
 
 
 def save_provider(folder: Path, provider: ProviderSettings) -> ManagedSettings:
-    """Adds a provider, or replaces the one of its name.
+    """Add a provider, or replace the one of its name.
 
     Raises:
-        ValidationError: Its name is none, or is built in. Or as `load_managed`.
+        ValidationError: The name is not allowed, or built in. Or as `load_managed`.
         StorageError: The file can't be written.
     """
     name = provider.name
     if not NAME.fullmatch(name):
         raise ValidationError(
-            f"{name!r} is no name of a provider: it has letters, digits, '.', '_' and '-', at "
+            f"{name!r} can't be a provider's name: use letters, digits, '.', '_' and '-', at "
             "most 64.",
             field="name",
         )
@@ -66,7 +65,7 @@ def save_provider(folder: Path, provider: ProviderSettings) -> ManagedSettings:
 
 
 def remove_provider(folder: Path, name: str) -> ManagedSettings:
-    """Removes a provider that a command added, and that it was inactive.
+    """Remove a provider that a command added, and its deactivation.
 
     Raises:
         NotFoundError: No command added it.
@@ -89,9 +88,9 @@ def remove_provider(folder: Path, name: str) -> ManagedSettings:
 
 
 def set_active(folder: Path, name: str, *, active: bool) -> ManagedSettings:
-    """Lets a provider be used, or not; whether there is one of that name is the caller's to know.
+    """Activate or deactivate a provider; the caller knows that it exists.
 
-    One that callboard.toml lists as inactive stays so.
+    A provider that callboard.toml lists as inactive stays inactive.
 
     Raises:
         StorageError, ValidationError: As `save_provider`.
@@ -105,7 +104,7 @@ def set_active(folder: Path, name: str, *, active: bool) -> ManagedSettings:
 
 
 def set_default_model(folder: Path, choice: str | None) -> ManagedSettings:
-    """Sets the default `PROVIDER/MODEL`, or takes it back; one of callboard.toml wins over it.
+    """Set the default `PROVIDER/MODEL`; `None` removes it. The one of callboard.toml wins.
 
     Raises:
         StorageError, ValidationError: As `save_provider`.
@@ -114,7 +113,7 @@ def set_default_model(folder: Path, choice: str | None) -> ManagedSettings:
 
 
 def managed_content(folder: Path) -> bytes | None:
-    """The file as it is, for `put_back`; `None` when there is none. Raises `StorageError`."""
+    """Return the file's content, for `put_back`; `None` when there is none. Raises `StorageError`."""
     file = folder / MANAGED_NAME
     try:
         with file.open("rb") as stream:
@@ -126,9 +125,9 @@ def managed_content(folder: Path) -> bytes | None:
 
 
 def put_back(folder: Path, *, written: bytes | None, before: bytes | None) -> bool:
-    """Takes a change back that can't hold: where the file is as it was written, it is as before.
+    """Undo a change that can't be used: if the file is still as `written`, make it as `before`.
 
-    `False` when another command has changed it since, whose change is left alone.
+    Return `False`, and leave the file alone, when another command has changed it since.
 
     Raises:
         StorageError, ConflictError: As `save_provider`.
@@ -155,7 +154,7 @@ def _change(folder: Path, change: Callable[[ManagedSettings], ManagedSettings]) 
 
 
 def _encoded(managed: ManagedSettings) -> bytes:
-    import tomli_w  # here: nothing that only reads needs it
+    import tomli_w  # here: only writing needs it
 
     document: dict[str, Any] = {}
     if managed.model is not None:
@@ -170,7 +169,7 @@ def _encoded(managed: ManagedSettings) -> bytes:
 
 
 def _table(provider: ProviderSettings) -> dict[str, Any]:
-    """What differs from the defaults; TOML has no null."""
+    """Return the values that differ from the defaults; TOML has no null."""
     table = msgspec.to_builtins(provider)
     defaults = {
         field.name: msgspec.to_builtins(field.default)

@@ -19,13 +19,12 @@ TOKENS_PER_PRICE = 1_000_000
 """Prices are for a million tokens, as providers list them."""
 
 MAX_FOUND = 256
-"""Prices that are kept as they were found: more models than a process asks."""
+"""Prices kept as they were found: more models than a process asks."""
 
 Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 _VERSION = re.compile(r"-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-preview(-\d{2}-\d{2,4})?|-\d{3}")
-"""What a version adds to a model's name. No other word: `-mini`, `-audio` and `:free` have prices
-of their own."""
+"""Suffixes that only name a version. Others, like `-mini` and `:free`, are models with other prices."""
 
 
 class LongPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,10 +41,10 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """US dollars for a million tokens of a model.
 
     Attributes:
-        input: What it reads.
-        output: What it writes, reasoning included.
-        cached_input: What it reads out of the provider's cache; `None` is like `input`.
-        cache_write: What it reads into the provider's cache; `None` is like `input`.
+        input: Of input tokens.
+        output: Of output tokens, reasoning included.
+        cached_input: Of input read from the provider's cache; `None` is like `input`.
+        cache_write: Of input put into the provider's cache; `None` is like `input`.
         above: Another price for calls with a long input.
     """
 
@@ -57,11 +56,11 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def is_free(self) -> bool:
-        """Whether calls cost nothing, whatever they take."""
+        """Whether all calls cost nothing."""
         return not any((self.input, self.output, self.cached_input, self.cache_write, self.above))
 
     def cost(self, usage: Usage) -> float | None:
-        """US dollars of one model call; `None` when it costs and its tokens were not counted."""
+        """Return the US dollars of one call; `None` when it costs and nobody counted its tokens."""
         tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
         if tokens_in is None or tokens_out is None:
             return 0.0 if self.is_free else None
@@ -78,7 +77,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class PriceRow(msgspec.Struct, frozen=True):
     """The price of a `PROVIDER/MODEL`, or of all of a provider's (`/*`).
 
-    It holds for the model's versions too. `is_own` is what the operator wrote, which wins.
+    It holds for the model's versions too. `is_own` marks the operator's prices, which win.
     """
 
     model: str
@@ -95,10 +94,10 @@ class Prices(msgspec.Struct, frozen=True):
 class PriceTable:
     """Finds the price of a model.
 
-    Those that ship are read from their file when a price is asked for that is not the operator's.
+    The shipped table is read when a price is asked for that the operator has not set.
 
     Args:
-        own: The operator's prices, by `PROVIDER/MODEL`; they win over those that ship.
+        own: The operator's prices, by `PROVIDER/MODEL`; they win over the shipped ones.
     """
 
     def __init__(self, own: Mapping[str, Price] | None = None) -> None:
@@ -106,12 +105,12 @@ class PriceTable:
         self._found: dict[tuple[str, str], Price | None] = {}
 
     def replace(self, other: PriceTable) -> None:
-        """Has the prices of another table from now on."""
+        """Take over the prices of another table."""
         self._own = other._own
         self._found.clear()
 
     def rows(self) -> Prices:
-        """All prices, the operator's first; blocks on the file of those that ship."""
+        """Return all prices, the operator's first; blocks on the shipped file."""
         own = [PriceRow(name, price, is_own=True) for name, price in self._own.items()]
         shipped = [
             PriceRow(name, price, is_own=False)
@@ -121,7 +120,7 @@ class PriceTable:
         return Prices([*own, *shipped])
 
     def price(self, provider: str, model: str) -> Price | None:
-        """The price of a model, or `None` when it is unknown."""
+        """Return the price of a model, or `None` when it is unknown."""
         key = (provider, model)
         if key not in self._found:
             if len(self._found) >= MAX_FOUND:
@@ -131,7 +130,7 @@ class PriceTable:
         return self._found[key]
 
     def cost(self, provider: str, model: str, usage: Usage) -> float | None:
-        """US dollars of one model call; `None` when price or tokens are unknown."""
+        """Return the US dollars of one call; `None` when price or tokens are unknown."""
         price = self.price(provider, model)
         return price.cost(usage) if price is not None else None
 

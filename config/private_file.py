@@ -1,4 +1,4 @@
-"""Small files that are their owner's alone: read with suspicion, written whole or not at all."""
+"""Small files that are their owner's alone: read with suspicion, replaced whole, under a lock."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..runtime.errors import ConflictError, StorageError, StorageFull
 MODE = 0o600
 
 MAX_WAIT_SECONDS = 10.0
-"""Whoever holds it writes a few kilobytes; one that takes longer hangs, and says nothing."""
+"""Longest wait for a lock: whoever holds one writes some kilobytes, or hangs."""
 
 POLL_SECONDS = 0.02
-"""flock has no deadline of its own; this short a pause is not felt."""
+"""Pause between two tries: flock has no timeout of its own."""
 
 
 def make_private_folder(folder: Path) -> None:
-    """Makes a folder for its owner alone, if it is missing.
+    """Make a folder for its owner alone, if it is missing.
 
     Raises:
         StorageError: It can't be made, or others can write to it.
@@ -38,13 +38,13 @@ def make_private_folder(folder: Path) -> None:
 
 
 def read_private(path: Path, max_bytes: int) -> bytes | None:
-    """The content of a file that nobody but its owner can read; `None` when there is none.
+    """Return the content of a file that only its owner can read; `None` when there is none.
 
     Raises:
-        StorageError: It can't be read, is larger than `max_bytes`, is no plain file but a link,
-            belongs to somebody else, or can be read or written by others.
+        StorageError: It can't be read, is larger than `max_bytes`, is a link or another special
+            file, belongs to somebody else, or can be read or written by others.
     """
-    # Without blocking: the name may be a pipe's.
+    # O_NONBLOCK: the name may be a pipe's.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags)
@@ -64,10 +64,10 @@ def read_private(path: Path, max_bytes: int) -> bytes | None:
 
 
 def write_private(path: Path, data: bytes, *, replace: bool) -> None:
-    """Puts a file in place, whole and durable, with mode 0600.
+    """Write a file whole and durably, with mode 0600.
 
     Raises:
-        FileExistsError: There is one already, and `replace` is false.
+        FileExistsError: It exists, and `replace` is false.
         StorageError: It can't be written.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
@@ -89,13 +89,13 @@ def write_private(path: Path, data: bytes, *, replace: bool) -> None:
 
 @contextmanager
 def locked(path: Path) -> Generator[None]:
-    """Holds the lock for the block, and makes its file if it is missing; blocks.
+    """Hold a lock file for the block, and make it if it is missing; blocks.
 
-    The kernel gives it up with the process, however that ends. The file stays: removing it would
-    let two programs lock two files of one name.
+    The kernel releases the lock when the process ends, however it does. The file is never removed:
+    otherwise two programs could lock two files of one name.
 
     Raises:
-        ConflictError: Another program holds it and does not let go.
+        ConflictError: Another program holds the lock for too long.
         StorageError: The file can't be made or locked.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

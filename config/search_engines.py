@@ -1,4 +1,4 @@
-"""The search engines that callboard speaks to: where they are, and where their keys are kept."""
+"""The search engines that callboard supports: where they are, and which key they need."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from .settings import SearchEngine, SearchSettings
 
 
 class KnownEngine(msgspec.Struct, frozen=True, kw_only=True):
-    """A search engine as it is configured; its key is kept like a provider's, under its name.
+    """A search engine; its key is stored like a provider's, under its name.
 
     Attributes:
-        name: Which it is.
-        base_url: Where it is; empty for one that everybody hosts for themselves.
+        base_url: Where it is; empty for one that people host themselves.
         key_env: The environment variable of its key.
-        needs_key: Whether it answers nobody without one.
+        needs_key: Whether it refuses requests without one.
     """
 
     name: SearchEngine
@@ -26,7 +25,7 @@ class KnownEngine(msgspec.Struct, frozen=True, kw_only=True):
     needs_key: bool
 
     def variable(self, environ: Mapping[str, str]) -> str:
-        """The environment variable that its key is in, whatever the environment holds."""
+        """Return the environment variable of its key; the environment does not matter here."""
         return self.key_env
 
 
@@ -53,7 +52,7 @@ KNOWN_ENGINES: Mapping[str, KnownEngine] = {
 
 
 def engines_of(settings: SearchSettings) -> dict[str, KnownEngine]:
-    """The engines that have a place, by name; the configured one where the settings say."""
+    """Return the engines that have a URL, by name; the configured one with its own."""
     engines = {
         name: msgspec.structs.replace(known, base_url=settings.base_url)
         if name == settings.engine and settings.base_url is not None
@@ -64,11 +63,11 @@ def engines_of(settings: SearchSettings) -> dict[str, KnownEngine]:
 
 
 def engine_of(settings: SearchSettings) -> KnownEngine | None:
-    """The engine that searches are made with; `None` when none is configured."""
+    """Return the configured engine, or `None`."""
     return None if settings.engine is None else engines_of(settings)[settings.engine]
 
 
 def search_places(settings: SearchSettings) -> dict[str, str]:
-    """By tool, the host that searches are made at: what the policy calls new is that one."""
+    """Return by tool the host that it connects to, which the policy looks at."""
     engine = engine_of(settings)
     return {} if engine is None else {"web_search": parse_url(engine.base_url).host}

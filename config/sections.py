@@ -1,4 +1,4 @@
-"""What development tools take from the operator: who commits, and how tests run."""
+"""Settings of single tables: `[git]`, `[tests]`, `[memory]`, `[notify]`, `[plugins]`, `[sandbox]`, `[server]`, `[sessions]`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..runtime.definitions import Tier
 from ..runtime.http.address_guard import HERE
 
 GIT_KEYS = "git"
-"""Under this name credentials of git servers are stored, each for its origin."""
+"""Name under which credentials of git servers are stored, each for its origin."""
 
 MAX_WORDS = 100
-"""Of a command; a longer one belongs into a script."""
+"""Words of a command at most; a longer one belongs in a script."""
 
 _NO_NAME = frozenset("<>\n\r\0")
-"""What git can't write into the line of a commit that says who made it."""
+"""Characters that git can't write into the author line of a commit."""
 
 
 class GitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,7 +58,7 @@ def is_name(text: str) -> bool:
 
 
 class MemorySearch(enum.StrEnum):
-    """By what memories are found."""
+    """How memories are found."""
 
     WORDS = "words"
     VECTORS = "vectors"
@@ -92,7 +92,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 MAX_URL_CHARS = 2048
-"""Longer ones are no addresses of services."""
+"""Longest URL of a service."""
 
 
 class NotifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,7 +112,7 @@ class NotifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def endpoint(self) -> tuple[str, int] | None:
-        """The one host and port that a notice may be sent to."""
+        """The one host and port that notices may be sent to."""
         if self.webhook is None:
             return None
         where = urlsplit(self.webhook)
@@ -120,16 +120,16 @@ class NotifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def _problem(url: str) -> str:
-    """Why nothing is posted there, if something is wrong; never the URL, which may be a secret."""
+    """Return what is wrong with a webhook, or `""`; never the URL, which may be a secret."""
     try:
         where = urlsplit(url)
         port = where.port
     except ValueError:
-        return "it is no URL"
+        return "it is not a URL"
     if len(url) > MAX_URL_CHARS or not url.isascii() or not url.isprintable() or " " in url:
-        return "it is no URL: longer than one, or with characters that none has"
+        return f"it is not a URL: it has spaces, control or non-ASCII characters, or more than {MAX_URL_CHARS}"
     if where.scheme not in {"https", "http"} or not where.hostname or port == 0:
-        return "it is no URL like https://hooks.example/callboard"
+        return "it is not a URL like https://hooks.example/callboard"
     if where.username is not None or where.fragment:
         return "it has a user's name or a fragment: leave them out"
     if where.scheme == "http" and not _is_here(where.hostname):
@@ -138,7 +138,7 @@ def _problem(url: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Whether it says by itself where it is, and is no name."""
+    """Whether a host is an IP address rather than a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -176,13 +176,13 @@ class PluginSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 MIB = 1024 * 1024
 
 MAX_AMOUNT = 1024 * 1024 * MIB
-"""A TiB: more than a machine has for one program; it catches a slipped finger."""
+"""A TiB: more than a machine has for one program. It catches typing mistakes."""
 
 Amount = Annotated[int, msgspec.Meta(ge=MIB, le=MAX_AMOUNT)]
 
 
 class Strength(enum.StrEnum):
-    """How much a sandbox holds, as its own test found at the start."""
+    """How well a sandbox isolates, as its self-test found at the start."""
 
     FULL = "full"
     PARTIAL = "partial"
@@ -253,7 +253,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
 FrameBytes = Annotated[int, msgspec.Meta(ge=64 * 1024, le=256 * 1024 * 1024)]
 
 MAX_PATH_BYTES = 4095
-"""More than this no call of the system takes."""
+"""Longest path that a system call takes."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -316,16 +316,16 @@ MAX_STORE_MIB = 16 * 1024 * 1024
 
 
 class TitleSource(enum.StrEnum):
-    """Where the title of a session comes from that nobody named."""
+    """Where the title of a session comes from, when nobody gave it one."""
 
     MODEL = "model"
-    """Its model, which is asked behind the first answer, beside all turns."""
+    """Its model, which is asked after the first answer, beside the turns."""
     WORDS = "words"
     """The first words of its first input."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What becomes of sessions.
+    """How long sessions are kept, and where their titles come from.
 
     Attributes:
         keep_deleted_days: How long a deleted session can be restored; then it is purged. 30: a month,

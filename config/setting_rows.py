@@ -1,4 +1,4 @@
-"""The settings as they are shown: every one with its value, and nothing that is a secret."""
+"""The settings as people see them, and what becomes of a change: at once, or at the next start."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ RESTART: dict[str, str] = {
     "server.host": "the socket is open",
     "server.port": "the socket is open",
 }
-"""Settings, or whole tables of them, that hold from the next start on; and why."""
+"""Settings, or whole tables, that need a restart; and why."""
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a configuration that was read again.
+    """What comes of reading the configuration again.
 
     Attributes:
-        settings: What holds now: the new ones, with the old values of what needs a restart.
-        changed: The settings that changed and hold, as `limits.idle_seconds`.
-        waiting: Those that differ from what holds, and need a restart.
+        settings: The settings that hold now: the new ones, with old values where a restart is needed.
+        changed: Settings that changed and hold, as `limits.idle_seconds`.
+        waiting: Settings that changed and need a restart.
     """
 
     settings: Settings
@@ -42,7 +42,7 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def effect_of(old: Settings, new: Settings) -> SettingsChange:
-    """What holds of `new` where `old` holds."""
+    """Return what holds of `new` while `old` holds."""
     changed: list[str] = []
     waiting: list[str] = []
     values: dict[str, Any] = {}
@@ -67,12 +67,12 @@ def effect_of(old: Settings, new: Settings) -> SettingsChange:
 
 
 def needs_restart(setting: str) -> bool:
-    """Whether a setting, as `limits.idle_seconds` or `rules`, holds from the next start on."""
+    """Whether a setting, as `limits.idle_seconds` or `rules`, needs a restart."""
     return setting in RESTART or setting.partition(".")[0] in RESTART
 
 
 def all_settings() -> Iterator[str]:
-    """Every setting by its name in `SettingsChange`."""
+    """Yield the name of every setting."""
     defaults = Settings()
     for name in Settings.__struct_fields__:
         value = getattr(defaults, name)
@@ -83,12 +83,12 @@ def all_settings() -> Iterator[str]:
 
 
 class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting as it holds.
+    """A setting and its value.
 
     Attributes:
         name: As `limits.idle_seconds`, or `rules`.
-        value: As in callboard.toml; of a webhook, its host alone.
-        needs_restart: Whether another value holds from the next start on.
+        value: As in callboard.toml; of a webhook, its host only.
+        needs_restart: Whether a change needs a restart.
     """
 
     name: str
@@ -103,7 +103,7 @@ class SettingRows(msgspec.Struct, frozen=True):
 
 
 def setting_rows(settings: Settings) -> SettingRows:
-    """What holds, for people; keys stand in no setting, and are masked all the same."""
+    """Return all settings for people; no setting holds a key, but all are masked."""
     values = msgspec.to_builtins(settings)
     if settings.notify.webhook is not None:
         where = urlsplit(settings.notify.webhook)

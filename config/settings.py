@@ -31,16 +31,16 @@ from .sections import (
 )
 
 MAX_COUNT = 100_000
-"""No count of concurrent things is sensibly higher; it catches a slipped finger."""
+"""No count of concurrent things is sensibly higher. It catches typing mistakes."""
 
 MAX_BYTES = 256 * 1024 * 1024
-"""No single argument or result is sensibly larger than this: it must fit in memory many times."""
+"""No argument or result is sensibly larger: it must fit in memory many times."""
 
 MAX_SECONDS = 7 * 24 * 3600.0
 """A week; it keeps `inf` and `nan` out of deadlines."""
 
 MAX_RETRIES = 20
-"""No number of retries is sensibly higher: they wait longer each time."""
+"""No number of retries is sensibly higher: each waits longer than the one before."""
 
 MAX_DEPTH = 16
 """Each level waits for the one below it, and is read when a session is loaded."""
@@ -337,7 +337,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The agent of that name.
 
         Raises:
-            NotFoundError: There is none; the message lists those that exist.
+            NotFoundError: It does not exist; the message lists those that do.
         """
         if name in self.agents:
             return self.agents[name]

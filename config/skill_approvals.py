@@ -1,7 +1,7 @@
-"""Which skills of workspaces a person approved: `skills.json` in the data folder. Everything blocks.
+"""`skills.json` in the data folder: which skills of workspaces a person approved. Everything blocks.
 
-An approval is for one content of one folder, by its hash: what is changed by a letter has none. So
-is a person's "not now": the same content is not asked about again.
+An approval is for one content of one folder, by its hash, so that a change of a single letter ends it.
+A person's "not now" is kept the same way: the same content is not asked about again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_FILE_BYTES = 1024 * 1024
 """Thousands of approvals, of some hundred bytes each."""
 
 Digests = Mapping[str, str]
-"""The hash that is approved for each folder of a skill, relative to its workspace."""
+"""Approved hashes, by the skill's folder relative to its workspace."""
 
 
 _Change = Callable[[dict[str, str]], dict[str, str]]
@@ -40,23 +40,23 @@ class SkillApprovals:
 
     @property
     def has_any(self) -> bool:
-        """Whether there may be approvals: a quick look."""
+        """Whether there may be approvals; does not read the file."""
         return (self._data / FILE_NAME).exists()
 
     def of(self, workspace: Path) -> Digests:
-        """What is approved in a workspace.
+        """Return what is approved in a workspace.
 
         Raises:
-            StorageError: The file can't be read, or is open to others, or is none of ours.
+            StorageError: The file can't be read, is open to others, or callboard did not write it.
         """
         return self._load().workspaces.get(_key(workspace), {})
 
     def put_off(self, workspace: Path) -> Digests:
-        """What a person was asked about in a workspace and did not approve; raises as `of`."""
+        """Return what a person was asked about and did not approve; raises as `of`."""
         return self._load().put_off.get(_key(workspace), {})
 
     def allow(self, workspace: Path, folder: str, digest: str) -> None:
-        """Approves this content of a folder, in the place of another; on the disk when it returns.
+        """Approve this content of a folder instead of another one; durable on return.
 
         Raises:
             StorageError: It can't be written.
@@ -64,11 +64,11 @@ class SkillApprovals:
         self._change(workspace, approved=lambda folders: {**folders, folder: digest})
 
     def put_it_off(self, workspace: Path, folder: str, digest: str) -> None:
-        """Keeps that a person does not want to be asked about this content. Raises as `allow`."""
+        """Remember that a person does not want to be asked about this content. Raises as `allow`."""
         self._change(workspace, put_off=lambda folders: {**folders, folder: digest})
 
     def revoke(self, workspace: Path, folder: str) -> bool:
-        """Takes an approval back; says whether there was one. Raises as `allow`."""
+        """Revoke an approval; return whether there was one. Raises as `allow`."""
         had: list[str] = []
 
         def change(folders: dict[str, str]) -> dict[str, str]:
@@ -110,7 +110,7 @@ class SkillApprovals:
 
 
 def _key(workspace: Path) -> str:
-    """The workspace's real name: another way to the same folder is the same workspace."""
+    """Return the workspace's resolved path, so that links to it mean the same workspace."""
     return str(workspace.resolve())
 
 

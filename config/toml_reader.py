@@ -41,7 +41,7 @@ KeyPath = tuple[str, ...]
 
 
 class TomlReader:
-    """Turns parsed TOML into structs, and msgspec's complaints into ours."""
+    """Converts the parsed TOML of one file into structs."""
 
     def __init__(self, text: str, file: Path) -> None:
         self._text = text
@@ -58,7 +58,7 @@ class TomlReader:
         kind: type[_Any],
         defaults: Mapping[str, Any],
     ) -> dict[str, _Any]:
-        """The tables `[key.NAME]`, each with its name filled in."""
+        """Return the tables `[key.NAME]`, each with its name filled in."""
         tables = document.get(key, {})
         if not isinstance(tables, dict):
             raise self.error((key,), f"expected tables like [{key}.NAME]")
@@ -75,7 +75,7 @@ class TomlReader:
         return found
 
     def convert(self, value: Any, kind: type[_Any], path: tuple[str, ...]) -> _Any:
-        """One struct of one table."""
+        """Return the struct of one table; raise `ValidationError`."""
         try:
             return msgspec.convert(value, kind, strict=True)
         except msgspec.ValidationError as exc:
@@ -106,7 +106,7 @@ class TomlReader:
         return self.error((*path, *inner), text[:1].lower() + text[1:].replace("`", ""))
 
     def error(self, path: tuple[str, ...], problem: str) -> ValidationError:
-        """The error for the setting at `path`."""
+        """Return the error for the setting at `path`."""
         line = self._lines.line_of(path)
         where = f"{self._file}, line {line}" if line else str(self._file)
         field = _dotted(path)
@@ -116,18 +116,18 @@ class TomlReader:
         )
 
     def place(self, path: tuple[str, ...]) -> str:
-        """Where the table at `path` stands, for people; the file by its name alone."""
+        """Return where the table at `path` is: `rules[3] (callboard.toml, line 12)`."""
         line = self._lines.line_of(path)
         where = f"{self._file.name}, line {line}" if line else self._file.name
         return f"{_dotted(path)} ({where})"
 
 
 class TomlLines:
-    """The lines of one file, read once.
+    """The lines on which the settings of a file are.
 
     It finds headers and `key =` lines, which is how people write settings; what it misses (a table
-    inside braces) is reported at the line of its outer key. Of the tables `[[rules]]`, the third
-    is `("rules", "[3]")`.
+    inside braces) is reported at the line of its outer key. The third of the tables `[[rules]]` is
+    `("rules", "[3]")`.
     """
 
     def __init__(self, text: str) -> None:
@@ -142,7 +142,7 @@ class TomlLines:
                 self._lines.setdefault((*table, *_key(assignment[1])), number)
 
     def line_of(self, path: KeyPath) -> int | None:
-        """The line of a setting, or of the nearest table around it; `None` when there is none."""
+        """Return the line of a setting, or of the nearest table around it, or `None`."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._lines:
                 return self._lines[path[:length]]
@@ -150,7 +150,7 @@ class TomlLines:
 
 
 def _numbered(key: KeyPath, counts: Counter[KeyPath], *, is_next: bool) -> KeyPath:
-    """The key of a header with the number of each table of several that it goes through."""
+    """Return the key of a header, with the number of each array's table on its way."""
     found: KeyPath = ()
     for at, part in enumerate(key, 1):
         found = (*found, part)
@@ -162,7 +162,7 @@ def _numbered(key: KeyPath, counts: Counter[KeyPath], *, is_next: bool) -> KeyPa
 
 
 def _key(text: str) -> KeyPath:
-    """The parts of a dotted TOML key; a part in quotes may hold dots."""
+    """Return the parts of a dotted TOML key; a part in quotes may contain dots."""
     return tuple(a or b or c for a, b, c in _PART.findall(text))
 
 
@@ -171,14 +171,14 @@ def _dotted(path: tuple[str, ...]) -> str:
 
 
 def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
-    """The names that a struct, or the struct inside it at `inner`, knows."""
+    """Return the field names of a struct, or of the struct inside it at `inner`."""
     for name in inner:
         kind = _type_of(kind, name)
     return [field.encode_name for field in msgspec.structs.fields(kind)]
 
 
 def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
-    """The values of the enumeration that stands at `inner`."""
+    """Return the values of the enumeration at `inner`."""
     *outer, last = inner
     for name in outer:
         kind = _type_of(kind, name)

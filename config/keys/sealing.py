@@ -1,8 +1,8 @@
 """Sealing a provider's key with the master key: AES-256-GCM, bound to the place that it is for.
 
-A sealed key opens only with the master key that sealed it, and only in its own row: provider,
-origin, name and version are authenticated with it, so a row that was copied over another one does
-not open. `cryptography` is imported when something is sealed or opened, and not before.
+A sealed key opens only with the master key that sealed it, and only in its own row: provider, origin,
+name and version are authenticated with it, so a row that was copied over another one does not open.
+`cryptography` is slow to import, and is imported when something is sealed or opened.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEY_BYTES = 32
 """AES-256."""
 
 NONCE_BYTES = 12
-"""96 bits, what GCM is made for. Random ones may seal 2**32 times; a key store does so some dozens."""
+"""96 bits, as GCM wants. Random ones are safe for 2**32 seals; a key store makes some dozens."""
 
 
 class KeyBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class KeyBinding(msgspec.Struct, frozen=True, kw_only=True):
         provider: The provider's name.
         origin: Scheme, host and port, the only place that it is sent to.
         name: Which of the provider's keys.
-        version: The how many-th key at this place.
+        version: Counts the keys that were stored at this place.
     """
 
     provider: str
@@ -42,12 +42,12 @@ class KeyBinding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data(self) -> bytes:
-        """What is authenticated. Only an origin could hold a `|`, so no two are written alike."""
+        """The authenticated data. Only an origin could contain a `|`, so no two are equal."""
         return f"{self.provider}|{self.origin}|{self.name}|{self.version}".encode()
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as it is kept; `key_id` says which master key opens it."""
+    """A sealed key; `key_id` says which master key opens it."""
 
     nonce: bytes
     ciphertext: bytes
@@ -55,11 +55,11 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SealError(Exception):
-    """What was sealed does not open: another master key, another row, or changed bytes."""
+    """A sealed key does not open: another master key, another row, or changed bytes."""
 
 
 class MasterKey:
-    """What seals and opens keys; `repr` shows its id, which tells nothing about it.
+    """Seals and opens keys; `repr` shows its id, which reveals nothing about it.
 
     Attributes:
         key_id: Derived from the key; equal for equal keys.
@@ -74,15 +74,15 @@ class MasterKey:
 
     @classmethod
     def generate(cls) -> MasterKey:
-        """A new one, from the kernel's random numbers."""
+        """Return a new key from the kernel's random numbers."""
         return cls(os.urandom(KEY_BYTES))
 
     @classmethod
     def parse(cls, data: bytes) -> MasterKey:
-        """A key that was kept as 32 bytes, or as their base64 or hexadecimal text.
+        """Return the key in 32 bytes, or in their base64 or hexadecimal text.
 
         Raises:
-            ValueError: It is none of these; the message does not repeat it.
+            ValueError: It is something else; the message does not repeat it.
         """
         if len(data) == KEY_BYTES:
             return cls(data)
@@ -100,17 +100,17 @@ class MasterKey:
 
     @property
     def text(self) -> bytes:
-        """How it is kept: base64, one line."""
+        """The key as it is kept: base64, one line."""
         return base64.b64encode(self._value) + b"\n"
 
     def seal(self, value: str, binding: KeyBinding) -> Sealed:
-        """Encrypts a key for its place."""
+        """Encrypt a key for its place."""
         nonce = os.urandom(NONCE_BYTES)
         ciphertext = self._cipher().encrypt(nonce, value.encode(), binding.data)
         return Sealed(nonce=nonce, ciphertext=ciphertext, key_id=self.key_id)
 
     def unseal(self, sealed: Sealed, binding: KeyBinding) -> str:
-        """Decrypts it; raises `SealError`."""
+        """Decrypt a key; raise `SealError` when it does not open."""
         from cryptography.exceptions import InvalidTag
 
         try:

@@ -1,12 +1,13 @@
 """Provider keys at rest: sealed rows in a file of their own, each bound to its provider's origin.
 
-The file says who has a key since when, and nothing more to anybody without the master key. That
-one is looked for in one place (see `master_key`); when it is missing or another one, the store is
-locked: names can be listed and rows removed, no key can be used, and nothing falls back to plain
-text.
+Without the master key, the file only says which provider has a key since when. When the master key is
+missing or another one (see `master`), the store is locked: names can be listed and rows removed, no key
+can be used, and nothing falls back to plain text.
 
-Everything here blocks, for some milliseconds, and keeps nothing open. It can be called while a
-runtime holds the session store, from any thread and any process.
+The SQLite file is separate from the session store, so that keys can be changed while a runtime holds that
+one (docs/decisions/0004-keys-in-a-file-of-their-own.md). It is opened for one transaction at a time and has
+no write-ahead log, so nothing is left beside it. Everything here blocks, for some milliseconds, and can
+be called from any thread and any process.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ APPLICATION_ID = 0x636B6579
 VERSION = 1
 
 BUSY_TIMEOUT_MS = 2000
-"""What a reader waits for at most; a transaction takes milliseconds."""
+"""Longest wait of a reader; a transaction takes milliseconds."""
 
 _SCHEMA = f"""
 create table store (store_id text not null, key_id text) strict;
@@ -65,13 +66,13 @@ pragma user_version = {VERSION};
 """
 
 API_KEY = "api_key"
-"""The name of the key that authorises requests; a provider may come to have others."""
+"""Name of the key that authorises requests, so far the only one of a provider."""
 
 _COLUMNS = "provider, origin, name, version, nonce, ciphertext, key_id, created_at_ms"
 
 
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: everything but the key."""
+    """A row of the file."""
 
     binding: KeyBinding
     sealed: Sealed
@@ -83,7 +84,7 @@ class KeyStore:
 
     Args:
         data: The data folder; nothing is made in it before the first `put`.
-        place: Where the master key of a store with this id is.
+        place: Returns where the master key of a store with this id is.
     """
 
     def __init__(self, data: Path, place: Callable[[str], MasterKeyPlace]) -> None:
@@ -91,7 +92,7 @@ class KeyStore:
         self._place = place
 
     def rows(self) -> list[StoredKey]:
-        """All keys, by provider; the master key is not needed.
+        """Return all rows, by provider; the master key is not needed.
 
         Raises:
             StorageError: The file can't be read.
@@ -102,12 +103,12 @@ class KeyStore:
             return _rows(connection)
 
     def get(self, provider: str, origin: str, name: str = API_KEY) -> Secret | None:
-        """The key that was stored for this provider at this origin, and no other.
+        """Return the key that was stored for this provider at this origin, and for no other.
 
-        It is masked in every log and record from now on.
+        It is masked in all logs and records from then on.
 
         Raises:
-            AuthError: There is one, and it is locked or was tampered with.
+            AuthError: There is one that is locked, or was tampered with.
             StorageError: The file can't be read.
         """
         if not os.path.lexists(self.path):
@@ -127,13 +128,13 @@ class KeyStore:
         raise AssertionError
 
     def places(self, provider: str) -> list[str]:
-        """The origins that keys of a provider are stored for; opens none."""
+        """Return the origins that a provider has keys for; opens none."""
         return [row.binding.origin for row in self.rows() if row.binding.provider == provider]
 
     def put(
         self, provider: str, origin: str, key: Secret, name: str = API_KEY
     ) -> tuple[StoredKey, str | None]:
-        """Stores a key in place of an older one; makes the file and the master key if it must.
+        """Store a key instead of an older one; make the file and the master key if need be.
 
         Returns:
             The row, and where a master key was made for it, if one was.
@@ -159,7 +160,7 @@ class KeyStore:
         return row, place.name if is_new else None
 
     def remove(self, provider: str, origin: str | None = None) -> list[StoredKey]:
-        """Removes a provider's keys, of all origins or one; gives what was removed.
+        """Remove a provider's keys, of all origins or one; return the removed rows.
 
         The master key is not needed.
         """
@@ -179,7 +180,7 @@ class KeyStore:
         return removed
 
     def rotate_master(self) -> tuple[int, str]:
-        """Makes a new master key and seals every key anew with it, all of them or none.
+        """Make a new master key and seal all keys with it, or none.
 
         Cut off anywhere, it leaves a store that opens, and can be run again.
 
@@ -205,7 +206,7 @@ class KeyStore:
         return len(rows), place.name
 
     def why_locked(self) -> str | None:
-        """Why stored keys can't be used, or `None` when they can be, or there are none.
+        """Return why stored keys can't be used; `None` when they can be, or there are none.
 
         Raises:
             StorageError: The file can't be read.
@@ -232,7 +233,7 @@ class KeyStore:
 
 
 def open_key_store(data: Path, settings: KeySettings, environ: Mapping[str, str]) -> KeyStore:
-    """The keys of a data folder, with the master key where the settings say."""
+    """Return the key store of a data folder, with the master key where the settings say."""
 
     def place(store_id: str) -> MasterKeyPlace:
         return key_place(
@@ -264,14 +265,14 @@ def _sealed_anew(row: StoredKey, old: MasterKey, new: MasterKey) -> StoredKey:
 
 
 def _sealing_key(connection: apsw.Connection, place: MasterKeyPlace) -> tuple[MasterKey, bool]:
-    """The key that new rows are sealed with, and whether it was made for that."""
+    """Return the key that new rows are sealed with, and whether it was made just now."""
     keys = place.keys()
     active = _by_id(keys, _active_id(connection))
     if active is not None:
         return active, False
     if connection.execute("select count(*) from keys").get:
         raise _locked(place, keys)
-    # Nothing is lost when nothing is stored: whatever key is there is taken.
+    # Nothing is stored, so nothing can be lost: any key that is there will do.
     key = keys[0] if keys else place.make()
     _set_active(connection, key)
     return key, not keys
@@ -388,7 +389,7 @@ def _write(connection: apsw.Connection, row: StoredKey) -> None:
 
 
 def _make_file(path: Path, store_id: str) -> None:
-    """Makes the file, under another name first; the caller holds the lock and has looked.
+    """Make the file, under another name first; the caller holds the lock and knows it is missing.
 
     Raises:
         StorageError: It can't be made.
@@ -422,10 +423,10 @@ def _make_file(path: Path, store_id: str) -> None:
 
 @contextmanager
 def _transaction(path: Path, *, write: bool) -> Generator[apsw.Connection]:
-    """A connection inside a transaction: committed at the block's end, rolled back if it raises.
+    """Open a connection in a transaction: committed at the block's end, rolled back if it raises.
 
     Raises:
-        StorageError: The file is no store of keys, is damaged, or can't be read or written.
+        StorageError: The file is not a store of keys, is damaged, or can't be read or written.
     """
     try:
         with _connection(path) as connection:
@@ -443,16 +444,16 @@ def _transaction(path: Path, *, write: bool) -> Generator[apsw.Connection]:
 
 @contextmanager
 def _connection(path: Path) -> Generator[apsw.Connection]:
-    # The folder may be behind a link, which is its owner's choice; the file itself may not.
+    # The folder may be reached through a link, which is its owner's choice; the file must not be one.
     real = Path(os.path.realpath(path.parent), path.name)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
     connection = apsw.Connection(os.fspath(real), flags=flags)
     try:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        # FULL, and the folder synced too when the journal goes: a rotation puts the old master
-        # key away after the commit, which must not come undone then.
+        # EXTRA syncs the folder too when the journal is removed: a rotation discards the old master
+        # key after the commit, which must not be lost then.
         connection.pragma("synchronous", "extra")
-        # What is deleted or replaced is overwritten with zeros.
+        # Deleted and replaced content is overwritten with zeros.
         connection.pragma("secure_delete", True)
         yield connection
     finally:

@@ -1,7 +1,7 @@
-"""Who may control a runtime over its socket: tokens, their roles, and what they are limited to.
+"""The daemon's tokens: who may control a runtime over its socket, in which role, and what each sees.
 
-A token is 256 random bits. The file keeps its SHA-256 alone, so that whoever reads the file, or a
-backup of it, can't use it.
+A token is 256 random bits. The file keeps only its SHA-256, so that nobody who reads the file, or a backup
+of it, can use it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ..private_file import locked, make_private_folder, read_private, write_priv
 FILE_NAME = "tokens.json"
 LOCK_NAME = "tokens.lock"
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""Ten thousand credentials with long lists of agents."""
+"""Room for ten thousand credentials with long lists of agents."""
 MAX_CREDENTIALS = 10_000
-"""More than one owner hands out; each connect compares with all of them."""
+"""More than one owner hands out; each connection is compared with all of them."""
 
 PREFIX = "cb_"
-"""Says what it is to whoever finds one, and to scanners for lost secrets."""
+"""Tells whoever finds a token, and scanners for lost secrets, what it is."""
 
 LOCAL_NAME = "local"
-"""Of the token that a daemon makes for the commands of its own user; see `daemon_file`."""
+"""Name of the token that a daemon makes for its own user's commands; see `daemon_file`."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -47,12 +47,10 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A token as it is kept.
 
     Attributes:
-        name: What people call it.
-        role: What it may do.
         digest: The SHA-256 of the token, in hex.
         created_at_ms: When this token was made, in Unix milliseconds.
-        agents: Those whose sessions it sees; `None` is all.
-        sessions: Those that it sees; `None` is all.
+        agents: Agents whose sessions it sees; `None` is all.
+        sessions: Sessions that it sees; `None` is all.
     """
 
     name: str
@@ -64,11 +62,11 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is anything that it does not see."""
+        """Whether there are sessions that it does not see."""
         return self.agents is not None or self.sessions is not None
 
     def sees(self, session_id: str, agent: str) -> bool:
-        """Whether its limits let it know of a session."""
+        """Whether it may know of a session."""
         return (self.agents is None or agent in self.agents) and (
             self.sessions is None or session_id in self.sessions
         )
@@ -79,7 +77,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Credentials:
-    """The credentials of a data folder; every method reads the file anew, and blocks.
+    """The credentials of a data folder; every method reads the file again, and blocks.
 
     Raises `StorageError` when the file can't be read or is not safe.
     """
@@ -89,7 +87,7 @@ class Credentials:
         self._folder = folder
 
     def list(self) -> tuple[Credential, ...]:
-        """All of them, the oldest first."""
+        """Return all credentials, the oldest first."""
         data = read_private(self.path, MAX_FILE_BYTES)
         if data is None:
             return ()
@@ -97,12 +95,12 @@ class Credentials:
             return msgspec.json.decode(data, type=_File).credentials
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise StorageError(
-                f"{self.path} is damaged ({error}). Nobody can connect until it is mended, or "
+                f"{self.path} is damaged ({error}). Nobody can connect until it is repaired, or "
                 "removed: `callboard serve` then makes a new token."
             ) from error
 
     def find(self, token: str) -> Credential | None:
-        """The credential of a token; takes as long for a wrong one as for a right one."""
+        """Return the credential of a token; takes as long for a wrong one as for a right one."""
         digest = _digest(token)
         found = None
         for credential in self.list():
@@ -119,15 +117,15 @@ class Credentials:
         sessions: tuple[str, ...] | None = None,
         by: Credential | None = None,
     ) -> Secret:
-        """Makes a token, which is told this once.
+        """Make a token and return it; it can't be read again later.
 
         Args:
-            by: Whose request it is, if somebody's: who is not in the file any more makes none.
+            by: Who requests it, if not the owner; must still be in the file.
 
         Raises:
             PermissionRefused: `by` is gone.
-            ValidationError: It can't be a name.
-            ConflictError: There is one of that name.
+            ValidationError: The name is not allowed.
+            ConflictError: A token of that name exists.
         """
         _check_name(name)
         token = _new_token()
@@ -153,7 +151,7 @@ class Credentials:
         return Secret(token)
 
     def rotate(self, name: str, *, by: Credential | None = None) -> Secret:
-        """Makes a new token in the place of one; raises `NotFoundError`; `by` as for `create`."""
+        """Replace a token by a new one; raise `NotFoundError`; `by` as for `create`."""
         token = _new_token()
 
         def renew(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
@@ -165,7 +163,7 @@ class Credentials:
         return Secret(token)
 
     def revoke(self, name: str, *, by: Credential | None = None) -> None:
-        """Ends a token; raises `NotFoundError`; `by` as for `create`."""
+        """End a token; raise `NotFoundError`; `by` as for `create`."""
 
         def leave(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
             gone = _named(name, present)
@@ -202,7 +200,7 @@ def _check_name(name: str) -> None:
 
 
 def local_credential() -> tuple[Credential, Secret]:
-    """An administrator's credential that no file has, and its token: it ends with the process."""
+    """Return an administrator's credential that is in no file, and its token."""
     token = _new_token()
     credential = Credential(
         name=LOCAL_NAME, role=Role.ADMIN, digest=_digest(token), created_at_ms=_now_ms()
@@ -211,7 +209,7 @@ def local_credential() -> tuple[Credential, Secret]:
 
 
 def is_token_of(credential: Credential, token: str) -> bool:
-    """Whether a token is the one of a credential; takes the same time either way."""
+    """Whether a token is a credential's; takes the same time either way."""
     return hmac.compare_digest(credential.digest, _digest(token))
 
 

@@ -1,4 +1,4 @@
-"""Whether one rule matches everything that another one matches, as far as their text tells."""
+"""Whether one rule covers another: matches all that the other matches, as far as their text tells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .rules import Condition, PlacedRule, Rule
 
 
 def covers(wide: Rule, narrow: Rule) -> bool:
-    """Whether `wide` certainly matches whenever `narrow` does; in doubt it does not.
+    """Whether `wide` certainly matches whenever `narrow` does; when in doubt, return `False`.
 
     Patterns are compared by their text: `src/**` is not known to cover `src/a.py`.
     """

@@ -1,7 +1,7 @@
 """Which calls a remembered answer covers, and which answers can't be remembered for good. Pure.
 
-A grant binds to a tool and to what makes a call of it the same permission: the paths of a file tool,
-the host of a request, and of everything else the exact arguments, an exact list of words too.
+A grant binds to a tool and to what makes a call of it the same permission: the paths of a file tool, the
+host of a request, and for everything else the exact arguments.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .match import CallArguments
 from .path_pattern import PathPattern
 
 MAX_CACHED_PATTERNS = 256
-"""Patterns that are kept compiled: more grants of paths than a person gives."""
+"""Patterns kept compiled: more grants of paths than a person gives."""
 
 MAX_CACHED_ARGUMENTS = 4
-"""Arguments that are kept decoded while one grant after the other is held against them."""
+"""Arguments kept decoded while one grant after the other is compared with them."""
 
 
 class _Subject(msgspec.Struct, frozen=True):
-    """What a tool's calls are about: arguments with paths, with hosts, and without a say."""
+    """A tool's arguments with paths, those with hosts, and those that may differ."""
 
     paths: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -40,11 +40,11 @@ _SUBJECTS = {
     "move_file": _Subject(paths=("from", "to")),
     "http_request": _Subject(hosts=("url",), free=("headers", "body", "timeout")),
 }
-"""The built-in tools whose calls are the same permission though their arguments differ. What is not
-named here is bound as it is: the mode of a write, the method of a request, a recursive delete."""
+"""Built-in tools whose calls are the same permission although some arguments differ. An argument that is
+not named here must be equal: the mode of a write, the method of a request, a recursive delete."""
 
 _COMMANDS = frozenset({"command", "cmd", "argv", "args", "shell", "script", "code"})
-"""Arguments that hold what is run, whatever the tool."""
+"""Arguments that say what is run, whatever the tool."""
 
 _INTERPRETERS = re.compile(
     r"(?:(?:ba|da|z|k|fi|c|tc|a|mk)?sh|busybox|toybox|env|xargs|sudo|doas|su|nohup|nice|timeout"
@@ -57,20 +57,20 @@ _INTERPRETERS = re.compile(
 """Programs that run what others wrote, or what their arguments say."""
 
 _SHELL_TEXT = re.compile(r"[\s;&|<>()$`\\\"'*?\[\]{}~#!]")
-"""What a text holds that is a line for a shell, and no name, number or path."""
+"""Characters that make a text a shell line rather than a name, number or path."""
 
 
 def binding_of(tool: str, arguments: str, *, tier: Tier, pattern: str | None = None) -> Binding:
-    """What an answer about this call binds to when it is remembered.
+    """Return what an answer about this call binds to when it is remembered.
 
     Args:
         tool: The tool's name.
         arguments: The final arguments, as canonical JSON.
-        tier: The call's; an elevated one is bound to exactly its arguments.
-        pattern: In the place of the path, when the person widened it.
+        tier: The call's tier; an elevated call is bound to exactly its arguments.
+        pattern: Replaces the path, when the person widened it.
 
     Raises:
-        ValueError: The pattern is none, or not about this call.
+        ValueError: The pattern is malformed, or does not match this call.
     """
     subject = _Subject() if tier is Tier.ELEVATED else _SUBJECTS.get(tool, _Subject())
     read = CallArguments(arguments)
@@ -87,7 +87,7 @@ def binding_of(tool: str, arguments: str, *, tier: Tier, pattern: str | None = N
 
 
 def covers(binding: Binding, arguments: str) -> bool:
-    """Whether a call with these arguments (canonical JSON) is one that the binding means."""
+    """Whether a binding covers a call with these arguments (canonical JSON)."""
     if not (binding.paths or binding.hosts):
         return arguments == binding.arguments
     read = _read(arguments)
@@ -111,7 +111,7 @@ def _read(arguments: str) -> CallArguments:
 
 
 def lasting_problem(definition: ToolDefinition, arguments: str) -> str | None:
-    """Why an answer about this call can't be remembered beyond its session; `None` when it can."""
+    """Return why an answer can't be remembered beyond its session; `None` when it can."""
     said: dict[str, Any] = CallArguments(arguments).given
     runs = Capability.PROCESSES in definition.needs
     for name, value in said.items():
@@ -119,7 +119,7 @@ def lasting_problem(definition: ToolDefinition, arguments: str) -> str | None:
         if isinstance(value, str) and (is_command or (runs and _SHELL_TEXT.search(value))):
             return f"{name} is a text that a shell or an interpreter reads"
         if isinstance(value, list) and (is_command or runs):
-            # Not the first one alone: many a program runs the words behind its own.
+            # All words, since many programs run what their arguments name.
             for word in value:
                 program = word.rpartition("/")[2] if isinstance(word, str) else ""
                 if _INTERPRETERS.fullmatch(program):
@@ -128,7 +128,7 @@ def lasting_problem(definition: ToolDefinition, arguments: str) -> str | None:
 
 
 def _exact(names: tuple[str, ...], said: dict[str, Any], read: Any, is_fit: Any) -> Any:
-    """By argument the one path or host that it says; `None` when one can't be judged."""
+    """Return by argument its one path or host; `None` when one can't be judged."""
     found: dict[str, str] = {}
     for name in names:
         values = read(name) if name in said else None
@@ -148,7 +148,7 @@ def _widened(tool: str, paths: dict[str, str] | None, pattern: str) -> dict[str,
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path, as a pattern, means itself alone."""
+    """Whether a path, read as a pattern, matches itself only."""
     if "*" in path or "?" in path:
         return False
     try:

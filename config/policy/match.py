@@ -1,9 +1,9 @@
 """Whether a rule matches a call.
 
-Doubt counts against the call. What can't be judged (an absolute path or one with `..`, a URL that
-is none, a shell string where a list of words is meant) matches no rule that allows, and every rule
-that asks or denies. Those also see through upper and lower case, and stop what reaches into the
-paths that they name from a folder above.
+Doubt counts against the call. What can't be judged (an absolute path or one with `..`, a malformed URL, a
+shell string where a list of words is meant) matches no rule that allows, and every rule that asks or
+denies. Rules that ask or deny also ignore upper and lower case, and match a folder above the paths that
+they name.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _Read = TypeVar("_Read")
 _Test = Callable[["CallArguments", str], bool]
 
 _LEFT_OUT = object()
-"""The value of an argument that the tool has, the call does not say, and no default stands for."""
+"""Value of an argument that the call leaves out and that has no default."""
 
 
 class CallArguments:
-    """The arguments of one call as conditions look at them: each is read once, when it is needed.
+    """The arguments of one call as conditions read them, each once and when it is needed.
 
     Args:
         canonical: The arguments, as JSON of an object.
-        properties: The tool's parameters (`properties` of its schema): their defaults count.
+        properties: The tool's parameters (`properties` of its schema), for their defaults.
     """
 
     def __init__(self, canonical: str, properties: Mapping[str, Any] | None = None) -> None:
@@ -43,38 +43,38 @@ class CallArguments:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What the call itself says."""
+        """The arguments that the call itself has."""
         if self._given is None:
             self._given = msgspec.json.decode(self._canonical, type=dict[str, Any])
         return self._given
 
     def has(self, name: str) -> bool:
-        """Whether there is such an argument, said or not."""
+        """Whether the call or the tool has such an argument."""
         return name in self.given or name in self._properties
 
     def value(self, name: str) -> Any:
-        """What an argument is, by default too."""
+        """Return an argument's value, or its default."""
         if name in self.given:
             return self.given[name]
         return self._properties.get(name, {}).get("default", _LEFT_OUT)
 
     def paths(self, name: str, *, fold: bool) -> tuple[str, ...] | None:
-        """Its paths; `None` when they can't be judged."""
+        """Return an argument's paths; `None` when they can't be judged."""
         key = "folded" if fold else "path"
         return self._once(key, name, lambda: self._texts(name, _folded if fold else judged_path))
 
     def hosts(self, name: str) -> tuple[str, ...] | None:
-        """The hosts of its URLs; `None` when they can't be judged."""
+        """Return the hosts of an argument's URLs; `None` when they can't be judged."""
         return self._once("host", name, lambda: self._texts(name, _host_of))
 
     def words(self, name: str) -> tuple[str, ...] | None:
-        """Its list of words; `None` when it is no list, as a shell string is none."""
+        """Return an argument's list of words; `None` when it is something else, like a shell string."""
         value = self.value(name)
         is_words = isinstance(value, list) and all(isinstance(word, str) for word in value)
         return tuple(value) if is_words else None
 
     def spelled(self, name: str, *, fold: bool) -> str:
-        """The value as `spelled` writes it."""
+        """Return the value as `spelled` writes it."""
         key = "folded value" if fold else "value"
         return self._once(key, name, lambda: spelled(self.value(name), fold=fold))
 
@@ -92,7 +92,7 @@ class CallArguments:
 
 
 class CompiledRule:
-    """A rule that is ready to be asked.
+    """A rule that is ready to match calls.
 
     Raises:
         ValueError: One of its examples is wrong.
@@ -104,7 +104,7 @@ class CompiledRule:
         self.place = placed.place
         self.verdict = rule.verdict
         self.tools = frozenset(name for name in rule.tools if not is_pattern(name))
-        """The tools that it names; others may match `tool_pattern`."""
+        """Tools that it names; others may match `tool_pattern`."""
         patterns = [fnmatch.translate(name) for name in rule.tools if is_pattern(name)]
         self.tool_pattern = re.compile("|".join(patterns)) if patterns else None
         is_strict = rule.verdict is not Verdict.ALLOW
@@ -117,17 +117,17 @@ class CompiledRule:
             and Tier.ELEVATED in (self._tiers or ())
             and all(condition.values for condition in rule.arguments.values())
         )
-        """Whether it says the tier, the tool and exact values: then an elevated call needs no person."""
+        """Whether it names the tier, the tool and exact values: then an elevated call needs no person."""
         check_examples(self)
 
     def is_about_tool(self, name: str) -> bool:
-        """Whether it may match calls of this tool."""
+        """Whether the rule may match calls of this tool."""
         if name in self.tools:
             return True
         return self.tool_pattern is not None and self.tool_pattern.match(name) is not None
 
     def is_about_session(self, agent: str, kind: SessionKind, channel: str | None) -> bool:
-        """Whether it holds in such a session."""
+        """Whether the rule holds in such a session."""
         rule = self.rule
         return (
             (not rule.agents or agent in rule.agents)
@@ -136,7 +136,7 @@ class CompiledRule:
         )
 
     def matches(self, tier: Tier, arguments: CallArguments) -> bool:
-        """Whether it matches a call of a tool that it is about."""
+        """Whether the rule matches a call of a tool that it is about."""
         if self._tiers is not None and tier not in self._tiers:
             return False
         return self.accepts(arguments)
@@ -146,10 +146,10 @@ class CompiledRule:
         return all(arguments.has(name) and test(arguments, name) for name, test in self._tests)
 
     def answers(self, tier: Tier, arguments: CallArguments, *, is_raised: bool) -> bool:
-        """Whether an allow rule that matches may speak for a person.
+        """Whether an allow rule that matches may answer in place of a person.
 
-        A call whose arguments raised its tier: only when the rule says that tier. An elevated
-        one: only when the rule also names the tool, and the value of every argument.
+        When the arguments raised the call's tier, the rule must name that tier. For an elevated
+        call it must also name the tool, and the value of every argument.
         """
         if is_raised and self._tiers is None:
             return False
@@ -159,7 +159,7 @@ class CompiledRule:
 
 
 def check_examples(compiled: CompiledRule) -> None:
-    """Raises `ValueError` when a `match` does not match, or a `not_match` does.
+    """Raise `ValueError` when a `match` does not match, or a `not_match` does.
 
     The text begins with the example's name: `match[2]: …`.
     """
@@ -176,12 +176,12 @@ def check_examples(compiled: CompiledRule) -> None:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a tool's name in a rule stands for several."""
+    """Whether a tool's name in a rule is a pattern."""
     return "*" in name or "?" in name
 
 
 def advice(rule: Rule, arguments: CallArguments) -> str:
-    """What to do about arguments that a strict rule matched only because they can't be judged."""
+    """Return how to write arguments that a strict rule matched because they can't be judged."""
     for name, condition in rule.arguments.items():
         if condition.paths and arguments.paths(name, fold=True) is None:
             return f"; give {name} relative to the workspace and without '..'"
@@ -193,12 +193,12 @@ def advice(rule: Rule, arguments: CallArguments) -> str:
 
 
 def spelled(value: Any, *, fold: bool) -> str:
-    """A value as JSON in which equal values look equal (1 and 1.0 too; 1 and true not)."""
+    """Return a value as JSON in which equal values are equal texts (1 and 1.0, but not true)."""
     if value is _LEFT_OUT:
         return ""
     if isinstance(value, str):
         text = folded(value).strip() if fold else value
-        return f'"{text}'  # no JSON of anything else begins so and has no end quote
+        return f'"{text}'  # without an end quote, which no other JSON lacks
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = msgspec.json.encode(value, order="deterministic", enc_hook=str).decode()

@@ -1,9 +1,9 @@
 """Whether a call reaches a host that is new to its session. Pure.
 
-A URL is a way out: what a session has read can leave in the path of a harmless GET. A host is known
-once a call of the session has connected there; of an exposed session, once it was let connect there
-as one, since what gave it its orders may be where it has been before. Doubt counts against the call:
-a tool with the network whose arguments name no URL may connect anywhere.
+A URL is a way out: what a session has read can leave in the path of a harmless GET. A host is known once a
+call of the session has connected there. For an exposed session it is known once it was allowed while
+exposed, since whoever wrote its instructions may own a host that it has been to before. Doubt counts
+against the call: a network tool whose arguments name no URL may connect anywhere.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ...runtime.definitions import Capability, ToolDefinition
 from .match import CallArguments, CompiledRule
 
 URL_ARGUMENTS = ("url", "urls")
-"""The arguments that say where a tool with the network connects."""
+"""Arguments that say where a network tool connects."""
 
 MAX_NAMED = 3
-"""Hosts that a reason names; a person sees the others in the arguments."""
+"""Hosts that a reason names; a person sees all of them in the arguments."""
 
 
 def new_host(
@@ -27,9 +27,9 @@ def new_host(
     known: AbstractSet[str],
     place: str | None = None,
 ) -> str | None:
-    """In words, what is new about where the call connects; `None` when nothing is.
+    """Say in words what is new about where the call connects; `None` when nothing is.
 
-    `place` is the one host where its tool connects when no argument says where, if it has one.
+    `place` is the host where its tool connects when no argument says where.
     """
     if Capability.NETWORK not in definition.needs:
         return None
@@ -47,7 +47,7 @@ def new_host(
 
 
 def named_hosts(definition: ToolDefinition, arguments: CallArguments) -> tuple[str, ...] | None:
-    """The hosts of the URLs in the arguments; `None` when there are none, or none that is clear."""
+    """Return the hosts of the URLs in the arguments; `None` without any, or when one is unclear."""
     found: list[str] = []
     for name in url_arguments(definition, arguments):
         hosts = arguments.hosts(name)
@@ -58,7 +58,7 @@ def named_hosts(definition: ToolDefinition, arguments: CallArguments) -> tuple[s
 
 
 def says_where(arguments: CallArguments) -> bool:
-    """Whether these arguments of a tool with the network name every host that it was asked for."""
+    """Whether the arguments of a network tool name every host that it was asked for."""
     places = [name for name in URL_ARGUMENTS if name in arguments.given]
     return bool(places) and all(map(arguments.hosts, places))
 
@@ -66,7 +66,7 @@ def says_where(arguments: CallArguments) -> bool:
 def names_place(rule: CompiledRule, definition: ToolDefinition, arguments: CallArguments) -> bool:
     """Whether a rule that allows a call is about where it connects, and not only about its tool.
 
-    Where no argument says it, that follows from the tool: then a rule that names the tool is.
+    Where no argument says it, the tool decides: a rule that names the tool is enough.
     """
     places = url_arguments(definition, arguments)
     if not places:
@@ -81,7 +81,7 @@ def is_about(rule: CompiledRule, names: Iterable[str]) -> bool:
 
 
 def url_arguments(definition: ToolDefinition, arguments: CallArguments) -> tuple[str, ...]:
-    """Those of the call's arguments that hold URLs."""
+    """Return the call's arguments that hold URLs."""
     if Capability.NETWORK not in definition.needs:
         return ()
     return tuple(name for name in URL_ARGUMENTS if name in arguments.given)

@@ -1,8 +1,8 @@
 """Patterns of paths in a workspace: `*`, `?` and `**`, and everything else as it is.
 
-`*` and `?` stay within one name; `**`, alone between slashes, is any number of names, and at the
-end at least one. They match names that begin with a dot too. What is judged is the text: where
-links lead is the file tools' affair.
+`*` and `?` stay within one name; `**`, alone between slashes, is any number of names, at the end at least
+one. They match names that begin with a dot too. Only the text is judged: links are checked by the file
+tools.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from functools import cached_property
 MAX_PATH_CHARS = 4096
 """Linux's PATH_MAX; a longer path can't be opened."""
 MAX_WILDCARDS = 32
-"""Characters `*` and `?` of one pattern: far above what people write. It bounds what a path costs."""
+"""Characters `*` and `?` of one pattern at most, so that matching stays cheap."""
 
 _REFUSED = re.compile(r"[\[\]{}\\\x00-\x1f\ud800-\udfff]")
 _UNJUDGED = re.compile(r"[\x00\ud800-\udfff]")
 
 
 def judged_path(text: str) -> str | None:
-    """The path that an argument says, without `.` and empty names; `""` is the workspace.
+    """Return an argument's path without `.` and empty names; `""` is the workspace.
 
-    Returns:
-        `None` when the text alone can't tell: it is absolute, has `..`, or is no path at all.
+    Return `None` when the text alone can't tell: it is absolute, has `..`, or is not a path.
     """
     if text.startswith("/") or len(text) > MAX_PATH_CHARS or _UNJUDGED.search(text):
         return None
@@ -35,7 +34,7 @@ def judged_path(text: str) -> str | None:
 
 
 def folded(text: str) -> str:
-    """The text without upper case and Unicode's several spellings, as some file systems see it."""
+    """Return the text case-folded and normalized, as some file systems compare names."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
@@ -46,11 +45,10 @@ class PathPattern:
 
     Args:
         text: As it is written.
-        fold: Compare without upper case and Unicode's several spellings; the paths that it is
-            asked about are `folded` then.
+        fold: Compare folded texts; the paths must be `folded` then.
 
     Raises:
-        ValueError: It is none; the message says why.
+        ValueError: It is malformed; the message says why.
     """
 
     def __init__(self, text: str, *, fold: bool = False) -> None:
@@ -60,18 +58,18 @@ class PathPattern:
         while fixed < len(names) and not _is_wild(names[fixed]):
             fixed += 1
         self.head = self._names[0] if fixed else None
-        """The first name, when it is no wildcard: what does not begin with it does not match."""
+        """The first name, unless it is a wildcard: a path that begins otherwise does not match."""
         self._literal = "/".join(self._names) if fixed == len(names) else None
         is_below = fixed == len(names) - 1 and names[-1] == "**"
         self._below = "/".join((*self._names[:-1], "")) if is_below and fixed else None
 
     def expression(self, *, reaching: bool) -> str:
-        """What it matches, as a regular expression; with `reaching`, the folders above too."""
+        """Return the pattern as a regular expression; with `reaching`, it matches folders above too."""
         whole = f"(?:{_sequence(self._names)})"
         return f"{whole}|{self._folders}" if reaching else whole
 
     def matches(self, path: str) -> bool:
-        """Whether it is about this path (a `judged_path`)."""
+        """Whether the pattern matches this path (a `judged_path`)."""
         if self._literal is not None:
             return path == self._literal
         if self._below is not None:
@@ -79,10 +77,7 @@ class PathPattern:
         return self._regex.match(path) is not None
 
     def reaches_into(self, path: str) -> bool:
-        """Whether the path is a folder above what the pattern is about.
-
-        It knows this of the names before `**`: those behind it may be anywhere.
-        """
+        """Whether the path is a folder above what the pattern matches, by the names before `**`."""
         return self._above.match(path) is not None
 
     @cached_property
@@ -132,7 +127,7 @@ def _is_wild(name: str) -> bool:
 
 def _sequence(names: tuple[str, ...]) -> str:
     # Atomic groups: each piece between two `**` is taken where it first fits, which is never worse
-    # than later. So nothing is tried twice, whatever path a model makes up.
+    # than later. So there is no backtracking, whatever path a model makes up.
     pieces: list[list[str]] = [[]]
     for name in names:
         if name == "**":
@@ -151,7 +146,7 @@ def _sequence(names: tuple[str, ...]) -> str:
 
 
 def _name(name: str) -> str:
-    """A regular expression for one whole name."""
+    """Return a regular expression for one whole name."""
     if name == "*":
         return r"[^/]+(?=/|\Z)"
     fixed = ["".join("[^/]" if c == "?" else re.escape(c) for c in s) for s in name.split("*")]

@@ -1,9 +1,9 @@
 """The policy of a session: which calls run, which ask a person first, and which never run.
 
-A layer is a preset and the rules of one owner: an agent, a channel. In a layer the strictest rule
-that matches wins, and a rule that allows speaks only where none asks or denies: it then answers
-what the preset would have asked. A policy is the layers that hold for a session (its own, its
-parent's); the strictest of them wins, so that each can only narrow the others. All of it is pure.
+A layer is a preset and the rules that hold for one agent. In a layer the strictest rule that matches
+wins, and a rule that allows speaks only where none asks or denies: it then answers what the preset would
+have asked. A policy is the layers that hold for a session (its own, its parent's); the strictest of them
+wins, so that each can only narrow the others. All of it is pure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHELL = "shell"
 
 
 def typed_command(tool: str, arguments: CallArguments) -> str | None:
-    """The arguments of `shell` that a call comes to; `None` when it writes to no program."""
+    """Return a line typed into a running program as arguments of `shell`, or `None`."""
     if tool != PROCESS:
         return None
     given = arguments.given
@@ -48,11 +48,11 @@ def typed_command(tool: str, arguments: CallArguments) -> str | None:
 
 
 MAX_CACHED_TOOLS = 512
-"""Tools whose rules a layer keeps at hand: more than a runtime sensibly has. For names beyond that,
-which a model made up, all rules are looked through each time."""
+"""Tools whose rules a layer keeps indexed: more than a runtime has. For further names, which a model made
+up, all rules are searched each time."""
 
 MAX_CACHED_LAYERS = 256
-"""Agents times kinds times channels; beyond it the cache starts anew rather than grow."""
+"""Agents times kinds times channels. A full cache is emptied."""
 
 
 class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +63,10 @@ class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
         definition: The tool's definition; `None` when there is no such tool.
         tier: The call's own tier; `None` when nobody said.
         arguments: Canonical JSON of an object.
-        approval_reason: The tool's own word, or `None`.
-        hosts: Those that the session knows.
+        approval_reason: Why the tool itself asks, or `None`.
+        hosts: The hosts that the session knows.
         is_exposed: Whether the session has read untrusted content and private data.
-        is_redirect: Whether it is about a redirect that a call meets, which was decided about.
+        is_redirect: Whether it is about a redirect of a call that was already decided about.
     """
 
     tool: str
@@ -80,7 +80,7 @@ class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def final_tier(self) -> Tier:
-        """The tier that counts: elevated when it or the tool is unknown, never below the tool's."""
+        """The tier that counts: never below the tool's, and elevated when it or the tool is unknown."""
         if self.definition is None or self.tier is None:
             return Tier.ELEVATED
         least = self.definition.tier
@@ -98,14 +98,13 @@ class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyLayer:
-    """A preset and rules: what one owner says.
+    """A preset and rules of one owner.
 
     Args:
         owner: Whose it is, for people: `agent general`.
-        preset: Its preset; `None` for an owner who only has rules, and asks for nothing else.
+        preset: Its preset; `None` for an owner that only has rules.
         rules: In any order.
-        places: By tool, the one host that the operator has it connect to; for others, the arguments
-            say it or nothing does.
+        places: By tool, the one host that the operator lets it connect to.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class PolicyLayer:
         self.version = _digest([*said, self._places] if self._places else said)
 
     def ruling(self, question: PolicyQuestion, arguments: CallArguments) -> Ruling:
-        """What this layer alone says."""
+        """Return the ruling of this layer alone."""
         tier = question.final_tier
         about = self._rules_about(question.tool)
         for verdict in (Verdict.DENY, Verdict.ASK):
@@ -133,7 +132,7 @@ class PolicyLayer:
             said: Ruling | None = None
             for rule in about[verdict].candidates(arguments):
                 if said is not None and not rule.rule.defer:
-                    continue  # the verdict stands; whether it may wait is what is left to say
+                    continue  # the verdict stands; only whether it may wait is open
                 if rule.matches(tier, arguments) and _judges(rule, question, arguments):
                     said = said or _ruling_of(rule, question, advice(rule.rule, arguments))
                     if rule.rule.defer:
@@ -156,17 +155,17 @@ class PolicyLayer:
         return found
 
     def has_rules_about(self, tool: str) -> bool:
-        """Whether it has rules that may match calls of this tool."""
+        """Whether the layer has rules that may match calls of this tool."""
         return bool(self._rules_about(tool))
 
     def _new_host(self, question: PolicyQuestion, arguments: CallArguments) -> str | None:
-        """What is new about where it connects, where this preset looks at that."""
+        """Say what is new about where the call connects, where this preset looks at that."""
         if question.definition is None or Capability.NETWORK not in question.definition.needs:
             return None
         if self.preset in {None, Preset.AUTO}:
             return None
         if question.is_exposed or (self.preset is Preset.STRICT and not question.is_redirect):
-            # What an exposed session searches for may be what it has read, wherever it is known.
+            # An exposed session may send what it has read, even to a host that is known.
             place = None if question.is_exposed else self._places.get(question.definition.name)
             return new_host(question.definition, arguments, question.hosts, place)
         return None
@@ -193,11 +192,11 @@ class PolicyLayer:
 
 
 class Policy:
-    """What holds for one session: the strictest word of its layers.
+    """What holds for one session: the strictest ruling of its layers.
 
     Attributes:
-        layers: Each of them once, in an order that follows from what they say.
-        version: A digest of all that verdicts follow from; approvals bind to it.
+        layers: Each layer once, in the order of their versions.
+        version: A digest of everything that verdicts follow from; approvals bind to it.
     """
 
     def __init__(self, layers: Iterable[PolicyLayer]) -> None:
@@ -208,7 +207,7 @@ class Policy:
         self.version = _digest([layer.version for layer in self.layers])
 
     def ruling(self, question: PolicyQuestion) -> Ruling:
-        """The verdict about one call, why, and what decided."""
+        """Return the verdict about one call, with the reason and what decided."""
         arguments = CallArguments(question.arguments, question.properties)
         found = self._ruling(question, arguments)
         command = typed_command(question.tool, arguments)
@@ -216,7 +215,7 @@ class Policy:
             return found
         typed = msgspec.structs.replace(question, tool=SHELL, arguments=command)
         as_command = self._ruling(typed, CallArguments(command, question.properties))
-        # What the preset says of a command, it says of the call itself.
+        # The preset rules on the call itself already.
         is_stricter = as_command.verdict.rank > found.verdict.rank and not as_command.is_by_preset
         return as_command if is_stricter else found
 
@@ -232,25 +231,25 @@ class Policy:
         )
 
     def has_rules_about(self, tool: str) -> bool:
-        """Whether a verdict about calls of this tool may follow from more than their tier."""
+        """Whether verdicts about calls of this tool may depend on more than their tier."""
         if tool == PROCESS and self.has_rules_about(SHELL):
             return True
         return any(layer.has_rules_about(tool) for layer in self.layers)
 
     def meet(self, other: Policy) -> Policy:
-        """The policy under which both hold: what either asks or denies is asked or denied."""
+        """Return the policy under which both hold: the stricter verdict wins."""
         return Policy((*self.layers, *other.layers))
 
 
 class PolicyBook:
-    """All rules of a configuration, and the policies that they make.
+    """All rules of a configuration, and the policies of sessions under them.
 
     Args:
-        rules: Of all agents.
+        rules: The rules of all agents.
         places: As in `PolicyLayer`; see `search_places`.
 
     Attributes:
-        revision: Counts the replacements: what was kept of an earlier one holds no longer.
+        revision: Counts replacements, so that caches notice them.
 
     Raises:
         ValidationError: An example of a rule is wrong.
@@ -265,7 +264,7 @@ class PolicyBook:
         self._layers: dict[tuple[str, Preset, SessionKind, str | None], PolicyLayer] = {}
 
     def replace(self, other: PolicyBook) -> None:
-        """Has the rules of another book from now on."""
+        """Take over the rules of another book."""
         self._rules, self._places = other._rules, other._places
         self._layers.clear()
         self.revision += 1
@@ -278,13 +277,13 @@ class PolicyBook:
         channel: str | None = None,
         parent: Policy | None = None,
     ) -> Policy:
-        """The policy of a session.
+        """Return the policy of a session.
 
         Args:
             agent: Whose session it is; its preset is the layer's.
             kind: The session's kind.
-            channel: Where its people are; `None` when nowhere.
-            parent: The policy of the session that started it. It holds here as it holds there:
+            channel: The channel of its people, or `None`.
+            parent: The policy of the session that started it, which holds here as it does there:
                 with the rules for the parent's agent, kind and channel.
         """
         key = agent.name, agent.policy, kind, channel
@@ -300,7 +299,7 @@ class PolicyBook:
 
 
 def compiled(placed: PlacedRule) -> CompiledRule:
-    """The rule, ready to be asked; raises `ValidationError` when one of its examples is wrong."""
+    """Return the compiled rule; raise `ValidationError` when one of its examples is wrong."""
     try:
         return CompiledRule(placed)
     except ValueError as error:
@@ -308,7 +307,7 @@ def compiled(placed: PlacedRule) -> CompiledRule:
 
 
 def _judges(rule: CompiledRule, question: PolicyQuestion, arguments: CallArguments) -> bool:
-    """Whether a rule that asks is about this too: of a redirect, only where it leads is new."""
+    """Whether a rule that asks applies. Of a redirect, only where it leads is new."""
     if not question.is_redirect or rule.verdict is Verdict.DENY or question.definition is None:
         return True
     return is_about(rule, url_arguments(question.definition, arguments))
@@ -329,7 +328,7 @@ def _ruling_of(rule: CompiledRule, question: PolicyQuestion, hint: str = "") -> 
 
 
 def _canonical(rule: CompiledRule) -> str:
-    """What its verdicts follow from: no place, no words, no examples, and in no order."""
+    """Return what a rule's verdicts follow from: not its place, reason, examples or order."""
     its = rule.rule
     conditions = {
         name: [sorted(c.paths), sorted(c.argvs), sorted(c.hosts), sorted(map(_json, c.values))]
@@ -351,10 +350,11 @@ def _json(value: object) -> str:
 
 
 class RuleIndex:
-    """Rules in the order of their places.
+    """The rules of one verdict about one tool, indexed so that few of them must be tried.
 
-    Args:
-        rules: All of one verdict, and about one tool.
+    Most rules name a folder: a call on `src/a.py` tries those about `src`, not those about a thousand
+    other folders. Patterns that begin with a wildcard are joined into one expression. The index only
+    leaves out rules that can't match; the rules themselves decide.
     """
 
     def __init__(self, rules: Iterable[CompiledRule]) -> None:
@@ -373,7 +373,7 @@ class RuleIndex:
                 index.add(number, PathPattern(pattern, fold=is_strict))
 
     def candidates(self, arguments: CallArguments) -> Sequence[CompiledRule]:
-        """The rules that may match such a call."""
+        """Return the rules that may match such a call, in their order."""
         if not self._by_argument:
             return self.rules
         numbers = set(self._always)
@@ -384,7 +384,7 @@ class RuleIndex:
 
 
 class _FolderIndex:
-    """Numbers of rules by the first name of the paths that they are about."""
+    """Numbers of rules by the first name of their paths."""
 
     def __init__(self, is_strict: bool) -> None:
         self.is_strict = is_strict
@@ -415,6 +415,6 @@ class _FolderIndex:
 
     @cached_property
     def _expression(self) -> re.Pattern[str]:
-        """Whether any of the patterns without a first name fits."""
+        """An expression that matches what any of the patterns without a first name matches."""
         said = (pattern.expression(reaching=self.is_strict) for pattern in self._patterns)
         return re.compile("|".join(said), re.DOTALL)

@@ -1,8 +1,7 @@
-"""What a preset says about a call, before any rule: pure, no state.
+"""The ruling of a preset on a call, before any rule. Pure.
 
-It follows from the preset, the tier of the call, whether the tool's own `approval` found a reason
-to ask, and whether the call reaches a host that is new to its session. Each preset asks whenever a
-laxer one does.
+It follows from the preset, the call's tier, whether the tool's own `approval` found a reason to ask, and
+whether the call reaches a host that is new to its session. Each preset asks whenever a laxer one does.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ class Ruling(msgspec.Struct, frozen=True):
     """A verdict and where it comes from.
 
     Attributes:
-        verdict: What holds.
-        reason: Why, in words for a person and for the model.
+        reason: Why, for a person and for the model.
         rule: What decided: `preset balanced`, or a rule with its place in the file.
-        defer: Whether a rule that asks about the call says that its turn goes on meanwhile.
+        defer: Whether the turn of a call that asks goes on meanwhile.
     """
 
     verdict: Verdict
@@ -31,7 +29,7 @@ class Ruling(msgspec.Struct, frozen=True):
 
     @property
     def is_by_preset(self) -> bool:
-        """Whether no rule had a word in it."""
+        """Whether no rule decided."""
         return self.rule.startswith("preset ")
 
 
@@ -43,15 +41,15 @@ def ruling(
     *,
     is_exposed: bool = False,
 ) -> Ruling:
-    """Applies the presets to one call.
+    """Return the ruling of a preset on one call.
 
     Args:
-        preset: The agent's.
-        tier: The call's own, which may be higher than its tool's.
-        approval_reason: Why the tool's `approval` asks for a person, or `None` when it doesn't.
-        new_host: What is new about where it connects, in words; `None` when nothing is.
-        is_exposed: Whether its session has read untrusted content and private data: who wrote the
-            one may want the other, and a new host may be theirs.
+        preset: The agent's preset.
+        tier: The call's tier, which may be higher than its tool's.
+        approval_reason: Why the tool's `approval` asks for a person, or `None`.
+        new_host: What is new about where it connects, in words, or `None`.
+        is_exposed: Whether the session has read untrusted content and private data: whoever wrote
+            the first may want the second, and a new host may be theirs.
     """
     rule = f"preset {preset}"
     if tier is Tier.ELEVATED:

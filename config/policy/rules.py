@@ -1,7 +1,7 @@
-"""What a rule of the policy says, as it is written in TOML.
+"""Rules of the policy as they are written in TOML.
 
-A rule names calls (tool, tier, arguments) and sessions (agent, channel, kind), and gives a verdict.
-What it leaves out, it does not look at. `policy_match` asks whether it matches a call.
+A rule names calls (tool, tier, arguments) and sessions (agent, channel, kind), and a verdict. What it
+leaves out does not matter to it. `match` decides whether a rule matches a call.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from ...runtime.http.address_guard import parse_endpoint
 from .path_pattern import PathPattern
 
 MAX_PATTERNS = 1000
-"""Of one condition: lists that programs write fit, and a file of 1 MiB bounds all of them."""
+"""Patterns of one condition at most: lists that programs write fit."""
 
 MAX_REASON_CHARS = 500
-"""A reason stands in a question and in a result for the model: a paragraph, and no document."""
+"""Longest reason: it is shown in questions and in results for the model."""
 
 Names = str | tuple[str, ...]
 Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)]
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one argument must be like; it says exactly one of these, and several of it are an or.
+    """A condition on one argument: exactly one of these; of several values, any may match.
 
     Attributes:
         path: Patterns of paths in the workspace, as `PathPattern` reads them.
         argv: Beginnings of a command's list of words: `["git", "status"]`, or a list of such
-            lists. It is never held against a shell string.
+            lists. It is never compared with a shell string.
         host: Hosts of URLs: `api.example.com`, or `.example.com` for every name below it.
         is_: Values, written `is`: one, or a list of them.
     """
@@ -88,16 +88,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Attributes:
         verdict: `allow`, `ask` or `deny`.
         tool: Names of tools; `*` and `?` stand for any characters and for one.
-        tier: The tiers of calls that it is about.
-        min_tier: Or the least of them: this one and every higher one.
+        tier: Tiers of calls.
+        min_tier: Instead of `tier`: this one and every higher one.
         agent: Names of agents.
         channel: Names of channels.
         kind: Kinds of sessions.
         arguments: Conditions by argument; all of them must hold.
-        defer: With `ask`: such calls do not hold their turn up while a person is asked.
+        defer: With `ask`: the turn goes on while a person is asked.
         reason: Why, for the person and the model.
-        match: Arguments that it must match; checked when it is loaded.
-        not_match: Arguments that it must not match.
+        match: Examples of arguments that it must match; checked when it is loaded.
+        not_match: Examples that it must not match.
     """
 
     verdict: Verdict
@@ -126,12 +126,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names or patterns of tools; `("*",)` when it says none."""
+        """The names or patterns of tools; `("*",)` when none are given."""
         return _several(self.tool) or ("*",)
 
     @property
     def tiers(self) -> frozenset[Tier] | None:
-        """The tiers that it says, or `None` when it says none."""
+        """The tiers, or `None` for all."""
         if self.min_tier is not None:
             return frozenset(tier for tier in Tier if tier.rank >= self.min_tier.rank)
         said = (self.tier,) if isinstance(self.tier, Tier) else self.tier
@@ -139,22 +139,22 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The agents that it says; none is all."""
+        """The agents; empty means all."""
         return _several(self.agent)
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels that it says; none is all, and sessions without one too."""
+        """The channels; empty means all, and sessions without one too."""
         return _several(self.channel)
 
     @property
     def kinds(self) -> tuple[SessionKind, ...]:
-        """The kinds that it says; none is all."""
+        """The kinds; empty means all."""
         return (self.kind,) if isinstance(self.kind, SessionKind) else self.kind
 
 
 class PlacedRule(msgspec.Struct, frozen=True):
-    """A rule and where it stands, for people: `rules[3] (callboard.toml, line 12)`."""
+    """A rule and its place, for people: `rules[3] (callboard.toml, line 12)`."""
 
     rule: Rule
     place: str

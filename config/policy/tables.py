@@ -1,4 +1,4 @@
-"""From TOML tables to rules: `[[rules]]`, and those of one agent or one channel.
+"""Rules from TOML: `[[rules]]`, and those of one agent or one channel.
 
 A rule in `[[agents.NAME.rules]]` is a rule with `agent = "NAME"`, and one in
 `[[channels.NAME.rules]]` a rule with `channel = "NAME"`. Rules are counted from 1, as people do.
@@ -17,10 +17,10 @@ from .rules import Condition, PlacedRule, Rule
 
 
 def read_rules(reader: TomlReader, document: Mapping[str, Any]) -> tuple[PlacedRule, ...]:
-    """All rules of a configuration, each checked with its examples.
+    """Return all rules of a configuration, each checked with its examples.
 
     Raises:
-        ValidationError: A rule or an example of one is wrong; names it, with its line.
+        ValidationError: A rule or one of its examples is wrong; the error names it, with its line.
     """
     found = [_rule(reader, table, path) for path, table in _tables(reader, document, ())]
     _check_channels(reader, document.get("channels", {}))
@@ -37,7 +37,7 @@ def read_rules(reader: TomlReader, document: Mapping[str, Any]) -> tuple[PlacedR
 
 
 def _check_channels(reader: TomlReader, channels: object) -> None:
-    """A channel's table holds its rules, and nothing else."""
+    """Raise `ValidationError` when a channel's table holds anything but rules."""
     header = "[[channels.NAME.rules]]"
     if not isinstance(channels, dict):
         raise reader.error(("channels",), f"expected tables that begin with {header}")
@@ -52,7 +52,7 @@ def _check_channels(reader: TomlReader, channels: object) -> None:
 
 
 def without_rules(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document whose agents are agents alone, and which has no channels."""
+    """Return the document without channels and without the rules of agents."""
     document = {key: value for key, value in document.items() if key != "channels"}
     agents = document.get("agents")
     if not isinstance(agents, dict):

@@ -55,5 +55,5 @@ def test_a_configuration_that_no_machine_bears_is_refused(
 def test_a_pipe_is_no_configuration(tmp_path: Path) -> None:
     file = tmp_path / "callboard.toml"
     os.mkfifo(file)
-    with pytest.raises(StorageError, match="no plain file"):
+    with pytest.raises(StorageError, match="not a regular file"):
         load_settings(file)
