@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -60,10 +60,10 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         text: The text, in the pieces in which it comes.
         thinking: The reasoning before it, in pieces.
-        signature: What proves the reasoning to its provider, wherever its wire format has that;
-            a server makes one up for reasoning that has none.
+        signature: The proof of the reasoning, in wire formats that have one; a server makes one up if it
+            is missing.
         refusal: Text in which the model refuses.
-        calls: What it asks for.
+        calls: The calls that it makes.
         usage: The tokens that are reported, or `None` for no report.
         finish: The reason to stop, in the provider's word or in Chat Completions' (`stop`,
             `tool_calls`, `length`, `content_filter`); `None` leaves the end away, so that the
@@ -134,14 +134,13 @@ class CutAfter(msgspec.Struct, frozen=True):
     clean: bool = False
 
 
+BrokenHow = Literal["reset", "close_before_head", "garbage"]
+
+
 class Broken(msgspec.Struct, frozen=True):
-    """The connection is reset, closed before the head, or answers what is no HTTP. Servers only.
+    """The connection is reset, closed before the head, or answers without HTTP. Servers only."""
 
-    Attributes:
-        how: `reset`, `close_before_head` or `garbage`.
-    """
-
-    how: str
+    how: BrokenHow
 
 
 Step = Reply | Fail | Stall | Events | Answered | Drip | CutAfter | Broken

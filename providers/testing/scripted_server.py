@@ -24,6 +24,7 @@ import trio
 from .script import (
     Answered,
     Broken,
+    BrokenHow,
     CutAfter,
     Drip,
     Events,
@@ -116,7 +117,7 @@ class ScriptedServer:
         if request.method == "GET":
             return await connection.send_whole(status(200, wire.model_list(self._models)), wire)
         if not isinstance(request.body, dict):
-            refusal = status(400, message="The body is no JSON object.")
+            refusal = status(400, message="The body is not a JSON object.")
             return await connection.send_whole(refusal, wire)
         self.requests.append(request)
         number = len(self.requests)
@@ -328,7 +329,7 @@ class _Play:
             if body:
                 await self._connection.send_chunk(body)
 
-    async def _break(self, how: str) -> None:
+    async def _break(self, how: BrokenHow) -> None:
         await trio.lowlevel.checkpoint()
         if how == "garbage":
             await self._connection.send(b"SSH-2.0-scripted\r\n\x00\xff\r\n\r\n")

@@ -1,4 +1,4 @@
-"""The wire formats in which a scripted server answers, and how it tells which one it is asked in.
+"""The wire formats of a scripted server, and which one a request is in.
 
 | path | wire format |
 | --- | --- |
@@ -17,10 +17,7 @@ from typing import Protocol
 
 from ...runtime.errors import NotFoundError
 from ...runtime.stream import StreamError
-from . import anthropic_wire as scripted_wire_anthropic
-from . import chat_wire as scripted_wire
-from . import gemini_wire as scripted_wire_gemini
-from . import responses_wire as scripted_wire_responses
+from . import anthropic_wire, chat_wire, gemini_wire, responses_wire
 from .script import Reply
 
 MODELS_PATH = "/v1/models"
@@ -59,10 +56,10 @@ class ScriptedWire(Protocol):
 
 
 _WIRES: dict[str, ScriptedWire] = {
-    "openai_chat": scripted_wire,
-    "openai_responses": scripted_wire_responses,
-    "anthropic": scripted_wire_anthropic,
-    "gemini": scripted_wire_gemini,
+    "openai_chat": chat_wire,
+    "openai_responses": responses_wire,
+    "anthropic": anthropic_wire,
+    "gemini": gemini_wire,
 }
 
 
