@@ -2,7 +2,7 @@
 
 There are two kinds of question: about a call (allow, deny, remember, edit its arguments), and a model's
 own. `dialogue.Asker` puts both for `run`, `attach` and `chat`; nothing but a yes is a yes. Which
-questions stand open is one fold of events, `open_questions`. Where a daemon has the session,
+questions stand open is one fold of events, `pending_questions`. Where a daemon has the session,
 `daemon_questions` puts each in a task of its own and withdraws it when somebody else answers first;
 where the run has the session, its runtime calls `terminal_channel`.
 
@@ -10,7 +10,7 @@ A question waits for its place: `TerminalChannel.reach` says that the transcript
 everything that happened before it is printed. What was typed before a question stood there is thrown
 away, and so is what is left of a paste behind the answer.
 
-Begin with `dialogue`, then `open_questions`. `editing` runs an editor on the arguments, `edit_form` is
+Begin with `dialogue`, then `pending_questions`. `editing` runs an editor on the arguments, `edit_form` is
 the file that it edits, `skills` asks about skills of a workspace, `notify` rings the bell and the desktop.
 Comes in: `ApprovalRequest`, `UserQuestion`, events on record, lines from a `Keyboard`.
 Goes out: `ApprovalAnswer`, `PersonAnswer`; text, escaped, on the terminal.

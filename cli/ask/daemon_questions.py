@@ -16,7 +16,7 @@ from ...runtime.channel import ChannelMessage, UserQuestion
 from ...runtime.definitions import ToolFailure
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import MessageSent, Stored
-from .open_questions import OpenQuestion, OpenQuestions, answered_by
+from .pending_questions import PendingQuestion, PendingQuestions, answered_by
 from .terminal_channel import TerminalChannel
 
 
@@ -42,7 +42,7 @@ class DaemonQuestions:
         self._nursery = nursery
         self._notice = notice
         self._scopes: dict[str, trio.CancelScope] = {}
-        self._open = OpenQuestions(self._begin, self._end)
+        self._open = PendingQuestions(self._begin, self._end)
 
     def see(self, stored: Stored) -> None:
         """Take an event on record; never waits."""
@@ -50,7 +50,7 @@ class DaemonQuestions:
         if isinstance(stored.event, MessageSent):
             self._tell(stored.session_id, stored.event)
 
-    def _begin(self, question: OpenQuestion) -> None:
+    def _begin(self, question: PendingQuestion) -> None:
         self._scopes[question.question_id] = scope = trio.CancelScope()
         self._nursery.start_soon(self._put, question, scope, name=question.question_id)
 
@@ -58,7 +58,7 @@ class DaemonQuestions:
         if (scope := self._scopes.get(question_id)) is not None:
             scope.cancel(reason=f"answered by {who}")
 
-    async def _put(self, question: OpenQuestion, scope: trio.CancelScope) -> None:
+    async def _put(self, question: PendingQuestion, scope: trio.CancelScope) -> None:
         try:
             with scope:
                 async with trio.open_nursery() as nursery:
@@ -70,11 +70,11 @@ class DaemonQuestions:
             self._scopes.pop(question.question_id, None)
             self._open.remove(question.question_id)
 
-    async def _listen(self, question: OpenQuestion) -> None:
+    async def _listen(self, question: PendingQuestion) -> None:
         if (who := await wait_answer(self._client, question)) is not None:
             self._open.remove(question.question_id, who)
 
-    async def _ask(self, question: OpenQuestion) -> None:
+    async def _ask(self, question: PendingQuestion) -> None:
         question_id = question.question_id
         try:
             if question.is_approval:
@@ -128,7 +128,7 @@ async def find_question(client: Client, question_id: str) -> UserQuestion:
     raise NotFoundError(f"the question {question_id} is over")
 
 
-async def wait_answer(client: Client, question: OpenQuestion) -> str | None:
+async def wait_answer(client: Client, question: PendingQuestion) -> str | None:
     """Return who answers a question of a session below, as soon as that is on its record.
 
     Returns `None` when that session can't be followed; an answer that comes too late is refused

@@ -22,7 +22,7 @@ from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ..ask.daemon_questions import DaemonQuestions
 from ..ask.notify import tell_desktop
-from ..ask.open_questions import opened_by
+from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel
 from ..exit_codes import ANSWERED, FAILED
 from ..record_names import find_session

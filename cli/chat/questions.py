@@ -13,7 +13,7 @@ from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import DurableEvent, TurnEnded
 from ..ask.daemon_questions import find_question, wait_answer
 from ..ask.dialogue import Asker
-from ..ask.open_questions import OpenQuestion, OpenQuestions
+from ..ask.pending_questions import PendingQuestion, PendingQuestions
 from ..terminal.escaping import safe_line
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output
@@ -57,7 +57,7 @@ class ChatQuestions:
         self._asker = Asker(self._keyboard, data, style)
         self._arrived = arrived
         self.answered: Callable[[str], None] = lambda _: None
-        self._open = OpenQuestions(self._note_opened, self._note_closed)
+        self._open = PendingQuestions(self._note_opened, self._note_closed)
         self._is_known = False
         self._asking = ""
         self._scope = trio.CancelScope()
@@ -77,11 +77,11 @@ class ChatQuestions:
         for question_id in [*self._open.waiting]:
             self._open.remove(question_id)
 
-    def next(self) -> OpenQuestion | None:
+    def next(self) -> PendingQuestion | None:
         """Return the question to put now; `None` while it is unknown which of those seen still wait."""
         return next(iter(self._open.waiting.values()), None) if self._is_known else None
 
-    def settle(self, waiting: list[OpenQuestion], known: set[str]) -> None:
+    def settle(self, waiting: list[PendingQuestion], known: set[str]) -> None:
         """Keep of what was seen so far what is `known` to wait; from now on what is seen is new."""
         for question_id in [*self._open.waiting]:
             if question_id not in known:
@@ -92,7 +92,7 @@ class ChatQuestions:
         if self._open.waiting:
             self._arrived()
 
-    def drop(self, question: OpenQuestion) -> None:
+    def drop(self, question: PendingQuestion) -> None:
         """Leave a question to others."""
         self._open.waiting.pop(question.question_id, None)
 
@@ -100,7 +100,7 @@ class ChatQuestions:
         """Take what is seen from now on as possibly long past."""
         self._is_known = False
 
-    def _note_opened(self, question: OpenQuestion) -> None:
+    def _note_opened(self, question: PendingQuestion) -> None:
         if self._is_known:
             self._arrived()
 
@@ -115,7 +115,7 @@ class ChatQuestions:
 
     # ── how it is put ────────────────────────────────────────────────────────────────────────────
 
-    async def put(self, client: Client, question: OpenQuestion) -> None:
+    async def put(self, client: Client, question: PendingQuestion) -> None:
         """Ask until an answer is on record, the person's or another's.
 
         Raises:
@@ -138,7 +138,7 @@ class ChatQuestions:
             by = f": {safe_line(self._withdrawn_by)} was first" if self._withdrawn_by else ""
             self._keyboard.write(f"\n(no longer asked{by})\n")
 
-    async def _put_watched(self, client: Client, question: OpenQuestion) -> None:
+    async def _put_watched(self, client: Client, question: PendingQuestion) -> None:
         raised: BaseException | None = None
         async with trio.open_nursery() as nursery:
             if question.child_id:
@@ -154,7 +154,7 @@ class ChatQuestions:
         if raised is not None:
             raise raised
 
-    async def _watch_child(self, client: Client, question: OpenQuestion) -> None:
+    async def _watch_child(self, client: Client, question: PendingQuestion) -> None:
         if (who := await wait_answer(client, question)) is not None:
             self._open.remove(question.question_id, who)
 
@@ -181,7 +181,7 @@ class ChatQuestions:
 
 
 async def put_to_nobody(
-    client: Client, question: OpenQuestion, session_id: str, *, is_host: bool
+    client: Client, question: PendingQuestion, session_id: str, *, is_host: bool
 ) -> str:
     """Answer no where nobody sits and the daemon is the command's own; return what to print.
 
@@ -201,21 +201,23 @@ async def put_to_nobody(
     return ""
 
 
-async def waiting_questions(client: Client, session_id: str) -> tuple[list[OpenQuestion], set[str]]:
+async def waiting_questions(
+    client: Client, session_id: str
+) -> tuple[list[PendingQuestion], set[str]]:
     """Return the questions of a session that wait now, and the ids of all that wait.
 
     Questions of models below the session, which ask there, are among them.
     """
     rows = await client.approvals()
     found = [
-        OpenQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool)
+        PendingQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool)
         for row in reversed(rows)
         if row.session_id == session_id and not row.is_deferred and not row.same_as
     ]
     for each in await client.questions(session_id=session_id):
         child_id = each.session_id if each.session_id != session_id else ""
         found.append(
-            OpenQuestion(
+            PendingQuestion(
                 question_id=each.question_id,
                 call_id=each.call_id,
                 tool="ask_user",

@@ -13,7 +13,7 @@ from ...runtime.definitions import SessionKind
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.store.rows import SessionRow
-from ..ask.open_questions import OpenQuestion
+from ..ask.pending_questions import PendingQuestion
 from ..record_names import MAX_LOOKED_AT, begins, only
 from ..terminal.escaping import safe_line, safe_text, shortened
 from ..terminal.style import counted
@@ -186,7 +186,7 @@ async def _approvals(chat: Talk, argument: str) -> None:
     if not found:
         raise NotFoundError(f"no question {argument!r} waits; /approvals lists them")
     row = only(found, argument, "questions")
-    await chat.put(OpenQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool))
+    await chat.put(PendingQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool))
 
 
 async def _agents(chat: Talk, argument: str) -> None:

@@ -20,7 +20,7 @@ from ...runtime.events import InputAccepted, Stored, TurnEnded
 from ...runtime.store.rows import SessionRow
 from ...runtime.wire.topics import Snapshot
 from ..ask.notify import heard, tell_desktop
-from ..ask.open_questions import OpenQuestion
+from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..terminal.escaping import safe_line
@@ -381,7 +381,7 @@ class Talk:
             said = await self._keyboard.choice(text)
         return said in {"y", "yes"}
 
-    async def put(self, asked: OpenQuestion) -> None:
+    async def put(self, asked: PendingQuestion) -> None:
         """Put a question to whoever sits there."""
         session_id = self.view.session_id if self.view is not None else ""
         if not self._surface.can_ask:

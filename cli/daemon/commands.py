@@ -3,6 +3,8 @@ when they run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -51,16 +53,30 @@ def serve(
 
     Ctrl-C or SIGTERM ends it in order, a second one at once. SIGHUP reads the configuration again.
     """
-    from .early_hangup import EarlyHangup
-
-    with EarlyHangup() as hangup:  # first: what is imported for a daemon takes a while
+    with _noted_hangups() as had_hangup:  # first: what is imported for a daemon takes a while
         from .serve import ServeOptions
         from .serve import serve as run_daemon
 
         options = ServeOptions(
             host=host, port=port, roots=roots, is_exposed=expose, log_format=log_format, model=model
         )
-        return run_daemon(options, config, data_path(data), hangup)
+        return run_daemon(options, config, data_path(data), had_hangup)
+
+
+@contextmanager
+def _noted_hangups() -> Generator[Callable[[], bool]]:
+    """Note SIGHUP around the block, until the daemon listens for it; it would end the process.
+
+    Gives whether one came: the configuration may have been read before it did.
+    """
+    import signal
+
+    came: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _: came.append(number))
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def status(*, json: Json = False, data: Data = None) -> int:

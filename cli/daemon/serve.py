@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from ...config.files import MANAGED_NAME, config_file, load_settings
 from ...config.keys.tokens import Credentials, Role
 from ...config.sections import ServerSettings
 from ...config.settings import Settings
-from ...embedding.runtime import Runtime, open_runtime
+from ...embedding.runtime import open_runtime
 from ...gateway.lifecycle import DaemonPlan, run_daemon
 from ...gateway.shared.clients_channel import ClientsChannel
 from ...gateway.shared.configuration import Configuration
@@ -23,7 +24,6 @@ from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ConflictError, ValidationError
 from ..exit_codes import ANSWERED
 from ..log_file import LOG_NAME
-from .early_hangup import EarlyHangup
 from .roots import check_root
 from .serve_log import LogFormat, serve_log
 
@@ -43,8 +43,13 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-def serve(options: ServeOptions, config: Path | None, data: Path, hangup: EarlyHangup) -> int:
-    """Run the daemon until a signal or a client ends it."""
+def serve(
+    options: ServeOptions, config: Path | None, data: Path, had_hangup: Callable[[], bool]
+) -> int:
+    """Run the daemon until a signal or a client ends it.
+
+    `had_hangup` says whether a SIGHUP came while the process started.
+    """
     forbid_core_dumps()
 
     def load() -> Settings:
@@ -55,14 +60,21 @@ def serve(options: ServeOptions, config: Path | None, data: Path, hangup: EarlyH
     plan = DaemonPlan(
         settings=settings.server,
         data=data,
-        open_runtime=_Opening(options, settings, data),
+        open_runtime=partial(
+            open_runtime,
+            model=options.model,
+            workspace=data / "workspaces",
+            data=data,
+            channel=ClientsChannel(),
+            settings=settings,
+        ),
         configuration=Configuration(
             load,
             (file, file.with_name(MANAGED_NAME)),
             ProviderBook(config, data, os.environ),
         ),
         tell_ready=_Welcome(data, file, settings.server),
-        had_hangup=lambda: hangup.has_come,
+        had_hangup=had_hangup,
     )
     with serve_log(data, options.log_format):
         trio.run(run_daemon, plan)
@@ -99,24 +111,6 @@ def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
             raise ValidationError(f"the root {name} is not a folder: make it, or leave it out")
         check_root(Path(name))
     return server
-
-
-class _Opening:
-    """Opens the runtime that is served."""
-
-    def __init__(self, options: ServeOptions, settings: Settings, data: Path) -> None:
-        self._options = options
-        self._settings = settings
-        self._data = data
-
-    def __call__(self) -> AbstractAsyncContextManager[Runtime]:
-        return open_runtime(
-            model=self._options.model,
-            workspace=self._data / "workspaces",
-            data=self._data,
-            channel=ClientsChannel(),
-            settings=self._settings,
-        )
 
 
 class _Welcome:

@@ -32,7 +32,7 @@ from ...runtime.events import (
     TurnEnded,
 )
 from ..ask.notify import tell_desktop
-from ..ask.open_questions import opened_by
+from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..show.event_lines import waits

@@ -40,7 +40,7 @@ OLD_DAYS = 7.0
 MS_PER_DAY = 86_400_000
 
 
-class ListModels(Protocol):
+class ModelLister(Protocol):
     """Lists the models of a provider; raises a `CallboardError`."""
 
     async def __call__(self, provider: str, *, refresh: bool = False) -> ModelList:
@@ -118,7 +118,7 @@ async def _show(
 
 
 async def _show_one(
-    list_models: ListModels, rows: Sequence[ProviderRow], name: str, *, refresh: bool, json: bool
+    list_models: ModelLister, rows: Sequence[ProviderRow], name: str, *, refresh: bool, json: bool
 ) -> None:
     if any(row.name == name and not row.is_active for row in rows):
         complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
@@ -128,7 +128,7 @@ async def _show_one(
 @asynccontextmanager
 async def _open(
     config: Path | None, data: Path
-) -> AsyncGenerator[tuple[ListModels, Sequence[ProviderRow]]]:
+) -> AsyncGenerator[tuple[ModelLister, Sequence[ProviderRow]]]:
     """Give a function that lists models, and the providers, for the block."""
     if (daemon := serving_daemon(config, data)) is not None:
         async with connected(daemon) as client:
@@ -142,7 +142,7 @@ async def _open(
 
 
 async def _ask_all(
-    list_models: ListModels, names: Sequence[str], refresh: bool
+    list_models: ModelLister, names: Sequence[str], refresh: bool
 ) -> dict[str, ModelList | CallboardError]:
     """Ask all providers at once; return the list or the error of each."""
     found: dict[str, ModelList | CallboardError] = {}

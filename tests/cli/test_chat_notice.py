@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from callboard.cli.ask.notify import heard, tell_desktop
-from callboard.cli.ask.open_questions import OpenQuestion
+from callboard.cli.ask.pending_questions import PendingQuestion
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_terminal_is_told_in_its_words(environ: dict[str, str], sent: str) -> 
 
 
 def test_no_name_of_a_tool_ends_the_notice() -> None:
-    asked = OpenQuestion(question_id="approval_1", call_id="c", tool="x\x1b\\\a;y")
+    asked = PendingQuestion(question_id="approval_1", call_id="c", tool="x\x1b\\\a;y")
     sent = heard(asked.headline, {"TERM": "foot"})
     assert sent == "\x1b]9;callboard asks: may x\\x1b\\\\x07,y run?\a\a"
 

@@ -18,7 +18,7 @@ from ...runtime.events import (
 from .notify import headline_of
 
 
-class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+class PendingQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A question that waits for a person.
 
     Attributes:
@@ -50,7 +50,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return f"callboard chat --session {session_id}"
 
 
-def opened_by(event: object) -> tuple[OpenQuestion, ...]:
+def opened_by(event: object) -> tuple[PendingQuestion, ...]:
     """Return the questions that people are asked from this event on.
 
     A deferred call waits for `callboard approve`, and a question that asks the same as another one
@@ -59,15 +59,19 @@ def opened_by(event: object) -> tuple[OpenQuestion, ...]:
     match event:
         case ApprovalAsked(same_as="", is_deferred=False):
             return (
-                OpenQuestion(question_id=event.approval_id, call_id=event.call_id, tool=event.name),
+                PendingQuestion(
+                    question_id=event.approval_id, call_id=event.call_id, tool=event.name
+                ),
             )
         case QuestionAsked():
             return (
-                OpenQuestion(question_id=event.question_id, call_id=event.call_id, tool="ask_user"),
+                PendingQuestion(
+                    question_id=event.question_id, call_id=event.call_id, tool="ask_user"
+                ),
             )
         case ChildAsks():
             return (
-                OpenQuestion(
+                PendingQuestion(
                     question_id=event.question_id,
                     call_id=event.call_id,
                     tool=event.name,
@@ -75,7 +79,7 @@ def opened_by(event: object) -> tuple[OpenQuestion, ...]:
                 ),
             )
         case TurnResumed(approval_ids=approval_ids):
-            return tuple(OpenQuestion(question_id=each) for each in approval_ids)
+            return tuple(PendingQuestion(question_id=each) for each in approval_ids)
         case _:
             return ()
 
@@ -91,7 +95,7 @@ def answered_by(event: object) -> tuple[str, str] | None:
             return None
 
 
-class OpenQuestions:
+class PendingQuestions:
     """The questions that wait, folded from the events of a session.
 
     A question of a session below stands on that session's record, and so does its answer: whoever
@@ -103,9 +107,9 @@ class OpenQuestions:
     """
 
     def __init__(
-        self, opened: Callable[[OpenQuestion], None], closed: Callable[[str, str], None]
+        self, opened: Callable[[PendingQuestion], None], closed: Callable[[str, str], None]
     ) -> None:
-        self.waiting: dict[str, OpenQuestion] = {}
+        self.waiting: dict[str, PendingQuestion] = {}
         self._opened = opened
         self._closed = closed
 
@@ -120,7 +124,7 @@ class OpenQuestions:
                 if question.call_id == event.call_id and not question.child_id:
                     self.remove(question.question_id)
 
-    def add(self, question: OpenQuestion) -> None:
+    def add(self, question: PendingQuestion) -> None:
         """Note a question; one that is noted already stays as it is."""
         if question.question_id not in self.waiting:
             self.waiting[question.question_id] = question
