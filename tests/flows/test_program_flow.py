@@ -16,7 +16,6 @@ import callboard
 from callboard.config.sections import Strength
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
-from callboard.runtime.events import CallFinished, CallProgress
 from callboard.tools.sandbox import sandbox as sandbox_module
 from callboard.tools.sandbox.changes.git_files import NO_REPOSITORY
 from callboard.tools.sandbox.selftest.self_test import SandboxStatus
@@ -130,35 +129,6 @@ async def test_case_51_a_list_of_words_meets_no_shell(tmp_path: Path) -> None:
     assert listed["result"]["stdout"] == "a;id\n$(id)\n`id`\nx > y\n"
     assert line["result"]["stdout"] == "0ne\n"
     assert missing["result"]["exit_code"] == 127
-
-
-async def test_a_timeout_gives_what_was_said_and_leaves_nothing(tmp_path: Path) -> None:
-    tag = f"611.{os.getpid()}1"
-    command = f"echo begun; (setsid sleep {tag} &); sleep {tag}"
-    [failed] = await results(tmp_path, ("shell", {"command": command, "timeout": 1}))
-    assert failed["error_type"] == "timeout"
-    assert failed["stdout"] == "begun\n"
-    assert failed["killed_by"] == "timeout"
-    assert "processes were killed" in failed["message"]
-    assert not tagged(tag)
-
-
-async def test_output_is_progress_and_a_cancel_leaves_nothing(tmp_path: Path) -> None:
-    tag = f"612.{os.getpid()}1"
-    steps = [reply(calls=[("shell", {"command": f"echo begun; sleep {tag}"})]), reply("Done.")]
-    async with open_local_stage(tmp_path, steps) as (runtime, _):
-        session = await runtime.create_session()
-        finished: list[CallFinished] = []
-        async with session.prompt("Go.") as turn:
-            async for event in turn:
-                if isinstance(event, CallProgress):
-                    assert event.text == "begun"
-                    assert tagged(tag)
-                    await turn.cancel("enough")
-                elif isinstance(event, CallFinished):
-                    assert not tagged(tag)  # it is told when they are gone
-                    finished.append(event)
-        assert [each.status for each in finished] == ["cancelled"]
 
 
 async def test_background_processes_are_their_sessions_own(tmp_path: Path) -> None:

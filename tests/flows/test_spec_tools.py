@@ -46,7 +46,7 @@ PROOFS: Proofs = {
         "tools/test_sandbox_confinement::test_case_44_no_socket_leads_anywhere",
     "run_code: resource limits (CPU, memory, time)":
         "tools/test_sandbox_confinement::test_case_45_what_is_used_up_is_bounded "
-        "flows/test_program_flow::test_a_timeout_gives_what_was_said_and_leaves_nothing",
+        "flows/test_program_ends::test_case_46_a_timeout_says_how_many_are_gone",
     "run_code: cannot access files outside workspace":
         "tools/test_sandbox_confinement::"
         "test_case_43_nothing_but_workspace_and_programs_is_readable",

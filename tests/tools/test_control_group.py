@@ -89,16 +89,6 @@ def test_case_45_no_more_processes_are_started_than_it_holds() -> None:
     assert not is_full
 
 
-def test_groups_lie_below_the_runtimes_own_and_leave_nothing() -> None:
-    groups = real_groups("pids")
-    group = groups.open(SMALL)
-    made = list(group._folders.values())
-    assert all(folder.exists() for folder in made)
-    group.close()
-    group.close()
-    assert not any(folder.exists() for folder in made)
-
-
 def first_version(tmp_path: Path) -> tuple[Path, Path]:
     """Folders as they are with version 1, and where the process is."""
     mount, own = tmp_path / "cgroup", tmp_path / "own"

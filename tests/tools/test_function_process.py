@@ -20,7 +20,6 @@ from callboard.runtime.errors import ValidationError
 from callboard.tools.processes import function_process
 from callboard.tools.processes.unreaped import unreaped
 from callboard.tools.tool import FunctionTool, ToolContext, tool
-from support.environment import finds_support
 from support.tools import process_tools
 from support.tools.workbench import wait_until
 
@@ -49,10 +48,6 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-async def wait_gone(pid: int) -> None:
-    await wait_until(lambda: not is_alive(pid))
 
 
 async def test_arguments_and_results_cross_as_they_are() -> None:
@@ -89,12 +84,9 @@ async def test_its_lines_are_progress() -> None:
     ("how", "error_type", "message"),
     [
         ("failure", ErrorType.NOT_EMPTY, "Three left."),
-        ("crash", ErrorType.EXECUTION_ERROR, "fail failed: KeyError: 'mine'"),
         ("exit", ErrorType.EXECUTION_ERROR, "fail failed: SystemExit: 3"),
-        ("killed", ErrorType.EXECUTION_ERROR, "was ended by SIGKILL"),
         ("exit at once", ErrorType.EXECUTION_ERROR, "ended with exit code 7"),
         ("not JSON", ErrorType.EXECUTION_ERROR, "can't be written as JSON"),
-        ("too much", ErrorType.EXECUTION_ERROR, "returned more than 16777216 bytes"),
     ],
 )
 async def test_a_failure_is_one_as_in_a_thread(
@@ -105,74 +97,6 @@ async def test_a_failure_is_one_as_in_a_thread(
     assert caught.value.error_type is error_type
     assert message in str(caught.value)
     assert caught.value.details == ({"left": 3} if how == "failure" else {})
-
-
-async def test_a_cancelled_call_is_killed_with_its_children(tmp_path: Path) -> None:
-    with trio.CancelScope() as scope:
-        await call(process_tools.hang, folder=str(tmp_path), show=lambda _: scope.cancel())
-    assert scope.cancelled_caught
-    pid, child = map(int, (tmp_path / "pids").read_text().split())
-    assert not is_alive(pid)
-    assert not is_alive(child)
-    assert unreaped().of("t") == ()
-
-
-async def test_what_a_finished_call_left_behind_is_killed(tmp_path: Path) -> None:
-    assert await call(process_tools.leave_behind, folder=str(tmp_path)) == "returned"
-    assert not is_alive(int((tmp_path / "pids").read_text()))
-
-
-async def test_a_daemon_that_a_finished_call_left_behind_is_killed(tmp_path: Path) -> None:
-    made = process_tools.daemonize
-    assert await call(made, folder=str(tmp_path), then_hangs=False) == "returned"
-    assert not is_alive(int((tmp_path / "daemon").read_text()))
-
-
-async def test_a_daemon_of_a_cancelled_call_is_killed(tmp_path: Path) -> None:
-    seen: list[bool] = []
-
-    def cancel(_: str) -> None:
-        seen.append(is_alive(int((tmp_path / "daemon").read_text())))
-        scope.cancel()
-
-    with trio.CancelScope() as scope:
-        await call(process_tools.daemonize, folder=str(tmp_path), then_hangs=True, show=cancel)
-    assert scope.cancelled_caught
-    assert seen == [True]  # It ran before.
-    assert not is_alive(int((tmp_path / "daemon").read_text()))
-    assert unreaped().of("t") == ()
-
-
-_DAEMONIZING = """
-import sys, trio
-from callboard.runtime.definitions import Agent, SessionKind
-from callboard.tools.processes.function_process import ContextFields, FunctionPlace, run_in_process
-
-async def main():
-    context = ContextFields(
-        session_id="s", turn_id="t", call_id="c", session_kind=SessionKind.MAIN, agent=Agent()
-    )
-    place = FunctionPlace("support.tools.process_tools", None, "daemonize")
-    arguments = '{"folder": ".", "then_hangs": true}'
-    await run_in_process("daemonize", place, arguments, context, lambda line: print(line, flush=True))
-
-trio.run(main)
-"""
-
-
-async def test_a_daemon_of_a_killed_runtime_is_killed(tmp_path: Path) -> None:
-    with subprocess.Popen(  # noqa: ASYNC220  it begins at once, and is read in a thread
-        [sys.executable, "-c", _DAEMONIZING],
-        cwd=tmp_path,
-        env=finds_support(),
-        stdout=subprocess.PIPE,
-    ) as runtime:
-        assert runtime.stdout is not None
-        assert await trio.to_thread.run_sync(runtime.stdout.readline) == b"started\n"
-        daemon = int((tmp_path / "daemon").read_text())
-        assert is_alive(daemon)
-        runtime.kill()
-    await wait_gone(daemon)
 
 
 async def test_a_process_that_is_not_gone_in_time_is_listed_until_it_is(

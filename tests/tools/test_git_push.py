@@ -13,7 +13,7 @@ from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.processes import Command
 from callboard.runtime.redaction import Secret
-from callboard.tools.git.push import Remote, answerer, parse_remote
+from callboard.tools.git.push import answerer, parse_remote
 from callboard.tools.sandbox.sandbox import Sandbox
 from support.sandbox.sandbox_users import needs_sandbox
 from support.tools import development_bench
@@ -246,14 +246,6 @@ async def test_a_remote_that_runs_a_program_is_refused_by_the_tool_too(bench: Be
     with pytest.raises(subprocess.CalledProcessError):
         bench.git("push", "-q", "origin", "main")
     assert sign.exists()
-
-
-def test_an_https_remote_is_taken_apart() -> None:
-    remote = parse_remote("origin", "https://a%40b:c@github.com/a/b.git")
-    assert remote == Remote(
-        name="origin", url="https://github.com/a/b.git", user="a@b", has_password=True
-    )
-    assert remote.origin == "https://github.com:443"
 
 
 async def test_what_is_not_there_is_named(bench: Bench, server: GitServer) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -26,13 +25,8 @@ from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
 from callboard.tools.sandbox.tiers import landlock as second_tier
 from callboard.tools.sandbox.tiers.landlock_exec import (
-    MIN_ABI,
     landlock_abi,
-    rights,
-    rule,
-    ruleset_attributes,
 )
-from callboard.tools.sandbox.tiers.landlock_filter import strict_program
 from support.sandbox.sandbox_scenes import LEAVES, new_tag, tagged
 from support.sandbox.sandbox_users import give_up
 
@@ -300,28 +294,6 @@ def test_case_46_when_the_runtime_is_killed_nothing_of_it_is_left(folder: Path) 
             break
         time.sleep(0.01)
     assert tagged(tag) == []
-
-
-def test_rules_are_encoded_as_the_kernel_reads_them() -> None:
-    assert len(ruleset_attributes(MIN_ABI)) == 16
-    assert struct.unpack("=3Q", ruleset_attributes(6)) == (0xFFFF, 3, 3)
-    assert struct.unpack("=2Q", ruleset_attributes(4)) == (0x7FFF, 3)
-    assert rule(5, 7) == struct.pack("<Qi", 5, 7)
-    assert rights(writes=False, is_folder=True) == 0b1101
-    assert rights(writes=False, is_folder=False) == 0b0101
-    assert rights(writes=True, is_folder=False) == 0b0111 | 1 << 14
-    # Nobody makes devices.
-    assert rights(writes=True, is_folder=True) & (1 << 6 | 1 << 11) == 0
-
-
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_the_filter_is_longer_where_signals_are_not_confined(machine: str) -> None:
-    short = strict_program(denies_signals=False, machine=machine)
-    long = strict_program(denies_signals=True, machine=machine)
-    assert len(long) - len(short) == 6 * 2 * 8
-    assert len(long) // 8 < 4096
-    with pytest.raises(KeyError):
-        strict_program(denies_signals=True, machine="riscv64")
 
 
 def test_root_itself_is_not_confined_by_it() -> None:

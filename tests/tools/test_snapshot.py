@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from callboard.runtime.changes.version_log import VersionStore
 from callboard.tools.sandbox.changes import snapshot as module
 from callboard.tools.sandbox.changes.git_files import open_reader
 from callboard.tools.sandbox.changes.scan import scan
-from callboard.tools.sandbox.changes.snapshot import CopyCache, WorkspaceCopies, WorkspaceSnapshot
+from callboard.tools.sandbox.changes.snapshot import WorkspaceCopies, WorkspaceSnapshot
 
 
 @pytest.fixture
@@ -87,21 +86,3 @@ def test_old_copies_go_and_who_still_reads_them_can(
         assert content(snapshot, "c") == b"c" * 10
     assert snapshot.aside is not first.aside
     assert content(first, "c") == b"c" * 10
-
-
-def test_copies_have_no_name_and_few_workspaces_have_some(folder: Path) -> None:
-    trees, store = CopyCache(), VersionStore(folder.parent / "data")
-    first = trees.of("first", store.open_aside)
-    first.snapshot(open_reader(str(folder)), scan(str(folder)))
-    assert list((folder.parent / "data").rglob("*")) == [folder.parent / "data/callboard.versions"]
-    assert trees.of("first", store.open_aside) is first
-    for number in range(module.MAX_TREES):
-        trees.of(str(number), store.open_aside)
-    assert trees.of("first", store.open_aside) is not first
-
-
-def test_a_clock_that_was_put_back_only_costs_copies(folder: Path) -> None:
-    ahead = time.time_ns() + 10**12
-    os.utime(folder / "a", ns=(ahead, ahead))
-    tree = new_tree(folder)
-    assert content(kept(tree, folder), "a") == content(kept(tree, folder), "a") == b"a" * 10

@@ -23,8 +23,8 @@ Way = Literal["return", "raise", "killed", "exit", "hog", "too much", "flood", "
 
 @callboard.tool(process=True, timeout_seconds=60)
 def end(way: Way, folder: str, timeout: float = 60) -> Any:
-    """Notes its number and that of a child, and ends as it is told."""
-    child = subprocess.Popen(["sleep", "600"])
+    """Notes its number and that of a child, which leaves its group, and ends as it is told."""
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
     Path(folder, "pids").write_text(f"{os.getpid()} {child.pid}")
     sys.stdout.write("began\n")
     match way:
