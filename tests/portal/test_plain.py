@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any
 
 import pytest
 import trio
@@ -27,8 +27,7 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.events import ApprovalAnswered, TurnEnded
-from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES
-from support.portal.programs import PIECES, CountingModel, run_program, wait_quiet
+from support.portal.programs import run_program
 
 
 def start(workspace: Path, *steps: Step, **options: object) -> plain.Runtime:
@@ -49,22 +48,6 @@ def outcome(runtime: plain.Runtime, session: plain.Session) -> str:
     return last.event.outcome
 
 
-def test_a_turn_is_read_event_by_event(tmp_path: Path) -> None:
-    with start(tmp_path, reply(["Hello", ", you."])) as runtime:
-        session = runtime.create_session(title="Greetings")
-        with session.prompt("Hi.") as turn:
-            events = []
-            for event in turn:
-                assert_type(event, callboard.TurnEvent)
-                events.append(event)
-        assert [e.text for e in events if isinstance(e, callboard.TextDelta)] == ["Hello", ", you."]
-        assert turn.ended is events[-1]
-        assert turn.seq == len(runtime.store.events(session.session_id))
-        assert turn.at_ms > 0
-        [row] = runtime.sessions()
-        assert (row.session_id, row.title) == (session.session_id, "Greetings")
-
-
 def test_seq_is_that_of_the_event_in_hand_not_of_those_that_wait(tmp_path: Path) -> None:
     with start(tmp_path, reply("Hello.")) as runtime:
         session = runtime.create_session()
@@ -77,28 +60,6 @@ def test_seq_is_that_of_the_event_in_hand_not_of_those_that_wait(tmp_path: Path)
     both = seen.keys() & stored.keys()
     assert len(both) >= 4
     assert {event: seen[event] for event in both} == {event: stored[event] for event in both}
-
-
-def test_what_has_come_can_be_taken_at_once(tmp_path: Path) -> None:
-    with start(tmp_path, reply("Hello.")) as runtime:
-        with runtime.create_session().prompt("Hi.") as turn:
-            events: list[callboard.TurnEvent] = []
-            while batch := turn.next_events():
-                events += batch
-        assert turn.ended in events
-        assert turn.next_events() == []
-        assert list(turn) == []
-
-
-def test_only_the_answer(tmp_path: Path) -> None:
-    with start(tmp_path, reply("One."), reply("Two.")) as runtime:
-        session = runtime.create_session()
-        assert session.run("Count.") == "One."
-        with runtime.get_session(session.session_id).prompt("Go on.") as turn:
-            assert turn.answer() == "Two."
-        assert runtime.model == "local/ScriptedModel"
-        assert runtime.model_reason == "because the program passed it"
-        assert "read_file" in {tool.name for tool in runtime.tools()}
 
 
 def test_exceptions_keep_their_types_and_say_where_they_come_from(tmp_path: Path) -> None:
@@ -197,17 +158,6 @@ def test_an_interrupt_cancels_what_it_waits_for_and_comes_out_when_that_is_gone(
 ) -> None:
     printed = run_program(INTERRUPTED, how, tmp_path)
     assert printed.split("\n") == ["cleaned up", "interrupted", "cancelled", ""]
-
-
-def test_a_consumer_that_stops_reading_holds_its_own_turn_up(tmp_path: Path) -> None:
-    model = CountingModel()
-    with callboard.start_in_thread(model=model, workspace=tmp_path, environ={}) as runtime:
-        with runtime.create_session().prompt("Count.") as turn:
-            next(turn)
-            runtime._portal.call(wait_quiet)
-            assert 0 < model.emitted <= 3 * MAX_WAITING_UPDATES < PIECES
-            rest = [event for event in turn if isinstance(event, callboard.TextDelta)]
-        assert len(rest) == model.emitted == PIECES
 
 
 @pytest.mark.parametrize(("answer", "status"), [(True, "success"), ("deny", "denied")])
@@ -320,47 +270,12 @@ async def test_in_trio_too_what_has_come_can_be_taken_at_once(tmp_path: Path) ->
         assert turn.ended is events[-1]
 
 
-def test_a_turn_is_entered_once(tmp_path: Path) -> None:
-    with start(tmp_path, stall("Well"), reply("Next.")) as runtime:
-        session = runtime.create_session()
-        with session.prompt("Hi.") as turn:
-            with pytest.raises(ConflictError, match=r"entered once.*call session.prompt again"):
-                turn.__enter__()
-            assert len(runtime.store.open_turns()) == 1  # the second try left it as it was
-        with pytest.raises(ConflictError, match="entered once"), turn:
-            pytest.fail("it can't be entered")
-        rows = runtime.store.messages(session.session_id)
-        assert [row.content for row in rows if row.type == "user"] == ["Hi."]
-        assert session.run("And now?") == "Next."
-
-
 def test_a_turn_that_was_not_entered_says_how(tmp_path: Path) -> None:
     with start(tmp_path) as runtime:
         turn = runtime.create_session().prompt("Hi.")
         for read in (turn.answer, partial(next, turn), turn.next_events):
             with pytest.raises(ConflictError, match="enter it first, `with turn:`"):
                 read()
-
-
-def test_a_second_reader_of_a_turn_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
-    with start(tmp_path, stall("Well")) as runtime:
-        with runtime.create_session().prompt("Hi.") as turn:
-            told: list[callboard.TurnEvent] = []
-            reader = threading.Thread(target=lambda: told.extend(turn))
-            reader.start()
-            while runtime._portal.call(partial(waits, turn._turn)) is False:
-                pass
-            with pytest.raises(ConflictError, match="is being read already"):
-                turn.answer()
-            turn.cancel()
-            reader.join()
-        assert told[-1] is turn.ended
-
-
-async def waits(turn: callboard.Turn) -> bool:
-    """Whether somebody waits for its events, who has all that came so far."""
-    await wait_quiet()
-    return turn._subscription._wake is not None
 
 
 class Interrupted:

@@ -340,7 +340,7 @@ def properties(kind: type) -> set[str]:
 def test_the_ways_have_the_same_methods_and_arguments(way: Any, name: str) -> None:
     original, here = public_methods(getattr(callboard, name)), public_methods(getattr(way, name))
     only_trio = {"fetch_events", "next_event_nowait", "wait_events"}
-    only_here = {"close", "aclose", "leave"}
+    only_here = {"close", "aclose"}
     assert original.keys() - here.keys() <= only_trio
     assert here.keys() - original.keys() <= only_here
     for method in original.keys() & here.keys():

@@ -1,0 +1,88 @@
+"""Methods of the runtime and its sessions, called by an asyncio program.
+
+Plain programs have the same methods, generated from these; Trio programs are tested elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import callboard
+from callboard.providers.catalog.connection_test import ConnectionFault
+from callboard.providers.testing.script import fail, reply
+from callboard.runtime.errors import ConflictError, NotFoundError, ProviderError
+from callboard.runtime.stream import Usage
+
+
+def test_the_last_turn_once_more() -> None:
+    model = callboard.ScriptedModel([fail("out of cards"), reply("Old."), reply("New.")])
+
+    async def main() -> None:
+        async with callboard.aio.open_runtime(model=model, environ={}, strict=True) as runtime:
+            session = await runtime.create_session()
+            async with session.prompt("Go.") as turn:
+                assert [event async for event in turn]
+            async with session.retry() as turn:
+                assert await turn.answer() == "Old."
+            with pytest.raises(ConflictError, match="nothing to retry"):
+                async with session.retry():
+                    pass
+            async with session.regenerate() as turn:
+                events = [event async for event in turn]
+            assert any(isinstance(event, callboard.TurnSetAside) for event in events)
+            rows = await runtime.store.messages(session.session_id)
+            assert [row.content for row in rows if not row.is_set_aside] == ["Go.", "New."]
+
+    asyncio.run(main())
+
+
+def test_models_connections_and_short_texts() -> None:
+    model = callboard.ScriptedModel([reply("A title."), fail("out of cards")])
+
+    async def main() -> None:
+        async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
+            assert await runtime.complete("Name it.", system="Be short.", seconds=20) == "A title."
+            with pytest.raises(ProviderError, match="out of cards"):
+                await runtime.complete("Name it.")
+            assert (await runtime.list_models("openai")).models[0].choice.startswith("openai/")
+            report = await runtime.test_provider("openai", model="m")
+            assert report.fault is ConnectionFault.KEY
+            with pytest.raises(NotFoundError):
+                await runtime.list_models("nobody", refresh=True)
+
+    asyncio.run(main())
+    assert [request.system for request in model.requests] == ["Be short.", ""]
+
+
+def test_sessions_are_named_found_deleted_and_purged() -> None:
+    model = callboard.ScriptedModel([reply("It is noon.")])
+
+    async def main() -> None:
+        async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
+            session = await runtime.create_session()
+            await session.run("What time is it in Tokyo?")
+            await session.rename("The clock")
+            (hit,) = await runtime.search("tokyo")
+            assert hit.session.title == "The clock"
+            await session.delete()
+            await session.restore()
+            await session.delete()
+            assert await runtime.purge([session.session_id]) == [session.session_id]
+            assert await runtime.search("tokyo") == []
+
+    asyncio.run(main())
+
+
+def test_usage() -> None:
+    model = callboard.ScriptedModel([reply("Hm.", usage=Usage(2, 3))])
+
+    async def main() -> None:
+        async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
+            session = await runtime.create_session()
+            await session.run("Think.")
+            assert (await session.usage(by="call")).total.output_tokens == 3
+            assert (await runtime.usage(by="day")).total.input_tokens == 2
+
+    asyncio.run(main())
