@@ -1,10 +1,10 @@
-"""A store in one file, apart: written while others write to the store, and put back in its place.
+"""Backups: a store as one file, written while the store is in use, and put back in its place.
 
-A backup is a store file without a log beside it. It holds sessions, with all that was said in them, and
-what files were before their calls changed them; it holds no keys, no tokens and no configuration. A store that was put back has another epoch, by
-which clients know that what they have heard of the one before counts no longer.
+A backup is a store file without a log beside it. It holds sessions with all messages, and file contents
+from before calls changed them; it holds no keys, no tokens and no configuration. A restored store has a
+new epoch, by which clients know that what they have from the old one no longer holds.
 
-All of this blocks and belongs into a worker thread of Trio, whose cancellation it heeds.
+All functions block and check for cancellation: call them in a worker thread of Trio.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from ..store.restore import NEW_NAME, Restoring, begin_restore, finish_restore
 from .versions import add_versions, forget_restored, take_out_versions
 
 PAGES = 2000
-"""Copied between two looks for a cancellation: 8 MiB, some milliseconds."""
+"""Pages to copy between checks for a cancellation: 8 MiB, some milliseconds."""
 CHECK_STEPS = 100_000
-"""SQLite's own steps between two looks for a cancellation: a few milliseconds."""
+"""Steps of SQLite's virtual machine between checks for a cancellation: a few milliseconds."""
 
 _SIDE_FILES = ("-wal", "-shm")
 
 
 def write_backup(folder: Path, target: Path) -> int:
-    """Copies the store of a data folder into a new file for its owner alone; gives its size.
+    """Copy the store of a data folder into a new file for its owner alone; return its size.
 
-    It is the store as of one moment, whoever writes meanwhile; nobody waits for it.
+    The copy is the store as of one moment, whoever writes meanwhile; it holds up nobody.
 
     Raises:
         NotFoundError: There is no store, or no folder for the file.
-        ConflictError: There is such a file already.
-        StorageError: The store can't be read, or the file not be written.
+        ConflictError: The file exists already.
+        StorageError: The store can't be read, or the file can't be written.
     """
     source = open_reading(folder)
     try:
         with _new_file(target) as partial:
-            # One read transaction around all steps: else each commit would begin the copy anew.
+            # One read transaction around all steps; otherwise each commit would restart the copy.
             source.execute("begin")
             source.execute("select count(*) from sqlite_schema").fetchall()
             _copy(source, partial, "delete")
@@ -64,18 +64,18 @@ def write_backup(folder: Path, target: Path) -> int:
 
 
 def restore_backup(folder: Path, backup: Path) -> Path | None:
-    """Puts the store of a backup in the place of a data folder's own.
+    """Replace the store of a data folder by that of a backup.
 
-    The one that was there is kept, beside it, and so are its file versions. Wholly or not at all: what
-    is cut off when it has begun is finished by whoever opens the store next.
+    The old store and its file versions are kept beside the new ones. The restore happens wholly or not at
+    all: if it is cut off, the next opening of the store finishes it.
 
     Returns:
-        Where the one before is now; `None` when there was none.
+        The path of the old store; `None` if there was none.
 
     Raises:
-        NotFoundError: There is no such backup.
+        NotFoundError: The backup does not exist.
         DataInUse: A process works with the data folder.
-        StorageError: The backup is none, is damaged, or is a newer callboard's; or the data folder
+        StorageError: The file is not a backup, is damaged, or is a newer callboard's; or the data folder
             can't be written.
     """
     _check_backup(backup)
@@ -87,7 +87,7 @@ def restore_backup(folder: Path, backup: Path) -> Path | None:
         raise storage_error(str(folder / DATABASE_NAME), error) from error
     except OSError as error:
         raise StorageError(
-            f"{backup} can't be put into {folder}: {error.strerror or error}. What was there is there."
+            f"{backup} can't be put into {folder}: {error.strerror or error}. Nothing was changed."
         ) from error
     finally:
         lock.release()
@@ -95,8 +95,8 @@ def restore_backup(folder: Path, backup: Path) -> Path | None:
 
 def _restore(folder: Path, backup: Path) -> Path | None:
     path, new, kept = folder / DATABASE_NAME, folder / NEW_NAME, None
-    finish_restore(folder, path)  # one before, that was cut off
-    _forget(new)  # a crash may have left it
+    finish_restore(folder, path)  # an earlier one that was cut off
+    _forget(new)  # left by a crash
     try:
         os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         source = _open_read_only(backup)
@@ -120,7 +120,7 @@ def _restore(folder: Path, backup: Path) -> Path | None:
         _forget(new)
         forget_restored(folder)
         if kept is not None:
-            kept.unlink()  # the second name of the one that stays
+            kept.unlink()  # only the second name of the old store
         raise
     finish_restore(folder, path)
     return kept
@@ -135,11 +135,11 @@ def _add_versions(folder: Path, backup: Path) -> None:
 
 
 def _set_aside(folder: Path, path: Path) -> Path | None:
-    """Gives the present store a second name; its log, if one is left, follows when it is replaced."""
+    """Give the present store a second name; a log follows when the store is replaced."""
     if not os.path.lexists(path):
         return None
-    with suppress(StorageError):  # damaged, or a newer callboard's: it is kept as it is
-        open_writer(folder).close()  # writes the log into the file, and removes it
+    with suppress(StorageError):  # damaged, or a newer callboard's: kept as it is
+        open_writer(folder).close()  # writes the log into the file and removes it
     kept = folder / f"callboard.before-{time.strftime('%Y%m%d-%H%M%S')}.db"
     if os.path.lexists(kept):  # of a restore in the same second
         kept = folder / f"{new_id(kept.stem)}.db"
@@ -148,7 +148,7 @@ def _set_aside(folder: Path, path: Path) -> Path | None:
 
 
 def _check_backup(backup: Path) -> None:
-    """Raises unless it is a whole store that this callboard can read."""
+    """Raise unless the backup is a sound store that this callboard can read."""
     if not backup.is_file():
         raise NotFoundError(f"There is no backup {backup}.")
     try:
@@ -170,11 +170,11 @@ def _check(path: Path, how: str) -> None:
     finally:
         connection.close()
     if finding != "ok":
-        raise StorageError(f"{path} is damaged ({finding}): it is no good as a backup.")
+        raise StorageError(f"{path} is damaged ({finding}) and can't be used as a backup.")
 
 
 def _open_read_only(path: Path) -> apsw.Connection:
-    """A file by itself; a copy of a live store has a log that counts."""
+    """Open a file for reading; its log is read if it has one, as a copy of a live store does."""
     log = Path(f"{path}-wal")
     how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
     return apsw.Connection(
@@ -197,14 +197,14 @@ def _copy(source: apsw.Connection, target: Path, journal_mode: str) -> None:
 
 @contextmanager
 def _new_file(target: Path) -> Generator[Path]:
-    """A file to write to, which has its name when the block is through, and else is not there."""
+    """Yield a file to write to. It gets its name at the end of the block, or is removed on an error."""
     partial = target.with_name(f".{target.name}.partial")
     try:
-        # Taken at once, so that two don't write to one name.
+        # The name is reserved first, so that two backups can't use one name.
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError as error:
         raise ConflictError(
-            f"{target} is there already, and is not overwritten: choose another name, or remove it."
+            f"{target} exists already and was not overwritten: choose another name, or remove it."
         ) from error
     except FileNotFoundError as error:
         raise NotFoundError(f"There is no folder {target.parent}.") from error

@@ -1,8 +1,8 @@
-"""Sessions as a file of JSON Lines: a head, and then each event of each session, in order.
+"""Exported sessions as JSON Lines: a head, and then each event of each session, in order.
 
-The head says what it is, in which version, and whose sessions follow; an event stands on its line as
-the journal has it, with secrets masked. Reading one proves that it is whole, and that its sessions are
-sound: whoever imports it takes all of it, or nothing.
+The head has the version of the format, the sessions and the number of events. Events are as in the store,
+with secrets masked. Reading a file proves that it is complete and its sessions are sound, so an import
+takes all of it or nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ..events import (
 )
 
 VERSION = 1
-"""Of the format; a reader takes its own and no other."""
+"""The version of the format; other versions are not read."""
 MAX_LINE_BYTES = 64 * 1024 * 1024 + 1024
-"""Of one event, which is as large as the store takes, and what stands around it."""
+"""The largest event that the store takes, with room for the fields around it."""
 MAX_FILE_EVENTS = 1_000_000
-"""Of all sessions of a file: some hundred megabytes in memory while it is checked."""
+"""The most events of a file: some hundred megabytes in memory while they are checked."""
 
 NOT_IMPORTED = (
     GrantGiven,
@@ -38,12 +38,12 @@ NOT_IMPORTED = (
     FilesMarked,
     SessionPurged,
 )
-"""What a file may say, and nobody takes over: what would let calls run, be told to other sessions, mark
-files here, or tell clients that the session is gone."""
+"""Events that are allowed in a file but not imported: they would let calls run, reach other sessions,
+mark files here, or tell clients that the session is gone."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line; the first session is the one that was asked for, the others are below it."""
+    """The first line. The first session is the exported one; the others are below it."""
 
     callboard_sessions: int
     sessions: tuple[str, ...]
@@ -57,7 +57,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def head_line(sessions: Iterable[str], events: int, exported_at_ms: int) -> bytes:
-    """The line that stands before the events."""
+    """Encode the head as its line."""
     head = Head(
         callboard_sessions=VERSION,
         sessions=tuple(sessions),
@@ -68,12 +68,12 @@ def head_line(sessions: Iterable[str], events: int, exported_at_ms: int) -> byte
 
 
 def event_line(stored: Stored) -> bytes:
-    """An event as its line."""
+    """Encode an event as its line."""
     return _ENCODER.encode(stored) + b"\n"
 
 
 def read_sessions(lines: Iterable[bytes]) -> dict[str, list[Stored]]:
-    """The sessions of a file, in its order; raises `ValidationError` when it is not a whole one."""
+    """Return the sessions of a file, in order; raise `ValidationError` if it is not complete."""
     numbered = enumerate(lines, 1)
     head = _head(next(numbered, (1, b""))[1])
     sessions: dict[str, list[Stored]] = {each: [] for each in head.sessions}
@@ -88,7 +88,7 @@ def read_sessions(lines: Iterable[bytes]) -> dict[str, list[Stored]]:
         count += 1
     if count != head.events or not all(sessions.values()):
         raise ValidationError(
-            f"The file is not whole: it has {count} of {head.events} events. Export it again."
+            f"The file is not complete: it has {count} of {head.events} events. Export it again."
         )
     return sessions
 
@@ -97,7 +97,7 @@ def _head(line: bytes) -> Head:
     try:
         head = _HEAD.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise _wrong(1, "no head: this is no file that callboard exported") from None
+        raise _wrong(1, "no head: callboard did not export this file") from None
     if head.callboard_sessions != VERSION:
         raise ValidationError(
             f"The file has version {head.callboard_sessions} of the format, and this callboard "

@@ -1,6 +1,6 @@
-"""What is done with a whole store while nobody works with it: an upgrade, and giving space back.
+"""Upkeep of a store that nobody uses: upgrade its format, and give free space back to the disk.
 
-Both take the lock of the data folder, block, and belong into a worker thread of Trio.
+Both take the lock of the data folder and block: call them in a worker thread of Trio.
 """
 
 from __future__ import annotations
@@ -23,37 +23,32 @@ from .versions import add_versions
 
 
 class Formats(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which format a store is, and which one this callboard writes."""
+    """The format of a store, and the one that this callboard writes."""
 
     stored: int
     written: int
 
     @property
     def is_old(self) -> bool:
-        """Whether an upgrade has something to do."""
+        """Whether there is something to upgrade."""
         return self.stored < self.written
 
 
 def formats(folder: Path) -> Formats:
-    """The formats of a data folder's store, which is not changed.
-
-    Raises:
-        NotFoundError: There is none.
-        StorageError: It is damaged, no store, or a newer callboard's.
-    """
+    """Return the formats of a data folder's store without changing it; see `stored_version`."""
     return Formats(stored=stored_version(folder), written=len(MIGRATIONS))
 
 
 def upgrade(folder: Path) -> Path | None:
-    """Brings a store into the present format, behind a backup of it, which is kept beside it.
+    """Upgrade a store to the present format, after making a backup beside it.
 
     Returns:
-        The backup; `None` when there was nothing to do.
+        The backup; `None` if there was nothing to do.
 
     Raises:
         NotFoundError: There is no store.
         DataInUse: A process works with it.
-        StorageError: It can't be read, or not be written; it is as it was.
+        StorageError: It can't be read or written; it was not changed.
     """
     found = formats(folder)
     if not found.is_old:
@@ -72,10 +67,10 @@ def upgrade(folder: Path) -> Path | None:
 
 
 def stored_size(folder: Path) -> StoreSize:
-    """How large the store of a data folder is, whoever works with it.
+    """Return the size of a data folder's store, also while it is in use.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: There is no store.
         StorageError: It can't be read.
     """
     connection = open_reading(folder)
@@ -88,14 +83,14 @@ def stored_size(folder: Path) -> StoreSize:
 
 
 def compact(folder: Path) -> tuple[StoreSize, StoreSize]:
-    """Writes a store anew without what was freed in it; gives the sizes before and behind that.
+    """Rewrite a store without its free pages; return the sizes before and after.
 
-    It takes as much room on the disk as the store holds, until it is done.
+    Meanwhile this needs room on the disk for a second copy.
 
     Raises:
         NotFoundError: There is no store.
         DataInUse: A process works with it.
-        StorageError: It can't be read, or there is no room; it is as it was.
+        StorageError: It can't be read, or there is no room; it was not changed.
     """
     stored_version(folder)
     lock = DataLock(folder)
@@ -115,7 +110,7 @@ def compact(folder: Path) -> tuple[StoreSize, StoreSize]:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """A backup of a store of any format, for its owner alone; whole, or not there."""
+    """Write a backup of a store of any format, for its owner alone; on an error, leave nothing."""
     path = folder / DATABASE_NAME
     try:
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -141,7 +136,7 @@ def _copy(folder: Path, target: Path) -> None:
 
 
 def _checked(folder: Path) -> None:
-    """Opens the store, which brings it into the present format, and looks through all of it."""
+    """Open the store, which migrates it, and check all of it."""
     connection = open_writer(folder)
     try:
         finding = connection.pragma("quick_check")
@@ -149,7 +144,8 @@ def _checked(folder: Path) -> None:
         connection.close()
     if finding != "ok":
         raise StorageError(
-            f"{folder / DATABASE_NAME} is damaged ({finding}). `callboard restore` takes a backup."
+            f"{folder / DATABASE_NAME} is damaged ({finding}). Put a backup back with "
+            "`callboard restore`."
         )
 
 

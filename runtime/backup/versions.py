@@ -1,8 +1,10 @@
-"""The file versions of a data folder inside a backup: a table of pieces, so that it stays one file.
+"""The file versions of a data folder inside a backup: a table of pieces, so a backup stays one file.
 
-They are read while calls add to them. A log is only added to, and its head, which is read first, says
-what must be there: what is being written stands behind that, and counts as what a crash left.
-All of this blocks, and belongs into a worker thread of Trio, whose cancellation it heeds.
+The logs are read while calls append to them. That is sound because logs only grow, and the head, which is
+read first, says how much must be there: what is appended meanwhile comes after that, and is ignored like
+the rest of a write that a crash cut off.
+
+All functions block and check for cancellation: call them in a worker thread of Trio.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from ..store.restore import RESTORED
 _TABLE = "kept_versions"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.log")
 _HEAD_READS = 10
-"""Somebody may be writing it while it is read."""
+"""Attempts to read a head that may be written at the same time."""
 
 
 def add_versions(connection: apsw.Connection, folder: Path) -> None:
-    """Puts the versions of a data folder into a backup of its store.
+    """Add the file versions of a data folder to a backup of its store.
 
     Raises:
         StorageError: They can't be read.
@@ -71,18 +73,18 @@ def _first_piece(descriptor: int) -> bytes:
         if has_whole_head(piece):
             break
         piece = os.pread(descriptor, CHUNK_BYTES, 0)
-    return piece  # one that is damaged is kept as it is
+    return piece  # a damaged head is copied as it is
 
 
 def take_out_versions(connection: apsw.Connection, folder: Path) -> bool:
-    """Moves the versions out of a store that is a copy of a backup, to where they wait for their place.
+    """Move the file versions out of the copy of a backup into the folder `RESTORED`.
 
-    Those that an earlier attempt left there are removed. `False` for a backup that has none to tell of,
-    since it is of an older callboard.
+    Leftovers of an earlier attempt are removed. Returns `False` for a backup of an older callboard, which
+    has no file versions.
 
     Raises:
-        StorageError: A name in it can't be.
-        OSError, apsw.Error: They can't be written, or read.
+        StorageError: The backup has an impossible file name.
+        OSError, apsw.Error: They can't be written or read.
     """
     new = folder / RESTORED
     forget_restored(folder)
@@ -91,18 +93,18 @@ def take_out_versions(connection: apsw.Connection, folder: Path) -> bool:
     new.mkdir(mode=0o700)
     for name, data in connection.execute(f"select file, data from {_TABLE} order by rowid"):
         if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(data, bytes):
-            raise StorageError("The backup is damaged: a file version has a name that can't be.")
+            raise StorageError("The backup is damaged: a file version has an impossible name.")
         _append(new / name, data)
         trio.from_thread.check_cancelled()
     for path in (*new.iterdir(), new):
         sync_path(path)
     connection.execute(f"drop table {_TABLE}")
-    connection.execute("vacuum")  # else the store was as large as both for good
+    connection.execute("vacuum")  # otherwise the store would keep the room of both
     return True
 
 
 def forget_restored(folder: Path) -> None:
-    """Removes what `take_out_versions` left, if it did."""
+    """Remove the folder that `take_out_versions` made, if there is one."""
     shutil.rmtree(folder / RESTORED, ignore_errors=True)
 
 

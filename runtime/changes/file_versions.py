@@ -1,7 +1,7 @@
-"""What files were before calls changed them: the words in which it is kept.
+"""File versions: the structs that record what calls changed in files.
 
-A change is written down, with the content that it replaces, before it happens. Whatever ends the
-process in between, each path is then as it was or as it was to be, and both are on record.
+A change is recorded, with the content that it replaces, before it happens. So whenever the process ends,
+each path is either as it was or as it was going to be, and both are on record.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 MAX_KEPT_FILE_BYTES = 64 * 1024 * 1024
-"""Of one file: what people write and most of what they generate; a larger one is a build product or
-a data set, and copying it would take seconds of every call that touches it."""
+"""The largest file whose content is kept. Larger ones are build products or data sets, and copying them
+would take seconds of every call that touches them."""
 
 MAX_SESSION_BYTES = 512 * 1024 * 1024
-"""Of all versions of one session: as much as a large repository, and little of a disk of today."""
+"""All versions of one session: as much as a large repository, and little of today's disks."""
 
 MAX_MEMORY_BYTES = 256 * 1024 * 1024
-"""Of all sessions of a runtime that keeps its record in memory: the temporary folder is memory too
-on many machines."""
+"""All versions of a runtime without a data folder: on many machines the temporary folder is in memory."""
 
 
 class FileKind(StrEnum):
@@ -39,13 +38,13 @@ class FileState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     Attributes:
         kind: What it is.
-        mode: Its permission bits, of a file or a directory.
-        size_bytes: Of a file.
-        digest: SHA-256 of a file's content; empty when it was not read.
-        target: Where a link leads.
-        kept_at: Where the log has the content; `None` when it has not.
-        why: Why it has not, in words.
-        is_marked: Whether its content may be the words of strangers.
+        mode: The permission bits of a file or directory.
+        size_bytes: The size of a file.
+        digest: SHA-256 of a file's content; empty if it was not read.
+        target: The target of a link.
+        kept_at: The position of the content in the log; `None` if it is not kept.
+        why: Why it is not kept.
+        is_marked: Whether its content may be untrusted.
     """
 
     kind: FileKind
@@ -59,13 +58,13 @@ class FileState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def can_come_back(self) -> bool:
-        """Whether enough of it is known to make it again."""
+        """Whether enough is known to restore it."""
         if self.kind is FileKind.FILE:
             return self.kept_at is not None
         return self.kind is not FileKind.OTHER
 
     def holds_as(self, other: FileState) -> bool:
-        """Whether the content is the same; of files that were not read, as far as the size tells."""
+        """Whether the content is the same; for files that were not read, whether the size is."""
         if self.kind is not other.kind or self.target != other.target:
             return False
         if self.digest and other.digest:
@@ -85,10 +84,10 @@ class PathStep(msgspec.Struct, frozen=True, tag="step", gc=False):
 
 
 class PathMove(msgspec.Struct, frozen=True, tag="move", gc=False):
-    """Something gets another path, with all that it holds.
+    """An entry gets another path, with everything in it.
 
-    `inode` tells whether it is still the same thing; `likeness` stands for its content, or for the
-    names below it, where it is another but was put back as it was.
+    `inode` tells whether it is still the same entry. `likeness` is a digest of its content, or of the
+    names below it, for another entry that was restored to the same.
     """
 
     source: bytes
@@ -105,10 +104,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, tag="change", omit_defau
 
     Attributes:
         call_id: The call, or the undoing, that it belongs to.
-        actions: In their order.
-        undoes: The changes that are taken back by it.
-        left: Which actions of those, by their place, are not: they can be taken back later.
-        unkept: What a program changed besides and can't be put back, with why.
+        actions: The actions in order.
+        undoes: The changes that it undoes.
+        left: The positions of actions of those that it does not undo; they can be undone later.
+        unkept: What a program changed besides and can't be restored, with why.
     """
 
     change_id: str
@@ -122,7 +121,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, tag="change", omit_defau
 
 
 class ChangeEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended", omit_defaults=True):
-    """The change is whole; with `is_void` it failed, and nothing is other than before."""
+    """A change is complete; with `is_void` it failed and changed nothing."""
 
     change_id: str
     is_void: bool = False
@@ -132,10 +131,10 @@ class KnownChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change on record.
 
     Attributes:
-        change: What it does.
-        is_whole: Whether it ended; one that did not may have been done in part.
-        remaining: Which of its actions, by their place, were not taken back since.
-        is_undone: Whether it was taken back since, as a whole.
+        change: The change.
+        is_whole: Whether it ended; otherwise it may have been done in part.
+        remaining: The positions of its actions that were not undone since.
+        is_undone: Whether all of it was undone since.
     """
 
     change: Change
@@ -150,21 +149,21 @@ class KeepsVersions(Protocol):
 
     @property
     def unkept(self) -> tuple[str, ...]:
-        """What was changed and can't be put back, with why."""
+        """What was changed and can't be restored, with why."""
         ...
 
     def why_unkept(self, path: str) -> tuple[str, ...]:
-        """What would be lost for good if the path were changed now, with why. Looks at the disk."""
+        """Return what would be lost for good if the path were changed now, with why; blocks."""
         ...
 
 
 def known_changes(entries: list[Change | ChangeEnded]) -> list[KnownChange]:
-    """The changes that happened, in their order; those of nothing are left out."""
+    """Return the changes that happened, in order, without void ones."""
     changes = {entry.change_id: entry for entry in entries if isinstance(entry, Change)}
     ended = {entry.change_id: entry for entry in entries if isinstance(entry, ChangeEnded)}
     undoings: dict[str, list[Change]] = {}
     known: list[KnownChange] = []
-    # From the end: an undoing that was itself taken back takes nothing back.
+    # From the end: an undoing that was itself undone undoes nothing.
     for change in reversed(changes.values()):
         end = ended.get(change.change_id)
         if end is not None and end.is_void:
@@ -190,10 +189,10 @@ def known_changes(entries: list[Change | ChangeEnded]) -> list[KnownChange]:
 
 
 def path_bytes(names: tuple[str, ...]) -> bytes:
-    """Names as they are kept."""
+    """Return a path as it is recorded, from its names."""
     return os.fsencode("/".join(names))
 
 
 def path_names(path: bytes) -> tuple[str, ...]:
-    """The names of a kept path."""
+    """Return the names of a recorded path."""
     return tuple(os.fsdecode(path).split("/"))

@@ -1,4 +1,4 @@
-"""What can be undone in a session, and what came of an undoing."""
+"""What can be undone in a session, and the report of an undoing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class ChangedCall(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         call_id: The call, or the id of the undoing.
         at_ms: When it began, in Unix milliseconds.
-        paths: What it wrote, moved or removed, relative to the workspace; at most `MAX_PATHS`.
-        path_count: How many those are.
+        paths: The first `MAX_PATHS` paths that it wrote, moved or removed, relative to the workspace.
+        path_count: How many paths there are.
         state: `changed`, `undone`, or `broken_off` when the process ended within it.
-        is_undoing: Whether it took changes of calls back.
+        is_undoing: Whether it undid changes of calls.
     """
 
     call_id: str
@@ -31,12 +31,12 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
     """What an undoing did, or would do.
 
     Attributes:
-        undo_id: Names it; empty when nothing was done.
-        call_ids: Whose changes were taken back, the latest first.
-        lines: What was done, path by path, in words.
+        undo_id: Its id; empty if nothing was done.
+        call_ids: The calls whose changes were undone, the latest first.
+        lines: What was done, path by path.
         left: What was left as it is, with why.
         programs: What programs of these calls changed and can't be undone, call by call.
-        running: Programs of the session that run in the background, and may write to these files.
+        running: Background programs of the session that may write to these files.
     """
 
     undo_id: str
@@ -48,4 +48,4 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MAX_PATHS = 100
-"""Of one call in a list; a removed tree has thousands."""
+"""Paths to list for one call; a removed tree has thousands."""

@@ -1,9 +1,9 @@
-"""The log of file versions: contents and changes in one file, behind each other, only ever added to.
+"""The log of file versions: contents and changes in one file that only grows.
 
-One file, since a change is durable after one flush. A frame has a sign, its length and a checksum.
-What a crash left unfinished stands at the end, is not read, and is cut off by the next writer: no
-change was begun whose frame is not whole. The head of the file says how far it had been flushed when
-the latest change was begun: whatever does not hold up to there is damage, and is never cut off.
+One file, so that one flush makes a change durable. A frame has a type, a length and a checksum. A crash
+can leave an incomplete frame at the end, which is not read and is cut off by the next writer: no change
+begins before its frame is flushed. The head of the file says how far it was flushed when the latest
+change began. A broken frame before that point is damage, and is never cut off.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from .file_versions import (
 )
 
 FOLDER = "callboard.versions"
-"""In the data folder; a file for each session."""
+"""The folder in the data folder; it has a file for each session."""
 
 CHUNK_BYTES = 1024 * 1024
-"""Of a content, at once: larger ones gain nothing."""
+"""Contents are read and written in pieces of this size; larger ones gain nothing."""
 
 _FILE_HEAD = struct.Struct(">8sQI")
 _MAGIC = b"cbundo1\n"
 _HEAD_READS = 3
-"""Somebody may be writing it while it is read."""
+"""Attempts to read a head that may be written at the same time."""
 _HEAD = struct.Struct(">cQI")
 _CONTENT, _ENTRY = b"B", b"E"
 _ENTRIES: msgspec.msgpack.Decoder[Change | ChangeEnded] = msgspec.msgpack.Decoder(
@@ -54,8 +54,8 @@ class VersionLog:
     """One log; safe to use from any thread.
 
     Args:
-        path: The file, or `None` for one without a name, which ends with the process.
-        max_bytes: Of all that is kept.
+        path: The file, or `None` for a nameless one that ends with the process.
+        max_bytes: The most that is kept.
     """
 
     def __init__(self, path: Path | None, max_bytes: int) -> None:
@@ -68,9 +68,9 @@ class VersionLog:
 
     @contextlib.contextmanager
     def draft(self) -> Generator[ChangeDraft]:
-        """Room for a change and its contents; gone unless `commit` was called.
+        """Yield a draft for a change and its contents; it is cut off unless `commit` was called.
 
-        The log itself raises `StorageError` alone, so that an `OSError` is the caller's own.
+        The log raises only `StorageError`, so an `OSError` is the caller's own.
         """
         with self._lock, self._opened() as fd:
             with _failures():
@@ -98,10 +98,10 @@ class VersionLog:
         self._end = _sound_end(fd)
 
     def _checked(self, fd: int) -> int:
-        """How far it was flushed for certain, all of which holds; 0 for a log that never was.
+        """Return how far the log was flushed, 0 if never, after checking it up to there.
 
         Raises:
-            StorageError: It is damaged.
+            StorageError: The log is damaged.
         """
         flushed = _flushed(fd)
         if flushed is None or (flushed and _sound_end(fd) < flushed):
@@ -113,23 +113,25 @@ class VersionLog:
         return flushed
 
     def end(self, change_id: str, *, is_void: bool = False) -> None:
-        """Notes that a change is whole. Not flushed: without it, it only counts as broken off."""
+        """Record that a change is complete. Not flushed: if lost, the change counts as cut off."""
         with self.draft() as draft:
             draft.add(ChangeEnded(change_id=change_id, is_void=is_void))
             draft.is_committed = True
 
     def entries(self) -> list[Change | ChangeEnded]:
-        """All that is on record, in order; raises `StorageError` when the file is damaged."""
+        """Return all entries in order; raise `StorageError` if the file is damaged."""
         with self._read() as fd:
             if fd is None or not self._checked(fd):
                 return []
             try:
                 return list(_entries(fd))
             except msgspec.DecodeError as error:
-                raise StorageError(f"{self._path} is of another version of callboard.") from error
+                raise StorageError(
+                    f"{self._path} was written by another version of callboard."
+                ) from error
 
     def content(self, state: FileState) -> Iterator[bytes]:
-        """The content of a kept file, in pieces; raises `StorageError` when it is not what it was."""
+        """Yield a kept content in pieces; raise `StorageError` at the end if its digest is wrong."""
         digest = hashlib.sha256()
         left = state.size_bytes
         with self._read() as fd:
@@ -142,7 +144,7 @@ class VersionLog:
                 at, left = at + len(piece), left - len(piece)
                 yield piece
         if digest.digest() != state.digest:
-            raise StorageError("A kept version is damaged, and is not put back.")
+            raise StorageError("A kept version is damaged and was not restored.")
 
     @contextlib.contextmanager
     def _opened(self) -> Generator[int]:
@@ -153,7 +155,7 @@ class VersionLog:
             make_folders(self._path.parent)
             is_fresh = not self._path.exists()
             if is_fresh:
-                self._end = None  # it was forgotten, whatever it held
+                self._end = None  # the file was removed by `VersionStore.forget`
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             fd = os.open(self._path, flags, 0o600)
         try:
@@ -183,7 +185,7 @@ class VersionLog:
 
     def _nameless_file(self) -> int:
         if self._nameless is None:
-            import tempfile  # here: a runtime with a data folder needs it not
+            import tempfile  # here: a runtime with a data folder does not need it
 
             with _failures(), tempfile.TemporaryFile(prefix="callboard-") as file:
                 self._nameless = os.dup(file.fileno())
@@ -192,7 +194,7 @@ class VersionLog:
 
 
 class ChangeDraft:
-    """What is being added to a log; made by `VersionLog.draft`."""
+    """An addition to a log; made by `VersionLog.draft`."""
 
     def __init__(self, fd: int, begin: int, flushed: int) -> None:
         self.end = begin
@@ -201,7 +203,7 @@ class ChangeDraft:
         self._fd = fd
 
     def keep(self, pieces: Iterator[bytes], size_bytes: int) -> tuple[int, int, hashlib._Hash]:
-        """Takes a content of that size, as far as there is so much: where, how much, its digest."""
+        """Write a content of at most this size; return its position, its size and its digest."""
         head_at, digest, taken = self.end, hashlib.sha256(), 0
         at = head_at + _HEAD.size
         for piece in pieces:
@@ -216,7 +218,7 @@ class ChangeDraft:
         return at, taken, digest
 
     def commit(self, change: Change) -> None:
-        """Makes it durable: from here on the change may happen."""
+        """Make the draft durable; after that the change may happen."""
         self.add(change)
         _write_file_head(self._fd, self.flushed)
         with _failures():
@@ -225,7 +227,7 @@ class ChangeDraft:
         self.is_committed = True
 
     def add(self, entry: Change | ChangeEnded) -> None:
-        """Writes an entry behind what there is."""
+        """Append an entry."""
         data = msgspec.msgpack.encode(entry)
         _write(self._fd, _HEAD.pack(_ENTRY, len(data), zlib.crc32(data)) + data, self.end)
         self.end += _HEAD.size + len(data)
@@ -235,8 +237,7 @@ class VersionStore:
     """The logs of a runtime's sessions.
 
     Args:
-        data: The data folder, or `None` for a runtime in memory, whose sessions share a file without
-            a name.
+        data: The data folder, or `None` for a runtime in memory, whose sessions share a nameless file.
     """
 
     def __init__(self, data: Path | None) -> None:
@@ -245,7 +246,7 @@ class VersionStore:
         self._logs: WeakValueDictionary[str, VersionLog] = WeakValueDictionary()
 
     def log(self, session_id: str) -> VersionLog:
-        """The log of a session; one and the same for all who use it at a time."""
+        """Return the log of a session; all who use it at one time share the object."""
         if self._folder is None:
             assert self._shared is not None
             return self._shared
@@ -253,7 +254,7 @@ class VersionStore:
         return self._logs.setdefault(session_id, VersionLog(path, MAX_SESSION_BYTES))
 
     def open_aside(self) -> int:
-        """Opens a file without a name, where no other user looks; raises `OSError`."""
+        """Open a nameless file that other users can't read; raise `OSError` if that fails."""
         import tempfile  # here: few calls need it
 
         if self._folder is not None:
@@ -262,14 +263,14 @@ class VersionStore:
             return os.dup(file.fileno())
 
     def forget(self, session_ids: Iterable[str]) -> None:
-        """Removes what is kept of sessions, but in memory; raises `StorageError`."""
+        """Remove the logs of sessions; does nothing in memory. Raises `StorageError`."""
         if self._folder is not None:
             with _failures():
                 for session_id in session_ids:
                     (self._folder / f"{session_id}.log").unlink(missing_ok=True)
 
     def changes(self, session_id: str) -> list[KnownChange]:
-        """What is on record of a session. Reads a file; raises `StorageError`."""
+        """Return the changes of a session. Blocks; raises `StorageError`."""
         entries = self.log(session_id).entries()
         ours = {
             e.change_id for e in entries if isinstance(e, Change) and e.session_id == session_id
@@ -283,7 +284,7 @@ def _write_file_head(fd: int, flushed: int) -> None:
 
 
 def has_whole_head(data: bytes) -> bool:
-    """Whether a log begins with a head that was read, and not half of one and half of another."""
+    """Whether a log begins with a consistent head, not with halves of two."""
     head = data[: _FILE_HEAD.size]
     if len(head) < _FILE_HEAD.size or not any(head):
         return True
@@ -292,7 +293,7 @@ def has_whole_head(data: bytes) -> bool:
 
 
 def _flushed(fd: int) -> int | None:
-    """How far the log was flushed; 0 when it never was, `None` when its head is damaged."""
+    """Return how far the log was flushed; 0 if never, `None` if its head is damaged."""
     for _ in range(_HEAD_READS):
         head = os.pread(fd, _FILE_HEAD.size, 0)
         if len(head) < _FILE_HEAD.size or not any(head):
@@ -304,7 +305,7 @@ def _flushed(fd: int) -> int | None:
 
 
 def _frames(fd: int) -> Iterator[tuple[int, bytes | None]]:
-    """Where each whole frame ends, and what it says if it is an entry."""
+    """Yield where each complete frame ends, and its data if it is an entry."""
     at, size = _FILE_HEAD.size, os.fstat(fd).st_size
     while at + _HEAD.size <= size:
         sign, length, checksum = _HEAD.unpack(os.pread(fd, _HEAD.size, at))
@@ -312,8 +313,8 @@ def _frames(fd: int) -> Iterator[tuple[int, bytes | None]]:
         if sign not in {_CONTENT, _ENTRY} or at + length > size:
             return
         data = os.pread(fd, length, at) if sign == _ENTRY else None
-        if checksum != (0 if data is None else zlib.crc32(data)):  # contents have their digest
-            return  # of a write that was never flushed: the change did not begin
+        if checksum != (0 if data is None else zlib.crc32(data)):  # contents have a digest instead
+            return  # never flushed: the change did not begin
         at += length
         yield at, data
 
@@ -325,7 +326,7 @@ def _entries(fd: int) -> Iterator[Change | ChangeEnded]:
 
 
 def _sound_end(fd: int) -> int:
-    """Where the last whole frame ends."""
+    """Return where the last complete frame ends."""
     end = _FILE_HEAD.size
     for at, _ in _frames(fd):
         end = at
@@ -342,7 +343,7 @@ def _write(fd: int, data: bytes, at: int) -> None:
 
 @contextlib.contextmanager
 def _failures() -> Generator[None]:
-    """What goes wrong with the log, in the words of the store."""
+    """Turn an `OSError` of the block into a `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -354,10 +355,10 @@ class CallVersions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the versions of one call go.
 
     Attributes:
-        log: The session's.
-        session_id, call_id: Whose changes these are.
-        is_marked: Whether a path, relative to the workspace, may hold the words of strangers.
-        open_aside: Opens a file without a name for copies that nobody may need; raises `OSError`.
+        log: The session's log.
+        session_id, call_id: The call whose changes these are.
+        is_marked: Whether a path, relative to the workspace, may hold untrusted content.
+        open_aside: Opens a nameless file for copies that may not be needed; raises `OSError`.
     """
 
     log: VersionLog

@@ -1,8 +1,8 @@
-"""Indexes that find memories by what they mean: copies, made of what is on record.
+"""The protocols of an index that finds memories by meaning, and of the embedding that it uses.
 
-The journal has every memory; an index holds what can be made of them again. So nothing hangs on an
-index: what a crash left out of it is added at the next start (see `actors/handles/memory_search.py`),
-one that is damaged is made anew, and taking it away loses nothing.
+An index is a copy of what the store has, so nothing depends on it: what a crash left out is added at the
+next start (see `actors/handles/memory_search.py`), a damaged index is made again, and removing it loses
+nothing.
 """
 
 from __future__ import annotations
@@ -14,61 +14,62 @@ from typing import Protocol
 from .memories import Memory
 
 MIN_SIMILARITY = 0.1
-"""Below it two texts have nothing to do with each other: of 56 pairs that had not, 4 were above."""
+"""Texts below it are unrelated: of 56 unrelated pairs, 4 were above it."""
 
 
 class Embedding(Protocol):
-    """What makes vectors of texts: unit vectors, 32-bit floats. It blocks.
+    """Makes unit vectors of 32-bit floats from texts. It blocks.
 
     Attributes:
-        name: Which one: the vectors of another one can't be compared with them.
-        dimensions: How many numbers a vector has.
+        name: Its name: vectors of different embeddings can't be compared.
+        dimensions: The length of a vector.
     """
 
     name: str
     dimensions: int
 
     def vectors(self, texts: Sequence[str]) -> list[bytes]:
-        """The vector of each text."""
+        """Return the vector of each text."""
         ...
 
 
 class MemoryIndex(Protocol):
-    """A copy of memories, with their vectors. All of it blocks, and is called by one thread at a time.
+    """A copy of memories with their vectors.
 
-    Whatever it can't do raises `StorageError`, and may be tried again.
+    All methods block, and are called by one thread at a time. They raise `StorageError` if they fail, and
+    may be tried again.
     """
 
     def missing(self, memories: Sequence[Memory]) -> list[Memory]:
-        """Those of them that it does not hold."""
+        """Return those of the memories that the index does not hold."""
         ...
 
     def add(self, memories: Sequence[Memory]) -> None:
-        """Holds these too; those that it holds already are left as they are."""
+        """Add memories; those that it holds stay as they are."""
         ...
 
     def remove(self, memory_ids: Iterable[str]) -> None:
-        """Holds these no more."""
+        """Remove memories."""
         ...
 
     def ids(self) -> list[str]:
-        """All that it holds."""
+        """Return the ids of all memories that it holds."""
         ...
 
     def near(self, agent: str, query: str, limit: int) -> list[str]:
-        """The ids of an agent's memories that mean something like a query, the nearest first."""
+        """Return the ids of an agent's memories that are similar to a query, the nearest first."""
         ...
 
     def close(self) -> None:
-        """Gives up what it has open. Idempotent."""
+        """Close files and connections. Idempotent."""
         ...
 
 
 def embedded_text(memory: Memory) -> str:
-    """What of a memory its vector is made of."""
+    """Return the text that a memory's vector is made from."""
     return "\n".join([memory.text, " ".join(memory.tags)]) if memory.tags else memory.text
 
 
 def max_distance() -> float:
-    """How far unit vectors may be apart that are as similar as they must be (Euclidean)."""
+    """Return the Euclidean distance of unit vectors that have `MIN_SIMILARITY`."""
     return math.sqrt(2 - 2 * MIN_SIMILARITY)

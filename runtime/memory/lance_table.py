@@ -1,4 +1,4 @@
-"""An index of memories in a LanceDB table of the data folder, which other programs can read too."""
+"""An index of memories in a LanceDB table in the data folder, which other programs can read too."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FOLDER_NAME = "memories.lance"
 TABLE_NAME = "memories"
 
 ADDS_BETWEEN_TIDYING = 32
-"""Each one is a file and a version of the table: so many are put together again."""
+"""Each add makes a file and a version of the table; after so many they are merged."""
 
 KEPT_VERSIONS = timedelta(hours=1)
-"""How long what was replaced stays for programs that read the table meanwhile."""
+"""How long old versions stay for programs that read the table."""
 
 _Answer = TypeVar("_Answer")
 
@@ -30,9 +30,9 @@ class LanceTable:
     """A `MemoryIndex`.
 
     Args:
-        folder: The data folder; `None` keeps it in memory.
-        embedding: What makes the vectors; each has a table of its own.
-        is_read_only: For whoever only searches: what is not there is not made.
+        folder: The data folder; `None` keeps the table in memory.
+        embedding: Makes the vectors; each embedding has a table of its own.
+        is_read_only: For searching alone: a missing table is not created.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class LanceTable:
                 .to_list()
             )
         )
-        # Lance gives the square of it.
+        # Lance returns the square of the distance.
         return [row["memory_id"] for row in rows if row["_distance"] <= max_distance() ** 2]
 
     def close(self) -> None:
@@ -168,10 +168,10 @@ def _floats(vector: bytes) -> list[float]:
 
 
 def _key(agent: str) -> str:
-    """An agent's name as a filter can hold it, whatever its letters."""
+    """Return an agent's name in a form that is safe inside a filter."""
     return hashlib.sha256(agent.encode()).hexdigest()
 
 
 def _list(names: Iterable[str]) -> str:
-    """Ids as a filter has them; they are ours, of letters and digits."""
+    """Return ids as a list for a filter; ours have letters, digits and underscores alone."""
     return "(" + ", ".join(f"'{name}'" for name in names if name.replace("_", "").isalnum()) + ")"

@@ -1,6 +1,6 @@
-"""Memories: what sessions of an agent leave to later ones, and where they are kept.
+"""Memories: the struct, the protocols of stores and handles, and words for full-text search.
 
-`MemoryStore` is what any place for them does; tests/actors/test_memory_stores.py holds each to it.
+tests/actors/test_memory_stores.py checks every `MemoryStore`.
 """
 
 from __future__ import annotations
@@ -13,33 +13,32 @@ from typing import Protocol
 import msgspec
 
 MAX_MEMORY_CHARS = 4_000
-"""A memory is a note, not a document: what is longer belongs into a file that it names."""
+"""A memory is a note, not a document: a longer text belongs in a file that the memory names."""
 MAX_TAGS = 16
 """More tags say less than the text does."""
 MAX_TAG_CHARS = 64
 """A word or two."""
 MAX_MEMORIES = 10_000
-"""Of one agent: a search stays within milliseconds, and a model that stores in a loop comes to an end."""
+"""Memories of one agent: keeps a search within milliseconds, and stops a model that stores in a loop."""
 MAX_QUERY_WORDS = 32
-"""A question, not a text: each word is a look-up."""
+"""A query is a question, not a text: each word is looked up."""
 
 _WORDS = re.compile(r"\w+")
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-"""Letters of scripts that put no space between words: Thai, Lao, Burmese, Khmer, kana, Han."""
+"""Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, Han."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """One memory on record.
+    """A stored memory.
 
     Attributes:
         memory_id: Follows from agent, text and tags; see `memory_id`.
-        agent: Whose sessions find it.
-        session_id, call_id: Where it comes from.
-        is_untrusted: Whether the session that stored it had read what strangers may have written:
-            then whoever reads it has, too.
-        stored_at_ms: When, in Unix milliseconds.
+        agent: The agent whose sessions find it.
+        session_id, call_id: The call that stored it.
+        is_untrusted: Whether the session that stored it was tainted; reading it taints too.
+        stored_at_ms: When it was stored, in Unix milliseconds.
     """
 
     memory_id: str
@@ -53,7 +52,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be remembered, and by whom; as in `Memory`."""
+    """A memory to store; the fields are as in `Memory`."""
 
     agent: str
     text: str
@@ -64,72 +63,72 @@ class NewMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryReader(Protocol):
-    """The way to what earlier sessions of the agent remembered."""
+    """The handle through which a tool finds memories of its agent."""
 
     async def search(self, query: str, *, limit: int) -> list[Memory]:
-        """The agent's memories that hold words of a query, the best first."""
+        """Return the agent's memories that hold words of a query, the best first."""
         ...
 
 
 class MemoryWriter(Protocol):
-    """The way to tell something to later sessions of the agent."""
+    """The handle through which a tool stores memories for its agent."""
 
     async def store(self, text: str, tags: tuple[str, ...] = ()) -> Memory:
-        """Keeps a memory, once; raises `ToolFailure` (`storage_full`) when there are too many."""
+        """Store a memory once; raise `ToolFailure` (`storage_full`) if there are too many."""
         ...
 
 
 class MemoryStore(Protocol):
-    """A place where memories are kept, each once; agents do not see each other's."""
+    """A store of memories, each once. Agents don't see those of others."""
 
     async def store(self, new: NewMemory) -> Memory:
-        """Keeps a memory; on record when this returns.
+        """Store a memory durably and return it.
 
-        The same said again is the memory that is there, as it was first stored: whoever repeats a
-        call changes nothing. Raises `ConflictError` when the agent has too many.
+        If it is stored already, return it as it was first stored, so repeating a call changes nothing.
+        Raises `ConflictError` if the agent has too many.
         """
         ...
 
     async def search(self, agent: str, query: str, *, limit: int) -> list[Memory]:
-        """An agent's memories that hold words of a query, the best first; no syntax in it counts."""
+        """Return an agent's memories that hold words of a query, the best first. Plain words only."""
         ...
 
     async def list(self, *, agent: str | None = None, limit: int) -> list[Memory]:
-        """Memories of an agent, or of all, the latest first."""
+        """Return memories of an agent, or of all agents, the latest first."""
         ...
 
     async def forget(self, memory_id: str, *, forgotten_by: str) -> None:
-        """Takes a memory back: no search finds it. Raises `NotFoundError` when there is none."""
+        """Remove a memory. Raises `NotFoundError` if there is none."""
         ...
 
 
 def memory_id(agent: str, text: str, tags: Iterable[str]) -> str:
-    """The key of a memory: whatever says the same has the same."""
+    """Return the id of a memory; equal content has an equal id."""
     said = msgspec.json.encode([agent, text, sorted_tags(tags)])
     return f"memory_{hashlib.sha256(said).hexdigest()[:20]}"
 
 
 def sorted_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags in the one order that they are kept in."""
+    """Return tags sorted and without duplicates, as they are stored."""
     return tuple(sorted(set(tags)))
 
 
 def indexed(text: str) -> str:
-    """A text as the index gets it: letters of scripts without spaces stand as words of their own."""
+    """Return a text for the index: letters of scripts without spaces become words of their own."""
     return _UNSPACED.sub(r" \g<0> ", text)
 
 
 def query_of(text: str) -> str:
-    """A full-text query that finds any of the words of a text; empty when there is none."""
+    """Return a full-text query for any word of a text; empty if the text has no words."""
     return " OR ".join(map(word_query, words_of(text)))
 
 
 def word_query(word: str) -> str:
-    """A full-text query for one word.
+    """Return a full-text query for one word.
 
-    It is quoted: no sign, and no word such as NEAR or NOT, has a meaning of its own. What an unspaced
-    script writes together stands together. The index folds letters one by one; where the word folds
-    further than that (ß and ss, the last sigma of a Greek word), both are looked for.
+    The word is quoted, so that neither signs nor words such as NEAR have a meaning. Letters of an unspaced
+    script must be adjacent. The index folds letters one by one; if the word folds further (ß and ss, the
+    final sigma of a Greek word), both forms are looked for.
     """
     folded = word.casefold()
     forms = (word,) if folded == word.lower() else (word, folded)
@@ -138,7 +137,7 @@ def word_query(word: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a query, each once, as it first stands there; no other sign counts."""
+    """Return the words of a query, each once, in their first spelling."""
     words: dict[str, str] = {}
     for word in _WORDS.findall(text):
         words.setdefault(word.casefold(), word)

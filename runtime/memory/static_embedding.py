@@ -1,8 +1,7 @@
-"""An embedding without a model to run: a table of one vector a token, and their mean.
+"""An embedding without a model to run: the mean of one vector for each token.
 
-Tokens and table are the files that the package wordllama (MIT) carries; they are read directly,
-since its own loader looks for them over the network. Only the parts of the table that texts use are
-read from the disk.
+Tokenizer and table are files of the package wordllama (MIT). They are read directly, because its own
+loader looks for them over the network. Only the used parts of the table are read from the disk.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _TOKENS = "tokenizers/l2_supercat_tokenizer_config.json"
 _TABLE = "weights/l2_supercat_256.safetensors"
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of the table's file, what describes it: it takes a hundred."""
+"""The largest description at the head of the table's file; it has about a hundred bytes."""
 
 
 class StaticEmbedding:
@@ -42,7 +41,7 @@ class StaticEmbedding:
     def _vector(self, text: str) -> bytes:
         import numpy as np
 
-        # One by one: all at once would start threads, of which a process that is forked is warned.
+        # One by one: a batch would start threads, and a later fork would then warn about them.
         ids = self._tokens.encode(text, add_special_tokens=False).ids
         if not ids:
             return bytes(4 * self.dimensions)
@@ -63,7 +62,7 @@ class StaticEmbedding:
             raise StorageError(f"The embedding in {folder} can't be read: {error}") from error
         if shape[1] != self.dimensions:
             raise StorageError(
-                f"The embedding in {folder} has {shape[1]} dimensions: not as known."
+                f"The embedding in {folder} has {shape[1]} dimensions instead of {self.dimensions}."
             )
         tokens.no_truncation()
         tokens.no_padding()
@@ -71,7 +70,7 @@ class StaticEmbedding:
 
 
 def _package() -> Path:
-    # Found and not imported: importing it takes its whole library along.
+    # Not imported: importing it loads its whole library.
     spec = find_spec("wordllama")
     places = spec.submodule_search_locations if spec is not None else None
     if not places:
@@ -80,7 +79,7 @@ def _package() -> Path:
 
 
 def _place(path: Path) -> tuple[int, tuple[int, int]]:
-    """Where in a safetensors file its one table begins, and its shape."""
+    """Return where the one table of a safetensors file begins, and its shape."""
     with path.open("rb") as file:
         (size,) = struct.unpack("<Q", file.read(8))
         if size > MAX_HEAD_BYTES:

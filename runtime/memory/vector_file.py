@@ -1,8 +1,7 @@
 """An index of memories in a SQLite file of its own, `vectors.db`, compared by sqlite-vec.
 
-A file of its own and not a table of the store: it can be thrown away, it makes no backup larger, and
-the store opens without an extension. All vectors of an agent are compared, which takes 10 ms for
-10,000.
+It is not a table of the store: so it can be deleted, makes no backup larger, and the store opens without an
+extension. A search compares all vectors of an agent, which takes 10 ms for 10,000.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .memories import Memory
 FILE_NAME = "vectors.db"
 
 BUSY_TIMEOUT_MS = 5_000
-"""A command that reads waits for a runtime that makes the file, which takes less."""
+"""A command that reads waits for a runtime that creates the file, which takes less."""
 
 _TABLES = """
 create table vectors (memory_id text primary key, agent text not null, vector blob not null) strict;
@@ -42,9 +41,9 @@ class VectorFile:
     """A `MemoryIndex`.
 
     Args:
-        folder: The data folder; `None` keeps it in memory.
-        embedding: What makes the vectors; those of another one are thrown away.
-        is_read_only: For whoever only searches: what is not there is not made.
+        folder: The data folder; `None` keeps the index in memory.
+        embedding: Makes the vectors; those of another embedding are dropped.
+        is_read_only: For searching alone: a missing file is not created.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class VectorFile:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> StorageError:
-        self.close()  # the next one looks at the file anew
+        self.close()  # the next call opens the file again
         return StorageError(f"The vectors of memories in {self._path} can't be used: {error}")
 
     # ── the file ─────────────────────────────────────────────────────────────────────────────────
@@ -137,11 +136,11 @@ class VectorFile:
             return self._made(apsw.Connection(os.fspath(self._path)))
 
     def _made(self, connection: apsw.Connection) -> apsw.Connection:
-        """A connection whose table is there, and of this embedding."""
+        """Create the table, dropping that of another embedding; return the connection."""
         try:
             _extended(connection)
             connection.pragma("journal_mode", "wal")
-            # What the last moments before a power cut added is added again at the next start.
+            # What a power cut loses is added again at the next start.
             connection.pragma("synchronous", "normal")
             kind = hash_of(self._embedding.name)
             with connection:
@@ -156,7 +155,7 @@ class VectorFile:
 
 
 def hash_of(name: str) -> int:
-    """A number for the name of an embedding, and for the form of the table."""
+    """Return a number for the name of an embedding and the version of the table."""
     return zlib.crc32(f"1 {name}".encode()) >> 1
 
 

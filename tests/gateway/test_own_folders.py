@@ -104,7 +104,7 @@ def test_only_what_was_made_there_is_removed(tmp_path: Path) -> None:
         "",
     ):
         assert not folders.holds(path)
-        with pytest.raises(StorageError, match="it stays"):
+        with pytest.raises(StorageError, match="not a folder that callboard made"):
             remove(folders, path)
     assert not OwnFolders(None).holds(str(made))
     (tmp_path / "other").symlink_to(tmp_path)

@@ -154,7 +154,7 @@ def failure(error: BaseException) -> Callable[..., None]:
 
 @pytest.mark.parametrize(
     ("step", "said", "now"),
-    [("rename", "What was there is there.", "present"), ("replace", "Nothing is lost:", "backup")],
+    [("rename", "Nothing was changed.", "present"), ("replace", "Nothing is lost:", "backup")],
 )
 async def test_an_error_says_whether_anything_was_changed(
     step: str, said: str, now: str, tmp_path: Path, scenes: Path, monkeypatch: pytest.MonkeyPatch

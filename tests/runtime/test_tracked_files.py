@@ -109,12 +109,12 @@ def test_a_call_that_is_over_writes_nothing_that_would_have_to_be_marked(
     files = sessions.call(is_tainted=is_tainted)
     files.watch.end()
     if is_tainted:
-        with pytest.raises(ToolFailure, match="the call is over"):
+        with pytest.raises(ToolFailure, match="the call has ended"):
             put(files, "a")
     else:
         put(files, "a")
     assert (sessions.folder / "a").exists() is not is_tainted
-    with pytest.raises(ToolFailure, match="the call is over"):
+    with pytest.raises(ToolFailure, match="the call has ended"):
         files.move("marked", "b", overwrite=False)
     put(sessions.call(is_tainted=False), "clean")
     files.move("clean", "b", overwrite=False)
