@@ -351,24 +351,6 @@ class Charge:
         request: What the model is asked.
     """
 
-    __slots__ = (
-        "_bytes",
-        "_granted",
-        "_held_nanos",
-        "_held_tokens",
-        "_input",
-        "_is_overdrawn",
-        "_output",
-        "_price",
-        "_prices",
-        "_rate",
-        "_request",
-        "_scopes",
-        "_session_id",
-        "_target",
-        "is_watched",
-    )
-
     def __init__(self, scopes: Sequence[Scope], session_id: str, request: ModelRequest) -> None:
         self.is_watched = any(
             scope.limit.tokens is not None or scope.limit.cost_usd is not None for scope in scopes

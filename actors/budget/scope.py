@@ -56,25 +56,6 @@ class Scope:
         turn_id: The turn; empty for the whole session.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_calls",
-        "_held_nanos",
-        "_held_tokens",
-        "_nanos",
-        "_seconds",
-        "_since",
-        "_tokens",
-        "_turns",
-        "_watchers",
-        "is_read",
-        "limit",
-        "model_calls",
-        "session_id",
-        "turn_id",
-        "unknown_cost",
-    )
-
     def __init__(self, session_id: str, turn_id: str = "") -> None:
         self.session_id = session_id
         self.turn_id = turn_id

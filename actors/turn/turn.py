@@ -15,7 +15,6 @@ stored under a shield.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
 
 import trio
 
@@ -34,7 +33,7 @@ from ...runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
-from ...runtime.history import Call, Part, Result
+from ...runtime.history import Call, Part
 from ...runtime.identity import new_id, now_ms
 from ...runtime.messages import CallPlace, RunCalls
 from ...runtime.store.recovery import closing_events
@@ -97,7 +96,7 @@ class Turn:
         self._scope = trio.CancelScope()
         self._reason = ""
         self._system = setup.agent.prompt
-        self._loop_guard = LoopGuard(setup.limits.max_repeats)
+        self._repeats: Counter[tuple[str, str, str]] = Counter()
         self._started_at = self._asked_at = trio.current_time()
         self._answers = suspended.approvals if suspended is not None else ()
         self._asked = self._recorded() if suspended is not None else None
@@ -272,8 +271,15 @@ class Turn:
             return self._failed(_STORE_FAILED if scope.cancel_called else _DISPATCHER_FAILED)
         if self._budget.is_spent:
             return self._ended("budget", message=self._budget.is_spent)
-        if text := self._loop_guard.repeated(calls, conversation.result):
-            return self._ended("loop_guard", message=text)
+        most = self._setup.limits.max_repeats
+        for call in calls:
+            result = conversation.result(call.call_id)
+            if result is not None:
+                key = (call.name, call.arguments, result.content)
+                self._repeats[key] += 1
+                if self._repeats[key] >= most:
+                    text = f"{call.name} was called {most} times with the same result."
+                    return self._ended("loop_guard", message=text)
         return None
 
     async def _publish(self, progress: trio.MemoryReceiveChannel[CallProgress]) -> None:
@@ -435,31 +441,6 @@ class Turn:
             unreaped=(*self._caller.unreaped, *self._unreaped, *unreaped().of(self.turn_id)),
             duration_ms=round((trio.current_time() - self._started_at) * 1000),
         )
-
-
-class LoopGuard:
-    """Counts calls of one turn that repeat with the same result.
-
-    Args:
-        most: How often the same call may come.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._repeats: Counter[tuple[str, str, str]] = Counter()
-
-    def repeated(
-        self, calls: Iterable[Call], result_of: Callable[[str], Result | None]
-    ) -> str | None:
-        """Count these calls; return what happened when one of them came too often."""
-        for call in calls:
-            result = result_of(call.call_id)
-            if result is not None:
-                key = (call.name, call.arguments, result.content)
-                self._repeats[key] += 1
-                if self._repeats[key] >= self._most:
-                    return f"{call.name} was called {self._most} times with the same result."
-        return None
 
 
 def cancelled_call(

@@ -12,13 +12,22 @@ from ..runtime.budget import Budget, checked_budget
 from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.definitions import InputMode, InputSource
 from ..runtime.errors import ConflictError, ValidationError
+from ..runtime.event_types.turns import RerunWay
 from ..runtime.events import SessionBudgetSet, Stored, StreamBatch
 from ..runtime.history import Attachment, checked_attachments
 from ..runtime.identity import RequestKey
 from ..runtime.kernel.delivery import Subscription
-from ..runtime.messages import AppendEvents, CancelTurn, FollowSession, InputTicket, SubmitInput
+from ..runtime.messages import (
+    AppendEvents,
+    CancelTurn,
+    FollowSession,
+    InputTicket,
+    RerunTurn,
+    ResumeTurn,
+    SubmitInput,
+)
 from .host import Host
-from .turn import Turn, TurnEvent, checked_text, left_turn, turn_again
+from .turn import Turn, TurnEvent, checked_text
 
 
 class Session:
@@ -37,7 +46,7 @@ class Session:
     def prompt(
         self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
     ) -> Turn:
-        """A turn for this input: enter it with `async with`, then iterate over its events.
+        """Return a turn for this input: enter it with `async with`, then iterate over its events.
 
         The input is stored when the block is entered; while another turn runs it waits for its
         own. Leaving the block before the end cancels the turn and waits until it is gone.
@@ -45,9 +54,17 @@ class Session:
         Args:
             text: What is asked.
             attachments: Images and files beside it.
-            budget: What the turn may use, at most; its agent's and its session's hold too.
+            budget: What the turn may use; the limits of its agent and its session hold too.
         """
-        return Turn(self._host, self.session_id, text, attachments, budget)
+        subscription = Subscription()
+        message = SubmitInput(
+            session_id=self.session_id,
+            text=checked_text(text),
+            attachments=checked_attachments(attachments),
+            budget=checked_budget(budget),
+            subscription=subscription,
+        )
+        return Turn(self._host, message, subscription)
 
     async def submit(
         self,
@@ -58,10 +75,10 @@ class Session:
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
         request: RequestKey | None = None,
     ) -> InputTicket:
-        """Stores an input, whose turn runs by itself; on record when this returns.
+        """Store an input, whose turn then runs by itself; it is on record when this returns.
 
-        The first arguments are those of `prompt`; a `request` that was done already is refused with
-        a `ConflictError`. `follow` tells what comes of it.
+        The first arguments are those of `prompt`. A `request` that was done already is refused with a
+        `ConflictError`. `follow` shows what happens.
 
         Args:
             mode: What it is to a turn that runs. By default it waits for its own, in a queue. With
@@ -92,16 +109,16 @@ class Session:
     async def cancel(
         self, reason: str = "cancelled by the program", *, input_id: str | None = None
     ) -> bool:
-        """Cancels the running turn; returns when everything of it is gone (`False`: none ran).
+        """Cancel the running turn; return when everything of it is gone (`False`: none ran).
 
-        With `input_id`, the turn of that input alone, which may wait for its beginning.
+        With `input_id`, only the turn of that input, which may not have begun yet.
         """
         return await self._host.directory.ask(
             CancelTurn(session_id=self.session_id, reason=reason, input_id=input_id, loads=True)
         )
 
     def follow(self) -> Following:
-        """All that happens in the session from here on, whoever prompted: enter it, then iterate.
+        """Follow all that happens in the session from here on: enter it, then iterate.
 
         Example:
             async with session.follow() as events:
@@ -113,7 +130,7 @@ class Session:
         return Following(self._host, self.session_id)
 
     async def resume(self) -> Turn | None:
-        """The turn that was suspended when the process ended, to be entered like a new one.
+        """Return the turn that was suspended when the process ended, to be entered like a new one.
 
         It asks again what still waits for a person, runs what was allowed meanwhile, and goes on
         with the model. Without one, the turn of the first input that waits on record, or that the
@@ -127,21 +144,32 @@ class Session:
         """
         for turn in await self._host.plan.store.open_turns():
             if turn.session_id == self.session_id and turn.is_suspended:
-                return left_turn(self._host, self.session_id)
+                return self._left_turn()
         for row in await self._host.plan.store.open_inputs(self.session_id):
             if row.turn_id is None or row.source is not InputSource.PERSON:
-                return left_turn(self._host, self.session_id)
+                return self._left_turn()
         return None
 
-    def retry(self, message_id: str | None = None) -> Turn:
-        """The last turn once more, which failed, was cancelled or else not answered: enter it.
+    def _left_turn(self) -> Turn:
+        subscription = Subscription()
+        message = ResumeTurn(session_id=self.session_id, subscription=subscription)
+        return Turn(self._host, message, subscription)
 
-        What the person said is not said twice: what came of it before is set aside (`TurnSetAside`),
-        stays on record, and is read by the model no more. What tools did is not undone; `undo` takes
-        back changes of files.
+    def _rerun(self, why: RerunWay, message_id: str | None) -> Turn:
+        subscription = Subscription()
+        message = RerunTurn(
+            session_id=self.session_id, why=why, message_id=message_id, subscription=subscription
+        )
+        return Turn(self._host, message, subscription)
+
+    def retry(self, message_id: str | None = None) -> Turn:
+        """Return the last turn to run again, when it failed, was cancelled or not answered: enter it.
+
+        What came of it before is set aside (`TurnSetAside`): it stays on record, but the model reads it
+        no more. What tools did is not undone; `undo` takes back changes of files.
 
         Args:
-            message_id: A message of that turn, for who must not mean another one.
+            message_id: A message of that turn, so that no other turn is run by mistake.
 
         Entering it raises:
             ConflictError: A turn runs or waits, or the last one was answered.
@@ -153,22 +181,22 @@ class Session:
             async with session.retry() as turn:
                 print(await turn.answer())
         """
-        return turn_again(self._host, self.session_id, "retry", message_id)
+        return self._rerun("retry", message_id)
 
     def regenerate(self, message_id: str | None = None) -> Turn:
-        """The last turn once more, for another answer; the one before is set aside. See `retry`.
+        """Return the last turn to run again for another answer. See `retry`.
 
         Example:
             print(await session.run("What time is it in Tokyo?"))
             async with session.regenerate() as turn:
                 print(await turn.answer())
         """
-        return turn_again(self._host, self.session_id, "regenerate", message_id)
+        return self._rerun("regenerate", message_id)
 
     async def run(
         self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
     ) -> str:
-        """Prompts and returns the final answer's text. Cancelling it cancels the turn.
+        """Prompt, and return the final answer's text. Cancelling it cancels the turn.
 
         Arguments are those of `prompt`.
 
@@ -179,9 +207,9 @@ class Session:
             return await turn.answer()
 
     async def set_budget(self, budget: Budget | None) -> None:
-        """Gives the session another budget of its own, from its next turn on; `None` is no limit.
+        """Set the session's own budget, from its next turn on; `None` is no limit.
 
-        Those of its agent, and of the session that delegated to it, hold all the same.
+        The budgets of its agent, and of the session that delegated to it, hold all the same.
 
         Example:
             await session.set_budget(callboard.Budget(tokens=200_000))
@@ -191,7 +219,7 @@ class Session:
         await self._host.journal.ask(AppendEvents(session_id=self.session_id, events=(event,)))
 
     async def rename(self, title: str) -> None:
-        """Gives it another title; no model replaces one that was given.
+        """Give the session a title; no model replaces it.
 
         Raises:
             ValidationError: It is empty, or longer than a title may be.
@@ -203,7 +231,7 @@ class Session:
         await self._host.keeping.rename(self.session_id, title)
 
     async def delete(self) -> None:
-        """Hides the session and all below it, and cancels their turns; `restore` takes it back.
+        """Hide the session and all below it, and cancel their turns; `restore` takes it back.
 
         It takes no prompts from here on, and is purged after `[sessions] keep_deleted_days`.
 
@@ -214,26 +242,25 @@ class Session:
         await self._host.keeping.delete([self.session_id])
 
     async def restore(self) -> None:
-        """Takes the deletion back, for all below it too; inputs that waited have their turns."""
+        """Take the deletion back, for all below it too; inputs that waited get their turns."""
         await self._host.keeping.restore([self.session_id])
 
     async def usage(self, *, by: UsageBy = "turn") -> UsageReport:
-        """What this session took, as `Runtime.usage` gives it for all."""
+        """Return what this session used, as `Runtime.usage` does for all sessions."""
         sums = UsageSums(by, self._host.plan.prices)
         return await read_usage(self._host.plan.store, sums, session_id=self.session_id)
 
     async def changes(self) -> list[ChangedCall]:
-        """The calls whose changes of files can be undone, in their order, and what was undone."""
+        """Return the calls whose changes of files can be undone, in order, and what was undone."""
         return await self._host.undoing.changes(self.session_id)
 
     async def undo(
         self, call_id: str | None = None, *, force: bool = False, dry_run: bool = False
     ) -> UndoReport:
-        """Takes back what the session's calls changed in files, the latest change first.
+        """Take back what the session's calls changed in files, the latest change first.
 
-        It is a person's decision, not a model's: nothing is asked, and no tool does it. It waits for
-        the calls that work in the same workspace. What is there now is kept, so that an undoing can
-        be undone: its id stands in the place of a call's.
+        It is a person's decision: no tool does it. It waits for calls that work in the same workspace.
+        What is there now is kept, so that an undoing can be undone: use its id in place of a call's.
 
         Args:
             call_id: Only this call's changes, or this undoing.
@@ -255,7 +282,7 @@ class Session:
 
 
 def checked_mode(mode: str, budget: Budget | None) -> InputMode:
-    """What an input is to a turn that runs; raises `ValidationError`."""
+    """Return what an input is to a running turn; raise `ValidationError` for an unknown mode."""
     if mode not in {each.value for each in InputMode}:
         raise ValidationError(
             f"the mode of an input is queue, steer or interrupt, not {mode!r}", field="mode"
