@@ -15,8 +15,8 @@ from support.providers.recordings import (
     Format,
     Recording,
     body_of,
-    check_error_answer,
     expected_parts,
+    recorded_tests,
 )
 
 
@@ -112,35 +112,10 @@ FORMAT = Format(
     count_tokens=count_tokens,
     count_citations=count_citations,
 )
-each_recording = FORMAT.each_recording
+TestRecorded = recorded_tests(FORMAT, GEMINI.read_error)
 
 
-@each_recording
-def test_a_recording_is_read_as_expected(recording: Recording) -> None:
-    FORMAT.check_whole(recording)
-
-
-@each_recording
-def test_a_recording_in_pieces_is_read_the_same(recording: Recording) -> None:
-    FORMAT.check_pieces(recording)
-
-
-@each_recording
-def test_other_line_ends_and_comments_change_nothing(recording: Recording) -> None:
-    FORMAT.check_line_ends(recording)
-
-
-@each_recording
-def test_an_inflated_recording_is_read_the_same(recording: Recording) -> None:
-    FORMAT.check_gzip(recording)
-
-
-@each_recording
-def test_a_recording_cut_short_is_an_error_and_never_an_answer(recording: Recording) -> None:
-    FORMAT.check_truncations(recording)
-
-
-@each_recording
+@FORMAT.each_recording
 def test_a_recording_as_a_list_is_read_the_same(recording: Recording) -> None:
     # Without `alt=sse` the same chunks come as one JSON list.
     body = body_of(recording)
@@ -150,8 +125,3 @@ def test_a_recording_as_a_list_is_read_the_same(recording: Recording) -> None:
     whole = decoded_json(FORMAT.decode(body))
     assert decoded_json(FORMAT.decode(listed)) == whole
     assert decoded_json(FORMAT.decode(listed, *range(0, len(listed), 97))) == whole
-
-
-@FORMAT.each_error_answer
-def test_a_recorded_refusal_is_read(recording: Recording) -> None:
-    check_error_answer(GEMINI.read_error, recording)

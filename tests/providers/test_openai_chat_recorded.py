@@ -11,9 +11,9 @@ from support.providers.recordings import (
     AnswerPart,
     Format,
     Recording,
-    check_error_answer,
     expected_parts,
     length,
+    recorded_tests,
 )
 
 
@@ -64,34 +64,4 @@ FORMAT = Format(
     adapt=cut_reasoning,
     count_citations=count_citations,
 )
-each_recording = FORMAT.each_recording
-
-
-@each_recording
-def test_a_recording_is_read_as_expected(recording: Recording) -> None:
-    FORMAT.check_whole(recording)
-
-
-@each_recording
-def test_a_recording_in_pieces_is_read_the_same(recording: Recording) -> None:
-    FORMAT.check_pieces(recording)
-
-
-@each_recording
-def test_other_line_ends_and_comments_change_nothing(recording: Recording) -> None:
-    FORMAT.check_line_ends(recording)
-
-
-@each_recording
-def test_an_inflated_recording_is_read_the_same(recording: Recording) -> None:
-    FORMAT.check_gzip(recording)
-
-
-@each_recording
-def test_a_recording_cut_short_is_an_error_and_never_an_answer(recording: Recording) -> None:
-    FORMAT.check_truncations(recording)
-
-
-@FORMAT.each_error_answer
-def test_a_recorded_refusal_is_read(recording: Recording) -> None:
-    check_error_answer(OPENAI_CHAT.read_error, recording)
+TestRecorded = recorded_tests(FORMAT, OPENAI_CHAT.read_error)

@@ -14,7 +14,7 @@ from support.providers.recordings import (
     Format,
     Recording,
     body_of,
-    check_error_answer,
+    recorded_tests,
 )
 from support.providers.recordings import add_opaque as add_server_part
 
@@ -102,35 +102,4 @@ LAST = LastAnswer(
     adapt=like_last_event,
     count_citations=count_citations,
 )
-each_recording = FORMAT.each_recording
-each_error_answer = FORMAT.each_error_answer
-
-
-@each_recording
-def test_a_recording_is_read_as_expected(recording: Recording) -> None:
-    LAST.check_whole(recording)
-
-
-@each_recording
-def test_a_recording_in_pieces_is_read_the_same(recording: Recording) -> None:
-    FORMAT.check_pieces(recording)
-
-
-@each_recording
-def test_other_line_ends_and_comments_change_nothing(recording: Recording) -> None:
-    FORMAT.check_line_ends(recording)
-
-
-@each_recording
-def test_a_packed_recording_is_read_the_same(recording: Recording) -> None:
-    FORMAT.check_gzip(recording)
-
-
-@each_recording
-def test_a_recording_cut_short_is_an_error_and_never_an_answer(recording: Recording) -> None:
-    FORMAT.check_truncations(recording)
-
-
-@each_error_answer
-def test_an_error_answer_is_read(recording: Recording) -> None:
-    check_error_answer(OPENAI_RESPONSES.read_error, recording)
+TestRecorded = recorded_tests(FORMAT, OPENAI_RESPONSES.read_error, whole=LAST)

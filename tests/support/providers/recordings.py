@@ -1,14 +1,10 @@
 """Recorded answers of real servers, and what it means to read them right.
 
 The recordings are not part of the project: `../shared/streams`, or `CALLBOARD_STREAMS`. A module of
-tests makes one `Format` for its wire format and a test of each `check_…`:
+tests makes one `Format` for its wire format, and a class of tests of it:
 
     FORMAT = Format("openai_chat", decoder=OpenAiChatDecoder, is_terminal=ends_answer)
-    each_recording = FORMAT.each_recording
-
-    @each_recording
-    def test_a_recording_is_read_as_expected(recording: Recording) -> None:
-        FORMAT.check_whole(recording)
+    TestRecorded = recorded_tests(FORMAT, OPENAI_CHAT.read_error)
 """
 
 from __future__ import annotations
@@ -251,6 +247,41 @@ class Format:
                 return position + len(content.rstrip())
             position += len(line)
         return len(body)
+
+
+def recorded_tests(
+    form: Format,
+    read_error: Callable[[int, Mapping[str, str], bytes], StreamError],
+    whole: Format | None = None,
+) -> type:
+    """Return the tests of a wire format; `whole` compares with the expected lines, if another does."""
+
+    class TestRecorded:
+        @form.each_recording
+        def test_a_recording_is_read_as_expected(self, recording: Recording) -> None:
+            (whole or form).check_whole(recording)
+
+        @form.each_recording
+        def test_a_recording_in_pieces_is_read_the_same(self, recording: Recording) -> None:
+            form.check_pieces(recording)
+
+        @form.each_recording
+        def test_other_line_ends_and_comments_change_nothing(self, recording: Recording) -> None:
+            form.check_line_ends(recording)
+
+        @form.each_recording
+        def test_a_compressed_recording_is_read_the_same(self, recording: Recording) -> None:
+            form.check_gzip(recording)
+
+        @form.each_recording
+        def test_a_recording_cut_short_is_no_answer(self, recording: Recording) -> None:
+            form.check_truncations(recording)
+
+        @form.each_error_answer
+        def test_a_recorded_refusal_is_read(self, recording: Recording) -> None:
+            check_error_answer(read_error, recording)
+
+    return TestRecorded
 
 
 def check_error_answer(
