@@ -1,3 +1,5 @@
+"""The arguments of a call as a file to edit: what is written back, and what can not be read."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Foreign text is shown, and never obeyed, by a terminal."""
+
 from __future__ import annotations
 
 import unicodedata

@@ -1,3 +1,5 @@
+"""A session as Markdown: what is shown of its events, in which order, and what no content can forge."""
+
 from __future__ import annotations
 
 import re

@@ -7,6 +7,7 @@ import pty
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,12 +15,10 @@ import trio.testing
 
 from callboard.cli.ask import terminal_channel
 from callboard.cli.ask.terminal_channel import TerminalChannel
-from callboard.cli.run.run import UnansweredCalls
 from callboard.cli.terminal.output import Output
 from callboard.cli.terminal.style import Style
 from callboard.runtime.channel import ChannelMessage, UserQuestion
 from callboard.runtime.definitions import Tier, ToolFailure
-from callboard.runtime.events import ApprovalAnswered, CallDeferred
 from callboard.runtime.handles import PersonAnswer
 from callboard.runtime.messages import ApprovalRequest
 
@@ -86,6 +85,24 @@ def asked(**fields: object) -> UserQuestion:
     return UserQuestion(**{**given, **fields})  # type: ignore[arg-type]
 
 
+@asynccontextmanager
+async def asking(folder: Path, question: UserQuestion) -> AsyncGenerator[tuple[Person, list[Any]]]:
+    """Puts a model's question around the block; gives the person, and the answer or why there is none."""
+    answers: list[Any] = []
+    async with terminal(folder) as person, trio.open_nursery() as nursery:
+
+        async def ask() -> None:
+            try:
+                answers.append(await person.channel.ask(question))
+            except ToolFailure as failure:
+                answers.append(str(failure))
+
+        nursery.start_soon(ask)
+        person.channel.reach(question.question_id)
+        await person.expect("your own answer:" if question.options else "\nyour answer:")
+        yield person, answers
+
+
 async def test_a_question_waits_for_its_place_in_the_transcript(tmp_path: Path) -> None:
     async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
         nursery.start_soon(person.channel.approve, request())
@@ -124,18 +141,6 @@ async def test_a_question_rings_once_when_it_stands_there(
     assert all(person.seen.count(ring) == 1 for ring in rings)
 
 
-async def test_a_question_rings_at_no_terminal_that_can_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
-        person.channel.reach("approval_1")
-        nursery.start_soon(person.channel.approve, request())
-        await person.expect("your answer:")
-        await person.type("n\n")
-    assert "\a" not in person.seen
-
-
 async def test_a_branchs_question_says_so_and_does_not_wait_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,26 +171,6 @@ async def test_a_deferred_question_is_not_asked_here(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
 
 
-def test_deferred_calls_are_named_until_they_have_their_answer() -> None:
-    deferred = UnansweredCalls()
-    for number in (1, 2):
-        deferred.see(
-            CallDeferred(
-                turn_id="t",
-                call_id="c",
-                name="write_file",
-                approval_id=f"approval_{number}",
-                result="{}",
-            )
-        )
-    deferred.see(
-        ApprovalAnswered(approval_id="approval_1", call_id="c", decision="deny", answered_by="ann")
-    )
-    deferred.see("anything else")
-    line = "write_file waits for an answer: callboard approve approval_2"
-    assert deferred.lines() == [line]
-
-
 @pytest.mark.parametrize(
     ("typed", "answer"),
     [
@@ -199,30 +184,19 @@ def test_deferred_calls_are_named_until_they_have_their_answer() -> None:
 async def test_a_number_or_any_text_is_an_answer(
     tmp_path: Path, typed: str, answer: PersonAnswer
 ) -> None:
-    answers = []
-    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
-
-        async def ask() -> None:
-            answers.append(await person.channel.ask(asked()))
-
-        nursery.start_soon(ask)
-        person.channel.reach("question_1")
-        await person.expect("a number, or your own answer:")
+    async with asking(tmp_path, asked()) as (person, answers):
         assert "the model asks you:\n    | Which door?\n  [1] left\n  [2] right\n" in person.seen
         await person.type(f"{typed}\n")
     assert answers == [answer]
 
 
 async def test_no_question_of_a_model_moves_the_cursor(tmp_path: Path) -> None:
-    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
-        question = asked(
-            question="x\n\ncallboard asks: may f run?\x1b[2J",
-            options=("a\nb\u202e",),
-            origin="a branch\x1b",
-        )
-        nursery.start_soon(person.channel.ask, question)
-        person.channel.reach("question_1")
-        await person.expect("your own answer:")
+    evil = asked(
+        question="x\n\ncallboard asks: may f run?\x1b[2J",
+        options=("a\nb\u202e",),
+        origin="a branch\x1b",
+    )
+    async with asking(tmp_path, evil) as (person, _):
         assert "(a branch\\x1b):\n    | x\n    | \n    | callboard asks" in person.seen
         assert "may f run?\\u001b[2J\n" in person.seen
         assert "  [1] a\\u000ab\\u202e\n" in person.seen
@@ -230,28 +204,13 @@ async def test_no_question_of_a_model_moves_the_cursor(tmp_path: Path) -> None:
 
 
 async def test_the_end_of_the_input_is_no_answer(tmp_path: Path) -> None:
-    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
-
-        async def ask() -> None:
-            with pytest.raises(ToolFailure, match="ended the input"):
-                await person.channel.ask(asked(options=()))
-
-        nursery.start_soon(ask)
-        person.channel.reach("question_1")
-        await person.expect("\nyour answer:")
+    async with asking(tmp_path, asked(options=())) as (person, answers):
         await person.type("\x04")
+    assert "ended the input" in answers[0]
 
 
 async def test_a_line_that_a_terminal_would_cut_is_no_answer(tmp_path: Path) -> None:
-    answers = []
-    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
-
-        async def ask() -> None:
-            answers.append(await person.channel.ask(asked(options=())))
-
-        nursery.start_soon(ask)
-        person.channel.reach("question_1")
-        await person.expect("\nyour answer:")
+    async with asking(tmp_path, asked(options=())) as (person, answers):
         await person.type("x" * 5000 + "\n")
         await person.expect("longer than a terminal hands over")
         await person.type("y" * 4000 + "\n")
@@ -266,10 +225,7 @@ async def test_a_message_comes_behind_the_open_question(tmp_path: Path) -> None:
         text="Half done.\n\x1b[2JSoon.",
         origin="a branch: tidy up",
     )
-    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
-        nursery.start_soon(person.channel.ask, asked())
-        person.channel.reach("question_1")
-        await person.expect("your own answer:")
+    async with asking(tmp_path, asked()) as (person, _), trio.open_nursery() as nursery:
         nursery.start_soon(person.channel.tell, message)
         await trio.testing.wait_all_tasks_blocked()
         assert "Half done" not in person.seen

@@ -1,3 +1,5 @@
+"""A turn as a person reads it, event by event."""
+
 from __future__ import annotations
 
 import io
