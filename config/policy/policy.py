@@ -102,7 +102,7 @@ class PolicyLayer:
 
     Args:
         owner: Whose it is, for people: `agent general`.
-        preset: Its preset; `None` for an owner that only has rules.
+        preset: Its preset.
         rules: In any order.
         places: By tool, the one host that the operator lets it connect to.
     """
@@ -110,7 +110,7 @@ class PolicyLayer:
     def __init__(
         self,
         owner: str,
-        preset: Preset | None,
+        preset: Preset,
         rules: Iterable[CompiledRule] = (),
         places: Mapping[str, str] | None = None,
     ) -> None:
@@ -162,7 +162,7 @@ class PolicyLayer:
         """Say what is new about where the call connects, where this preset looks at that."""
         if question.definition is None or Capability.NETWORK not in question.definition.needs:
             return None
-        if self.preset in {None, Preset.AUTO}:
+        if self.preset is Preset.AUTO:
             return None
         if question.is_exposed or (self.preset is Preset.STRICT and not question.is_redirect):
             # An exposed session may send what it has read, even to a host that is known.
@@ -171,8 +171,6 @@ class PolicyLayer:
         return None
 
     def _by_preset(self, question: PolicyQuestion, tier: Tier, new: str | None) -> Ruling:
-        if self.preset is None:
-            return Ruling(Verdict.ALLOW, f"no rule of {self.owner} is against it", "no rule")
         if question.is_redirect:  # the call was asked about, or needed no question
             return ruling(self.preset, Tier.READ_ONLY, None, new, is_exposed=question.is_exposed)
         reason = question.approval_reason

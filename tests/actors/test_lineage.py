@@ -1,4 +1,8 @@
+"""Who stands above a session: its agents with their tools, and the channel that serves it."""
+
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pytest
 
@@ -7,6 +11,7 @@ from callboard.runtime.channel import Channel
 from callboard.runtime.definitions import Agent, SessionKind
 from callboard.runtime.errors import NotFoundError
 from callboard.runtime.events import AgentSwitched, SessionCreated
+from callboard.runtime.messages import Ancestor, CallPlace
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append
@@ -27,19 +32,6 @@ async def tree_of(*agents: Agent) -> tuple[Store, Lineage]:
         )  # fmt: skip
         await store.commit([Append(f"s{level}", (created,))])
     return store, Lineage(store, {agent.name: agent for agent in agents}, Channels(Channel()))
-
-
-async def test_the_parents_come_first_with_their_channels_and_what_they_have() -> None:
-    store, tree = await tree_of(GENERAL)
-    above = await tree.above("s1")
-    assert [each.session_id for each in above] == ["s1", "s0"]
-    assert [each.kind for each in above] == [SessionKind.BRANCH, SessionKind.MAIN]
-    assert [each.channel for each in above] == [None, "application"]
-    assert [each.agent.tools for each in above] == [("read_file", "write_file", "delegate"), None]
-    row = await store.session("s2")
-    assert row is not None
-    assert (await tree.agent_of(row, above)).tools == ("read_file", "write_file")
-    assert await tree.above(None) == ()
 
 
 async def test_what_a_parent_loses_is_lost_below() -> None:
@@ -73,3 +65,57 @@ def test_tools_only_ever_get_fewer(
     has: tuple[str, ...] | None, given: tuple[str, ...] | None, left: tuple[str, ...] | None
 ) -> None:
     assert narrowed(Agent(tools=has), given).tools == left
+
+
+MAIN, BRANCH, WORKER = SessionKind.MAIN, SessionKind.BRANCH, SessionKind.WORKER
+
+
+class Desk(Channel):
+    """A channel with a name of its own."""
+
+    name = "desk"
+
+
+def above(session_id: str, kind: SessionKind, channel: str | None = None) -> Ancestor:
+    return Ancestor(session_id=session_id, agent=Agent(), kind=kind, channel=channel)
+
+
+HOME = above("main", MAIN, "desk")
+
+
+def place_in(
+    kind: SessionKind, lineage: Sequence[Ancestor] = (), channel: str | None = None
+) -> CallPlace:
+    return CallPlace(
+        session_id="s1", turn_id="t", agent=Agent(), session_kind=kind, workspace="/work",
+        channel=channel, lineage=tuple(lineage), task="Count the doors.",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "session_id"),
+    [
+        (place_in(MAIN, channel="desk"), "s1"),
+        (place_in(MAIN), None),
+        (place_in(MAIN, channel="another"), None),
+        (place_in(BRANCH, [HOME]), "main"),
+        (place_in(BRANCH, [above("middle", BRANCH), HOME]), "main"),
+        (place_in(BRANCH, [above("middle", MAIN, "desk"), HOME]), "middle"),
+        (place_in(BRANCH, [above("main", MAIN)]), None),
+        (place_in(BRANCH), None),
+        (place_in(WORKER, [HOME]), None),
+        (place_in(WORKER, [HOME], channel="desk"), None),
+    ],
+)
+def test_the_nearest_channel_serves(place: CallPlace, session_id: str | None) -> None:
+    channels = Channels(Desk())
+    served = channels.serving(place)
+    assert (served.session_id if served is not None else None) == session_id
+    assert Channels().serving(place) is None
+    names = [each.channel.name for each in channels.reachable(place)]
+    assert names == (["desk"] if session_id is not None else [])
+
+
+def test_only_main_sessions_have_a_channel_of_their_own() -> None:
+    assert [Channels(Desk()).own(kind) for kind in (MAIN, BRANCH, WORKER)] == ["desk", None, None]
+    assert Channels().own(MAIN) is None

@@ -8,11 +8,10 @@ import trio
 import trio.testing
 
 import callboard
-from callboard.config.settings import Limits
 from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Agent, CallStatus, Preset, Tier, ToolDefinition
 from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, StorageError
-from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, CallFinished, GrantGiven
+from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, CallFinished
 from callboard.runtime.history import Call
 from callboard.runtime.messages import (
     AnswerApproval,
@@ -106,29 +105,6 @@ class Silent:
 # ── deciding ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("preset", "tier", "reason", "verdict"),
-    [
-        (Preset.AUTO, Tier.SYSTEM, "overwrites a file", "allow"),
-        (Preset.AUTO, Tier.ELEVATED, None, "ask"),
-        (Preset.BALANCED, Tier.SYSTEM, None, "allow"),
-        (Preset.BALANCED, Tier.READ_ONLY, "new host", "ask"),
-        (Preset.BALANCED, Tier.ELEVATED, None, "ask"),
-        (Preset.STRICT, Tier.READ_ONLY, None, "allow"),
-        (Preset.STRICT, Tier.WORKSPACE, None, "ask"),
-        (Preset.STRICT, Tier.READ_ONLY, "new host", "ask"),
-    ],
-)
-async def test_preset_tier_and_the_tools_own_word_decide(
-    preset: Preset, tier: Tier, reason: str | None, verdict: str
-) -> None:
-    scene = await ready()
-    async with open_scene(scene, *ALL):
-        (decision,) = await check(scene, preset, question(tier, reason))
-    assert decision.verdict == verdict
-    assert str(preset) in decision.reason or tier is Tier.ELEVATED
-
-
 async def test_a_batch_is_decided_in_its_order() -> None:
     scene = await ready()
     async with open_scene(scene, *ALL):
@@ -186,35 +162,6 @@ async def test_what_an_approver_may_say(said: object, decision: str) -> None:
         assert "not allow or deny" in given.reason
 
 
-async def test_an_approver_hears_everything_and_the_record_says_the_same() -> None:
-    asked: list[ApprovalRequest] = []
-
-    async def approver(request: ApprovalRequest) -> ApprovalAnswer:
-        asked.append(request)
-        return ApprovalAnswer(
-            decision="allow", arguments='{"a":2}', remember="session", reason="why", answered_by="x"
-        )
-
-    scene = await ready(approver)
-    async with open_scene(scene, *ALL):
-        await ask(scene)
-    (request,) = asked
-    assert (request.session_id, request.turn_id, request.call_id) == ("s1", "t", "c1")
-    assert (request.tool, request.tier, request.arguments) == ("erase", Tier.ELEVATED, '{"a":1}')
-    assert (request.reason, request.digest) == ("it is dangerous", "d")
-    _, question_stored, answer_stored, given = await scene.events()
-    assert isinstance(question_stored, ApprovalAsked)
-    assert isinstance(given, GrantGiven)
-    assert (given.scope, given.tool, given.binding.arguments) == ("session", "erase", '{"a":2}')
-    assert isinstance(answer_stored, ApprovalAnswered)
-    assert question_stored.expires_at_ms == request.expires_at_ms
-    assert (question_stored.arguments, question_stored.digest) == ('{"a":1}', "d")
-    assert answer_stored == ApprovalAnswered(
-        approval_id=request.approval_id, call_id="c1", decision="allow", answered_by="x",
-        reason="why", arguments='{"a":2}', remember="session", digest=answer_stored.digest,
-    )  # fmt: skip
-
-
 async def crash() -> None:
     raise ValueError("boom")
 
@@ -235,19 +182,6 @@ async def test_an_approver_that_raises_is_a_denial(fault: Any) -> None:
         given = await ask(scene)
         assert await check(scene, Preset.AUTO, question(Tier.SYSTEM))  # the broker lives
     assert (given.decision, given.reason) == ("deny", "the approval handler failed")
-
-
-async def test_silence_expires(autojump_clock: trio.testing.MockClock) -> None:
-    person = Silent()
-    scene = await ready(person, limits=Limits(approval_seconds=30))
-    async with open_scene(scene, *ALL):
-        given = await ask(scene)
-        assert trio.current_time() == 30
-        assert not await answer(scene, person.asked[0].approval_id, "allow")
-    assert (given.decision, person.ended) == ("expired", 1)
-    assert [e.decision for e in await scene.events() if isinstance(e, ApprovalAnswered)] == [
-        "expired"
-    ]
 
 
 async def test_withdrawing_a_question_takes_it_back_from_the_person() -> None:
@@ -271,38 +205,6 @@ async def test_withdrawing_a_question_takes_it_back_from_the_person() -> None:
     assert not any(isinstance(e, ApprovalAnswered) for e in await scene.events())
 
 
-async def test_the_first_answer_wins() -> None:
-    person = Silent()
-    scene = await ready(person)
-    got: list[ApprovalAnswer] = []
-    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
-
-        async def asker() -> None:
-            got.append(await ask(scene))
-
-        nursery.start_soon(asker)
-        await trio.testing.wait_all_tasks_blocked()
-        (request,) = person.asked
-        firsts: list[bool] = []
-
-        async def answerer(decision: ApprovalDecision) -> None:
-            firsts.append(await answer(scene, request.approval_id, decision))
-
-        nursery.start_soon(answerer, "deny")
-        nursery.start_soon(answerer, "deny")
-        await trio.testing.wait_all_tasks_blocked()
-        assert sorted(firsts) == [False, True]
-        assert person.ended == 1
-    assert [given.decision for given in got] == ["deny"]
-    assert len([e for e in await scene.events() if isinstance(e, ApprovalAnswered)]) == 1
-
-
-async def test_an_answer_to_nothing_is_not_the_first() -> None:
-    scene = await ready()
-    async with open_scene(scene, *ALL):
-        assert not await answer(scene, "approval_unknown", "allow")
-
-
 @pytest.mark.parametrize("lost", [ApprovalAsked, ApprovalAnswered])
 async def test_what_can_not_be_recorded_is_not_allowed(lost: type) -> None:
     asked: list[ApprovalRequest] = []
@@ -322,22 +224,3 @@ async def test_what_can_not_be_recorded_is_not_allowed(lost: type) -> None:
         scene.fake.refuse = lambda _: None
         assert (await ask(scene)).decision == "allow"
     assert len(asked) == (1 if lost is ApprovalAsked else 2)
-
-
-async def test_questions_wait_side_by_side() -> None:
-    person = Silent()
-    scene = await ready(person)
-    got: dict[int, str] = {}
-    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
-
-        async def asker(number: int) -> None:
-            got[number] = (await ask(scene, digest=str(number))).decision
-
-        for number in range(3):
-            nursery.start_soon(asker, number)
-        await trio.testing.wait_all_tasks_blocked()
-        assert len(person.asked) == 3
-        assert await check(scene, Preset.AUTO, question(Tier.SYSTEM))
-        for request in person.asked:
-            assert await answer(scene, request.approval_id, "allow")
-    assert got == {0: "allow", 1: "allow", 2: "allow"}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.config.policy.policy import Policy, PolicyBook, PolicyLayer, PolicyQuestion, compiled
+from callboard.config.policy.policy import Policy, PolicyBook, PolicyQuestion
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.runtime.definitions import Agent, Preset, SessionKind, Tier, ToolDefinition, Verdict
 from callboard.runtime.errors import ValidationError
@@ -230,23 +230,6 @@ def test_a_child_never_holds_what_its_parent_lacks() -> None:
     asks_web = question("http_request", tier=Tier.SYSTEM, declared=Tier.SYSTEM)
     assert parent.ruling(asks_web).verdict is ALLOW
     assert child.ruling(asks_web).verdict is DENY
-
-
-def test_an_owner_may_have_rules_and_no_preset() -> None:
-    web = Policy([PolicyLayer("channel web", None, [compiled(PlacedRule(READS_ONLY, "web[1]"))])])
-    auto = PolicyBook().policy(Agent(policy=Preset.AUTO))
-    met = auto.meet(web)
-    assert auto.ruling(question()).verdict is ALLOW
-    assert met.ruling(question()).verdict is DENY
-    assert met.ruling(question()).rule == "web[1], by the policy of channel web"
-    reads = question("read_file", tier=Tier.READ_ONLY, declared=Tier.READ_ONLY)
-    assert met.ruling(reads).verdict is ALLOW
-    unknown = question(tier=None, declared=None)
-    assert auto.ruling(unknown).verdict is ASK
-    assert met.ruling(unknown).verdict is DENY
-
-
-READS_ONLY = Rule(verdict=DENY, min_tier=Tier.WORKSPACE, reason="The web only reads.")
 
 
 def test_a_policy_has_a_layer() -> None:
