@@ -39,7 +39,7 @@ from ...tools.workspace.protected_places import HeldPlaces
 from ...tools.workspace.workspace import Workspace, open_workspace
 from ..delegation.tree import SessionTree
 from ..people.speech import Speech
-from .memories import JournaledMemories, OpenReader, OpenWriter
+from .memories import OpenReader, OpenWriter
 
 
 class OpenPlan:
@@ -62,23 +62,23 @@ MAX_OPEN_WORKSPACES = 64
 
 
 class OpenHandles:
-    """Makes the handles of a runtime's calls. What is `None` here is offered to no call.
+    """Makes the handles of a runtime's calls.
 
     Args:
         store: Holds the kept outputs.
         forbidden: Folders that no workspace may contain: callboard's own data.
         network: The way out.
-        connect: Makes the connections of programs.
+        connect: Makes the connections of programs, or `None` where they get none.
         speech: The way to people.
         tree: The way to sessions below one.
         journal: Stores memories and plans.
         shelf: The skills.
-        engine: The search engine.
-        sandbox: Runs programs.
-        workshop: What development tools get.
-        memories: Where memories are, when not in the journal's tables alone.
+        memories: Keeps memories, with or without an index.
         versions: Keeps what programs change.
         marked_files: The files that tainted sessions wrote.
+        engine: The search engine, if one is configured.
+        sandbox: Runs programs, if any may run.
+        workshop: What development tools get.
 
     `close` closes every open folder; calls that still run keep theirs until they end.
     """
@@ -87,34 +87,33 @@ class OpenHandles:
         self,
         store: StoreReader,
         forbidden: Sequence[Path],
-        network: Network | None = None,
-        speech: Speech | None = None,
-        tree: SessionTree | None = None,
-        journal: Mailbox[JournalMessage] | None = None,
-        shelf: SkillShelf | None = None,
+        *,
+        network: Network,
+        connect: Connect | None,
+        speech: Speech,
+        tree: SessionTree,
+        journal: Mailbox[JournalMessage],
+        shelf: SkillShelf,
+        memories: MemoryStore,
+        versions: VersionStore,
+        marked_files: MarkedFiles,
         engine: SearchPlace | None = None,
         sandbox: Sandbox | None = None,
         workshop: Workshop | None = None,
-        connect: Connect | None = None,
-        memories: MemoryStore | None = None,
-        versions: VersionStore | None = None,
-        marked_files: MarkedFiles | None = None,
     ) -> None:
         self.network = network
-        self.workshop = workshop
         self.connect = connect
+        self.workshop = workshop
         self._speech = speech
         self._tree = tree
         self._journal = journal
         self._shelf = shelf
         self._engine = engine
         self._sandbox = sandbox
-        if memories is None and journal is not None:
-            memories = JournaledMemories(journal, store)
         self._memories = memories
         self._store = store
         self._versions = versions
-        self._marked_files = MarkedFiles() if marked_files is None else marked_files
+        self._marked_files = marked_files
         self._forbidden = tuple(forbidden)
         self._workspaces: dict[str, Workspace] = {}
         self._held = HeldPlaces()
@@ -133,11 +132,11 @@ class OpenHandles:
 
     def channel(self, place: CallPlace, call: Call) -> ChannelHandle | None:
         """Return the way to the people of the session, or of one above it."""
-        return None if self._speech is None else self._speech.handle(place, call)
+        return self._speech.handle(place, call)
 
     def sessions(self, place: CallPlace, call: Call) -> SessionsHandle | None:
         """Return the way to sessions of its own; `None` for a worker."""
-        return None if self._tree is None else self._tree.handle(place, call)
+        return self._tree.handle(place, call)
 
     def processes(
         self, place: CallPlace, call: Call, way_out: TrackedNetwork | None = None
@@ -156,22 +155,19 @@ class OpenHandles:
             workspace.identity,
         )
 
-    def _call_versions(self, place: CallPlace, call: Call) -> CallVersions | None:
-        versions = self._versions
-        if versions is None:
-            return None
+    def _call_versions(self, place: CallPlace, call: Call) -> CallVersions:
         watch = FileWatch(self._marked_files, place.workspace)
         return CallVersions(
-            log=versions.log(place.session_id),
+            log=self._versions.log(place.session_id),
             session_id=place.session_id,
             call_id=call.call_id,
             is_marked=watch.is_marked,
-            open_aside=versions.open_aside,
+            open_aside=self._versions.open_aside,
         )
 
-    def memory_read(self, place: CallPlace) -> MemoryReader | None:
+    def memory_read(self, place: CallPlace) -> MemoryReader:
         """Return the way to what the agent remembers."""
-        return None if self._memories is None else OpenReader(self._memories, place.agent.name)
+        return OpenReader(self._memories, place.agent.name)
 
     def memory_write(
         self,
@@ -179,20 +175,18 @@ class OpenHandles:
         call: Call,
         needs: tuple[Capability, ...],
         reader: MemoryReader | None,
-    ) -> MemoryWriter | None:
+    ) -> MemoryWriter:
         """Return the way to remember more, for a call with these needs and this reader."""
-        if self._memories is None:
-            return None
         is_untrusted = not STRANGERS.isdisjoint(needs)
         return OpenWriter(self._memories, place, call, is_untrusted=is_untrusted, reader=reader)
 
-    def plan(self, place: CallPlace, call: Call) -> PlanHandle | None:
+    def plan(self, place: CallPlace, call: Call) -> PlanHandle:
         """Return the way to the session's plan."""
-        return None if self._journal is None else OpenPlan(self._journal, place, call)
+        return OpenPlan(self._journal, place, call)
 
-    def skills(self, workspace: str) -> SkillReader | None:
+    def skills(self, workspace: str) -> SkillReader:
         """Return the way to the skills of the user and of a workspace."""
-        return None if self._shelf is None else OpenSkills(self._shelf, workspace)
+        return OpenSkills(self._shelf, workspace)
 
     def search(self, network: Network) -> SearchHandle | None:
         """Return the operator's search engine, over a call's way out."""

@@ -8,7 +8,6 @@ from contextlib import suppress
 import msgspec
 
 from ...config.policy.policy import PolicyBook
-from ...config.settings import Limits
 from ...runtime.definitions import Agent
 from ...runtime.errors import ConflictError, NotFoundError
 from ...runtime.events import ApprovalAnswered, DurableEvent, GrantRevoked
@@ -52,7 +51,7 @@ class BrokerServices(msgspec.Struct, kw_only=True):
         channels: Finds the people to ask.
         approval_seconds: Time until silence becomes a denial.
         deferred_seconds: The same for a deferred question.
-        sessions: Wakes sessions for late answers; `None` where no sessions run.
+        sessions: Wakes sessions for late answers.
     """
 
     store: StoreReader
@@ -61,8 +60,8 @@ class BrokerServices(msgspec.Struct, kw_only=True):
     policies: PolicyBook
     channels: Channels
     approval_seconds: float
-    deferred_seconds: float = Limits().deferred_seconds
-    sessions: Mailbox[DirectoryMessage] | None = None
+    deferred_seconds: float
+    sessions: Mailbox[DirectoryMessage]
 
 
 class ApprovalRecord:
@@ -197,11 +196,9 @@ class ApprovalRecord:
 
     async def wake(self, session_id: str | None = None) -> None:
         """Let this session, or all, begin the turns of inputs that wait."""
-        if (sessions := self._services.sessions) is None:
-            return
         for waking in await self._services.store.waking_sessions():
             if session_id in {None, waking}:
-                await sessions.tell(WakeSession(session_id=waking))
+                await self._services.sessions.tell(WakeSession(session_id=waking))
 
     async def grant(self, grant_id: str) -> GrantRow:
         """Return a grant that can be revoked.

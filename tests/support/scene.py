@@ -103,7 +103,11 @@ class NoHandles(OpenHandles):
     """Handles for tools that touch nothing."""
 
     def __init__(self) -> None:
-        super().__init__(cast(Store, None), ())
+        none: Any = None
+        super().__init__(
+            none, (), network=none, connect=none, speech=none, tree=none, journal=none, shelf=none,
+            memories=none, versions=none, marked_files=none,
+        )  # fmt: skip
 
     def files_read(self, workspace: str) -> ReadableFiles:
         return cast(ReadableFiles, None)
