@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from callboard.tools.sandbox import named_programs as module
-from callboard.tools.sandbox.changes.scan import written_since
 from callboard.tools.sandbox.named_programs import named_files, shown_files
 
 NAMES = ("run.sh", "tool", "lib/deep.py", "notes.txt", "a b.sh", "data.bin")
@@ -125,13 +124,3 @@ def test_a_person_is_told_what_can_not_be_read_from_a_command(folder: Path) -> N
         assert shown_files([], [command]) == ""
     [file] = named_files(str(folder), str(folder), ["sh run.sh"])
     assert "in their turn is not shown" in shown_files([file], ["sh run.sh"])
-
-
-def test_what_was_written_is_found_by_its_times(folder: Path) -> None:
-    everything = written_since(str(folder), 0)
-    assert everything is not None
-    assert set(everything.files) == {*NAMES, *IN_PACKAGE, "link", "out", "pipe.sh"}
-    assert set(everything.folders) == {"lib", "pkg"}
-    nothing = written_since(str(folder), 2**62)
-    assert nothing is not None
-    assert (nothing.files, nothing.folders) == ((), ())

@@ -9,7 +9,7 @@ import pytest
 
 from callboard.runtime.processes import ChangedFiles
 from callboard.tools.sandbox.changes import scan as module
-from callboard.tools.sandbox.changes.scan import MAX_NAMED, changed, scan
+from callboard.tools.sandbox.changes.scan import MAX_NAMED, changed, scan, written_since
 
 
 @pytest.fixture
@@ -107,3 +107,13 @@ def test_a_look_that_takes_too_long_is_given_up(
 ) -> None:
     monkeypatch.setattr(module, "MAX_SECONDS", -1)
     assert told(folder, lambda: None).why_not == "looking at the workspace took too long"
+
+
+def test_what_was_written_is_found_by_its_times(folder: Path) -> None:
+    everything = written_since(str(folder), 0)
+    assert everything is not None
+    assert set(everything.files) == {"kept/a.txt", "old/b.txt", "link"}
+    assert set(everything.folders) == {"kept", "old"}
+    nothing = written_since(str(folder), 2**62)
+    assert nothing is not None
+    assert (nothing.files, nothing.folders) == ((), ())

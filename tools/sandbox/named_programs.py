@@ -94,25 +94,11 @@ MAX_LISTED = 1000
 """Entries of a folder that are matched with a pattern such as `*.sh`."""
 
 _PROGRAM_SUFFIXES = frozenset(
-    [
-        ".sh",
-        ".bash",
-        ".zsh",
-        ".py",
-        ".pyw",
-        ".rb",
-        ".pl",
-        ".js",
-        ".mjs",
-        ".cjs",
-        ".ts",
-        ".php",
-        ".lua",
-        ".r",
-        ".awk",
-        ".mk",
-    ]
-)
+    {
+        ".sh", ".bash", ".zsh", ".py", ".pyw", ".rb", ".pl", ".js", ".mjs", ".cjs", ".ts", ".php", ".lua",
+        ".r", ".awk", ".mk",
+    }
+)  # fmt: skip
 
 _PATTERN = re.compile(r"[*?\[]")
 

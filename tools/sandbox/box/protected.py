@@ -13,6 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from typing import Literal
 
 from ....runtime.definitions import ErrorType, ToolFailure
 from ...workspace.paths import BARE_REPOSITORY, PROTECTED_NAMES, START_UP_NAMES, is_below, shown
@@ -35,6 +36,8 @@ MAX_REPOSITORIES = 64
 """Submodules and worktrees that stay writable: more than a project has."""
 MAX_DEPTH = 4
 """How deep folders of submodules are searched: a name may hold slashes, a module may hold others."""
+
+PathKind = Literal["missing", "link", "directory", "file"]
 
 Mount = tuple[str, str]
 """`--bind`, `--ro-bind` or `EMPTY`, and the path."""
@@ -189,7 +192,7 @@ def _unprotectable(path: str) -> ToolFailure:
     )
 
 
-def _kind(path: str) -> str:
+def _kind(path: str) -> PathKind:
     try:
         mode = os.lstat(path).st_mode
     except OSError as error:
