@@ -2,8 +2,8 @@
 
 A program (`probe`) runs in a sandbox in the same way as every other program, and tries everything that it
 must not do. The strength is `full` only when none of it worked, when the probe was bounded before it began,
-and when killing it left nothing behind. Each attempt has a control that must work, so that a sandbox in which
-nothing works does not pass. A bwrap that merely runs its arguments gives `none`.
+and when killing it left nothing behind. Controls must work, so that a sandbox in which nothing works does not
+pass: the port is reached from outside, and the probe writes a file in its workspace. A bwrap that merely runs its arguments gives `none`.
 
 The test is made once in a process for each bubblewrap and set of settings. It takes some hundredths of a second,
 in a thread with a Trio run of its own: bubblewrap dies with the thread that started it, and the caller's event
