@@ -51,7 +51,7 @@ class FakeHttp:
         self.sent: list[Sent] = []
 
     @asynccontextmanager
-    async def stream(
+    async def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> AsyncGenerator[Answer]:
         await trio.lowlevel.checkpoint()
