@@ -47,7 +47,7 @@ class AnswerBody:
 
     Attributes:
         head: The beginning of a body in which no event was seen; empty once one was.
-        names: Of the events that the last call gave out, when names are kept.
+        names: Names of the events that the last call returned, if names are kept.
 
     Args:
         with_names: Whether the names of events are kept.

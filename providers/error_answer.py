@@ -52,10 +52,10 @@ def is_too_long(code: str, said: str) -> bool:
 
     Args:
         code: The words of the error that are meant for programs, in lower case.
-        said: Those for people.
+        said: The words for people.
     """
     said = said[:MAX_READ_CHARS].lower()
-    # First: such a message may go on with the length of the context.
+    # First, since such a message may also mention the length of the context.
     if _WRONG_LIMIT.search(said) is not None:
         return False
     return any(word in code for word in _TOO_LONG_CODES) or _TOO_LONG.search(said) is not None
@@ -172,7 +172,7 @@ def _find_code(value: Any) -> str:
     if isinstance(value.get("error"), dict):
         value = value["error"]
     words = [value.get(key) for key in ("code", "type", "status")]
-    # Gemini: of a refused key, only this says that it is one; its status is 400.
+    # Gemini: only this says that a key was refused; the status is 400.
     words += [detail.get("reason") for detail in _details(value)]
     return " ".join(word for word in words if isinstance(word, str)).lower()
 
@@ -290,7 +290,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     then = _http_date(text)
     if then is None:
         return None
-    # The server's own clock, where it says what that shows: ours may be wrong.
+    # The server's own clock, if it sends its date: ours may be wrong.
     now = _http_date(headers.get("date", ""))
     return _bounded(then - (time.time() if now is None else now))
 
@@ -310,7 +310,7 @@ def _bounded(seconds: float) -> float:
 def _http_date(text: str) -> float | None:
     if not text:
         return None
-    # Imported where it is needed: it costs more than this whole package at start.
+    # Imported here: it takes longer to import than this whole package.
     from email.utils import parsedate_to_datetime
 
     try:

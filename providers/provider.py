@@ -36,15 +36,15 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
             opaque parts) goes back to the provider that gave it, in its own dialect.
         system: The system prompt; may be empty.
         rounds: The conversation; the last round has no answer yet, or ends with results.
-        tools: What it may ask for.
-        max_output_tokens: The limit of this call, or `None` for the provider's own.
-        temperature: The sampling temperature, or `None` for the provider's own.
-        top_p: The nucleus of the sampling, or `None` for the provider's own.
-        seed: Makes the sampling repeatable where the provider can; ignored elsewhere.
+        tools: The tools that it may call.
+        max_output_tokens: Limit of the answer, `None` for the provider's default.
+        temperature: The sampling temperature, `None` for the provider's default.
+        top_p: The nucleus of the sampling, `None` for the provider's default.
+        seed: Makes sampling repeatable, if the provider supports it.
         stop_sequences: Texts at which the answer ends.
-        thinking: How much the model reasons before it answers, or `None` for its own measure.
-        tool_choice: Whether it may, must or must not ask for a tool.
-        forced_tool: The one tool that it must ask for; wins over `tool_choice`.
+        thinking: How much the model reasons before it answers, `None` for its default.
+        tool_choice: Whether it may, must or must not call a tool.
+        forced_tool: The one tool that it must call; wins over `tool_choice`.
         answer_schema: The JSON Schema that the text of the answer must match, or `None`.
     """
 
@@ -68,7 +68,7 @@ class HttpRequest(msgspec.Struct, frozen=True):
     """A request to send: a POST if it has a body, else a GET.
 
     Attributes:
-        path: What follows the endpoint's base URL, with a query where there is one.
+        path: The path after the endpoint's base URL, with its query.
         headers: All headers but those that carry the key.
         body: The JSON text; empty for a GET.
         tool_names: The tools that had to be renamed for this format: our name by the sent one.
@@ -86,8 +86,8 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         model: Its id, as in `PROVIDER/MODEL`.
         title: Its name for people; may be empty.
-        context_tokens: How much it reads at once, when the provider says so.
-        max_output_tokens: How much it writes at once, when the provider says so.
+        context_tokens: Size of its context window, if the provider says it.
+        max_output_tokens: Longest answer, if the provider says it.
     """
 
     model: str
@@ -107,8 +107,8 @@ class Decoder(Protocol):
     """Turns the bytes of one answer into stream events. One object per answer, no I/O.
 
     Attributes:
-        is_whole: Whether `finish` would find a whole answer now: then the rest of the bytes is not
-            waited for as long.
+        is_whole: Whether `finish` would find a whole answer now; if so, the caller waits less long
+            for the rest of the bytes.
     """
 
     @property
@@ -172,7 +172,7 @@ class LocalModel(Protocol):
     async def run(self, request: ModelRequest, emit: Emit) -> None:
         """Emit the answer's events in batches, ending with a terminal event.
 
-        `emit` may block while the consumer is slow. Cancelled when the turn is.
+        `emit` may block while the consumer is slow. It is cancelled with the turn.
         """
         ...
 

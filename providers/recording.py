@@ -57,12 +57,12 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
         model: The model's id there.
         at_ms: When it began, in Unix milliseconds.
         request: The body that was sent, secrets masked.
-        is_request_cut: Whether there was more than `MAX_REQUEST_BYTES` of it.
+        is_request_cut: Whether the request was longer than `MAX_REQUEST_BYTES`.
         status: The HTTP status of the answer; 0 when there was none.
-        headers: Those of `KEPT_HEADERS` that came.
-        body: What came, secrets masked; in base64 when `is_base64`, as it was no UTF-8.
+        headers: The headers of `KEPT_HEADERS` that came.
+        body: The answer with secrets masked, in base64 if `is_base64`, since it was not UTF-8.
         is_base64: Whether `body` is base64.
-        is_cut: Whether there was more than `MAX_RECORDED_BYTES`, or it was not kept.
+        is_cut: Whether it was longer than `MAX_RECORDED_BYTES`, or was not kept.
         note: Why it was not kept.
         tool_names: The tools that were renamed: our name by the sent one.
     """
@@ -136,7 +136,7 @@ class Recording:
         self._is_written = True
         try:
             with trio.move_on_after(WRITE_SECONDS, shield=True) as scope:
-                # Abandoned, it still writes its whole line, or none, when the disk answers.
+                # An abandoned thread still writes its whole line, or none, when the disk answers.
                 await trio.to_thread.run_sync(
                     self._write, abandon_on_cancel=True, limiter=self._writers
                 )
@@ -243,7 +243,7 @@ def _scrubbed(data: bytes, limit: int) -> tuple[str, bool]:
     try:
         return _masked(data.decode()).encode()[:limit].decode(), False
     except UnicodeDecodeError:
-        # A key is plain text: masked as such, the rest keeps its bytes.
+        # A key is plain ASCII: masking it this way leaves the other bytes unchanged.
         masked = _masked(data.decode("latin-1")).encode("latin-1")
         return base64.b64encode(masked[:limit]).decode(), True
 

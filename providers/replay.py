@@ -21,7 +21,7 @@ class ReplayProvider:
     What failed fails again, and what was cut off breaks off.
 
     Attributes:
-        requests: What was asked, in order; requests beyond the recording too.
+        requests: The requests in order, including those beyond the recording.
 
     Args:
         path: A file that `callboard record` or `open_runtime(record=...)` wrote. One that is

@@ -30,7 +30,7 @@ class SseParser:
 
     Attributes:
         overflowed: An event was larger than `MAX_EVENT_BYTES`; nothing more comes out.
-        names: Of the events that the last call gave out, in their order, when names are kept.
+        names: Names of the events that the last call returned, in order, if names are kept.
 
     Args:
         with_names: Whether names are kept.
@@ -57,7 +57,7 @@ class SseParser:
         # The bytes of the line that is not complete yet, or of a block that begins with a name.
         self._line = bytearray()
         # The data of the event that is not complete yet, `None` when it has none. One buffer, since
-        # a list of a million empty lines would take fifteen times what came.
+        # a list of a million empty lines would take fifteen times their bytes.
         self._data: bytearray | None = None
         self._data_bytes = 0
         # The last line ended with CR: an LF that follows belongs to it.
@@ -74,7 +74,7 @@ class SseParser:
             self._skip_lf = False
             data = data.removeprefix(b"\n")
         if b"\n" not in data and b"\r" not in data:
-            # Only kept: a large event in small pieces must not be walked again for each piece.
+            # Only kept: a large event in small pieces must not be scanned again for each piece.
             self._line += data
             return self._within_bound([])
         if self._line:

@@ -21,7 +21,7 @@ _FINISHED = frozenset(
         "eos",
         "eos_token",
         "end_turn",
-        # What it paused for are tools that the provider runs; its other calls are whole.
+        # It paused for tools that the provider runs; its other calls are whole.
         "pause_turn",
         "complete",
         "completed",
@@ -80,7 +80,7 @@ def read_stop(
     Args:
         reason: The server's word, in any case; empty if there is none.
         has_calls: Whether the answer has calls.
-        are_whole: Whether they came whole, as far as the decoder can tell.
+        are_whole: Whether the decoder found them whole.
     """
     word = reason.lower().replace("-", "_")
     if word in _BROKEN_OFF:

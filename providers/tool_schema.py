@@ -98,7 +98,7 @@ class _Inliner:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._left_bytes = MAX_INLINED_BYTES
-        # The targets that are being written out, by identity: one of them again is a loop.
+        # Targets that are being written out, by identity; meeting one again is a loop.
         self._open: set[int] = {id(root)}
 
     def schema(self, value: Any, depth: int) -> Any:

@@ -94,7 +94,7 @@ class OpenBlock:
         # Reasoning.
         self.has_thought = False
         self.signature: str | None = None
-        # A call: its number, how much of its arguments came, and those that came with its beginning.
+        # A call: its number, the size of its arguments so far, and those that came with its beginning.
         self.call = -1
         self.arguments_bytes = 0
         self.given = ""
@@ -285,7 +285,7 @@ class BlockAssembly:
         self._unended.append(block)
         if start.input is not NOTHING:
             given = bytes(start.input)
-            # Empty as a rule, and then the pieces bring it; servers that don't stream it send it so.
+            # Usually empty, and the pieces bring it; servers that don't stream it send it whole.
             block.given = given.decode() if given.strip() not in {b"{}", b"null", b'""'} else ""
         events.append(ToolCallStart(block.call, start.id or "", self._tool_names.get(name, name)))
 

@@ -109,7 +109,7 @@ class AnthropicMessagesDecoder:
         """Return what the end of the bytes means: an error, unless the answer has ended."""
         events: list[AnyStreamEvent] = []
         for payload in self._body.end():
-            # It may be cut in the middle, which its JSON shows: then it never came.
+            # An event cut in the middle, which its JSON shows, counts as not received.
             if not self._ended and clean(payload) is not None:
                 self._body.head = None
                 self._read_odd(payload, events)
@@ -183,7 +183,7 @@ class AnthropicMessagesDecoder:
         try:
             message = decode_message(event.message)
         except BROKEN:
-            # Nothing that an answer needs stands in it.
+            # It holds nothing that an answer needs.
             return
         self._begin(message, events)
 
@@ -237,7 +237,7 @@ class AnthropicMessagesDecoder:
             events.append(stop)
             return
         if stop is None:
-            # Servers that say `end_turn` beside calls are known, and a turn that paused is over
+            # Some servers say `end_turn` beside calls, and a turn that paused is over
             # here: tools that the provider runs, for which it paused, are never asked for.
             stop = StopReason.TOOL_CALLS if self._blocks.calls else StopReason.END
         events.append(Done(stop, plain_line(reason, 100)))

@@ -107,7 +107,7 @@ class AnthropicMessages:
 
 def _encode_tools(tools: ToolSet) -> bytes:
     encoded = _encode([_tool(definition) for definition in tools])
-    # On the last tool: a mark covers all that stands before it.
+    # On the last tool: a mark covers everything before it.
     return encoded[: -len(b"}]")] + CACHE_MARK + b"}]"
 
 

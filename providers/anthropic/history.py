@@ -110,7 +110,7 @@ class Messages:
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        # What goes back depends on who answered, and so does the encoded form.
+        # The encoded form depends on who answered, since that decides what goes back.
         self._keys = [f"{NAME} {provider} {part}" for part in ("inputs", "answer", "results")]
 
     def encode(self, rounds: Sequence[Round], *, is_marked: bool) -> bytes:
@@ -122,7 +122,7 @@ class Messages:
                 end of the one before it, which is what the cache holds already.
         """
         contents: list[list[bytes]] = []
-        # Even places are a person's. What opens or closes with an answer gets a word beside it.
+        # Even places are a person's. An answer at the start or the end gets an input beside it.
         for item in rounds:
             for role, blocks in enumerate(self._blocks(item)):
                 if not blocks:

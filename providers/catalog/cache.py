@@ -29,7 +29,7 @@ class CachedList(msgspec.Struct, frozen=True, kw_only=True):
         base_url: Where it came from; a list of another place is not this provider's.
         dialect: The wire format in which it came.
         listed_at_ms: When, in Unix milliseconds.
-        models: What it held.
+        models: Its models.
     """
 
     base_url: str

@@ -33,9 +33,9 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """What a model wrote.
 
     Attributes:
-        text: Its text, without white space around it; reasoning is left out.
-        usage: Its tokens, when the provider counts them.
-        is_whole: Whether it ended by itself, and was not cut at a limit of tokens.
+        text: The text, stripped; reasoning is left out.
+        usage: Its tokens, if the provider counts them.
+        is_whole: Whether it ended by itself instead of at the token limit.
     """
 
     text: str

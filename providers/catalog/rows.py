@@ -23,7 +23,7 @@ def provider_rows(
 
     Args:
         settings: The whole configuration.
-        own: What of it stands in the operator's file.
+        own: The part of it in the operator's file.
         environ: Where keys of the environment are.
         stored: The keys that are stored.
     """

@@ -139,7 +139,7 @@ class _OpenCall:
         self.call_id = call_id
         self.signature: str | None = None
         self._values: dict[str, Any] = {}
-        # A text that goes on: joined when it ends, since a megabyte may come in tiny pieces.
+        # An unfinished text, joined when it ends, since a megabyte may come in tiny pieces.
         self._text_path = ""
         self._text: list[str] = []
         self._size_bytes = 0
@@ -174,7 +174,7 @@ class _OpenCall:
             text = _encode(self._values).decode()
         except RecursionError:
             raise MisfitError("arguments nested too deeply") from None
-        # What was dropped must still be seen by the length.
+        # The length must show that something was dropped.
         too_long = self._size_bytes > 2 * MAX_ARGUMENT_BYTES
         return text.ljust(MAX_ARGUMENT_BYTES + 1) if too_long else text
 

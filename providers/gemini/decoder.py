@@ -178,7 +178,7 @@ class GeminiDecoder:
         self._body: SseParser | JsonDocuments | None = None
         self._calls = CallAssembly(NAME, tool_names)
         self._beside: dict[str, list[msgspec.Raw]] = {}
-        # What came before it was clear what the body is; then, until an event, what may be a page.
+        # Bytes from before the kind of body is known; then, until an event, what may be a page.
         self._head: bytearray | None = bytearray()
         self._size_bytes = 0
         self._opaque_bytes = 0
@@ -227,7 +227,7 @@ class GeminiDecoder:
         events: list[AnyStreamEvent] = []
         if isinstance(self._body, SseParser):
             for payload in self._body.end():
-                # It may be cut in the middle, which its JSON shows: then it never came.
+                # An event cut in the middle, which its JSON shows, counts as not received.
                 if not self._ended and odd_chunk(payload) is not None:
                     self._head = None
                     self._read(payload, events)
@@ -384,7 +384,7 @@ class GeminiDecoder:
         if read is None and written is None and thought is None:
             return
         if thought is not None:
-            # Here they are counted beside the answer's own tokens; to us they are part of them.
+            # This format counts them beside the answer's tokens; ours include them.
             written = (written or 0) + thought
         cached = usage.cachedContentTokenCount
         events.append(Usage(*map(checked_count, (read, written, cached, thought))))

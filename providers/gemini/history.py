@@ -157,7 +157,7 @@ def _answer(
     calls = [part for part in parts if "functionCall" in part]
     if needs_signatures and calls and "thoughtSignature" not in calls[0]:
         calls[0]["thoughtSignature"] = UNSIGNED
-    # Thoughts alone, or signatures of nothing, are no answer.
+    # Thoughts alone, or signatures without a part, are not an answer.
     return parts if any(part.get("text") != "" and "thought" not in part for part in parts) else []
 
 

@@ -124,7 +124,7 @@ def other_part(raw: msgspec.Raw) -> tuple[str, msgspec.Raw]:
     except BROKEN:
         return "", NOTHING
     kind = next((key for key in value if key not in _ASIDE), "")
-    # Encoded again: that its text is sound is not looked at before it is decoded.
+    # Encoded again: the text is not checked before it is decoded.
     return _CAPITAL.sub("_", kind[:40]).lower(), msgspec.Raw(_encode(value))
 
 

@@ -35,7 +35,7 @@ class OpenAiFamily(msgspec.Struct, frozen=True):
 
     Attributes:
         is_reasoning: Whether it reasons before it answers.
-        version: Of a `gpt` model, as two numbers; `(0, 0)` else.
+        version: Version of a `gpt` model as two numbers, else `(0, 0)`.
         is_codex: Whether it is the variant for code.
         is_pro: Whether it is the variant that always reasons long.
     """

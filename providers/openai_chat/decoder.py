@@ -112,7 +112,7 @@ class OpenAiChatDecoder:
         """Return what the end of the bytes means: an error, unless the answer has ended."""
         events: list[AnyStreamEvent] = []
         for payload in self._body.end():
-            # It may be cut in the middle, which its JSON shows: then it never came.
+            # An event cut in the middle, which its JSON shows, counts as not received.
             if not self._ended and (payload == b"[DONE]" or odd_chunk(payload) is not None):
                 self._body.head = None
                 self._read(payload, _decoded(payload), events)
@@ -266,7 +266,7 @@ class OpenAiChatDecoder:
 
     def _done(self, events: list[AnyStreamEvent]) -> None:
         reason = self._finish_reason or ""
-        # Compatible servers are known that say only `[DONE]`: then the calls speak for themselves.
+        # Some compatible servers send only `[DONE]`: then the calls themselves show if they are whole.
         are_whole = bool(reason) or self._calls.are_whole()
         self._end_parts(events)
         stop = read_stop(reason, has_calls=self._calls.count > 0, are_whole=are_whole)
@@ -274,7 +274,7 @@ class OpenAiChatDecoder:
             self._stop(events, stop)
             return
         if stop is None:
-            # Servers that say `stop` for everything are common: what came decides.
+            # Many servers say `stop` for everything: the parts of the answer decide.
             if self._calls.count:
                 stop = StopReason.TOOL_CALLS
             elif self._has_refused and not self._texts:

@@ -43,7 +43,7 @@ class ChatHistory:
     def __init__(self, server: ChatServer, provider: str) -> None:
         self._server = server
         self._provider = provider
-        # Both: what goes back depends on who answered, and how it is written on the server.
+        # Both: who answered decides what goes back, the server decides its form.
         self._key = f"{NAME} {server.name} {provider}"
 
     def encode(self, rounds: Sequence[Round]) -> list[bytes]:

@@ -71,7 +71,7 @@ class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
     """What a server takes.
 
     Attributes:
-        name: Of the kind of server; part of the key of encoded rounds.
+        name: Name of the kind of server; part of the key of encoded rounds.
         max_tokens_field: The name of the limit of the answer. OpenAI's newer models refuse the
             usual one.
         seed_field: The name of the seed; `None` where it is refused.

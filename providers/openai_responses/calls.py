@@ -36,7 +36,7 @@ class OpenCall:
         self._is_custom = kind == CUSTOM
         self._is_ended = self._is_said = False
         self._room = MAX_ARGUMENT_BYTES
-        # As it came, to see at the end whether all did; before the start, what waits for it.
+        # The pieces as they came, to see at the end what is missing; until the start they wait here.
         self._taken = Shown()
 
     def start(

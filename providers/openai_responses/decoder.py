@@ -93,7 +93,7 @@ class OpenAiResponsesDecoder:
         events: list[AnyStreamEvent] = []
         for position, payload in enumerate(self._body.end()):
             event = _decode(payload)
-            # It may be cut in the middle, which its JSON shows: then it never came.
+            # An event cut in the middle, which its JSON shows, counts as not received.
             if not self._ended and (event is not None or read_value(payload) is not None):
                 self._body.head = None
                 self._read(event, payload, self._body.names[position], events)
@@ -169,7 +169,7 @@ class OpenAiResponsesDecoder:
             case "response.function_call_arguments.done":
                 items.end_arguments(event, events)
             case _:
-                pass  # progress of server-side tools, keep-alives, and what is not known yet
+                pass  # progress of server-side tools, keep-alives, and unknown events
 
     def _read_end(
         self, status: str, event: Event, payload: bytes, events: list[AnyStreamEvent]
@@ -196,7 +196,7 @@ class OpenAiResponsesDecoder:
             self._read_usage(response.usage, events)
             self._stop(events, read_error_event({"error": error or f"the answer was {status}"}))
             return
-        # Of a last event whose own response says that it goes on, only calls that ended count.
+        # If the last event's own response says that it is in progress, only ended calls count.
         is_finished = response.status in {None, "", status}
         are_whole = self._items.finish(response.output or (), events, is_finished=is_finished)
         self._read_usage(response.usage, events)

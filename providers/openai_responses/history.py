@@ -70,7 +70,7 @@ class ResponsesHistory:
         self._provider = provider
         self._vendor, _, name = model.rpartition("/")
         self._takes_reasoning = _WITHOUT_REASONING.match(name) is None
-        # What goes back depends on who answered, on whose model it is, and on what that takes.
+        # Who answered, whose model it is and what that takes decide what goes back.
         takes = "reasoning" if self._takes_reasoning else "text"
         self._key = f"{NAME} {takes} {self._vendor} {provider}"
 
@@ -227,6 +227,6 @@ def _server_item(part: Opaque) -> InputItem | None:
     if fields is None or not isinstance(value, dict) or not isinstance(value.get("id"), str):
         return None
     if value.get("status") in _UNFINISHED or value.get("tools") == []:
-        return None  # its end was never seen
+        return None  # its end never came
     kept = {name: value[name] for name in fields if name in value}
     return {"type": part.kind, "id": value["id"], **kept}

@@ -69,13 +69,13 @@ class OpenItem:
         self.place = place
         self.item_id = item_id
         self.is_done = False
-        # What was shown of each part of a message; of reasoning there is one part.
+        # What was shown of each part of a message; reasoning has one part.
         self.texts: dict[int, Shown] = {}
         self.annotations: list[msgspec.Raw] = []
-        # Of reasoning: the paragraph to which the last piece belongs.
+        # Reasoning: the paragraph of the last piece.
         self.section: tuple[str, int] | None = None
         self.call = OpenCall(kind) if kind in CALLS else None
-        # Of an item of a server-side tool: its latest form.
+        # An item of a server-side tool: its latest form.
         self.raw = msgspec.Raw()
 
     def part(self, index: int = 0) -> Shown:

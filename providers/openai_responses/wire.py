@@ -100,7 +100,7 @@ class Shown:
 
     def missing(self, whole: str) -> str:
         """Return what the whole text adds to what was shown; nothing if they differ otherwise."""
-        # A shorter one is not even compared: servers that repeat it would make that quadratic.
+        # A shorter one is not compared: servers that repeat it would make that quadratic.
         if len(whole) > self.chars and whole.startswith("".join(self.pieces)):
             return whole[self._chars :]
         return ""

@@ -34,7 +34,7 @@ class ScriptedModel:
     """A `LocalModel` that answers its n-th request with its n-th step.
 
     Attributes:
-        requests: What was asked, in order; requests beyond the script too.
+        requests: The requests in order, including those beyond the script.
 
     Example:
         model = callboard.ScriptedModel([callboard.reply("Hello."), callboard.reply("Bye.")])

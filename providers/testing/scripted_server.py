@@ -74,9 +74,9 @@ class ScriptedServer:
     """A running server, from `open_scripted_server`.
 
     Attributes:
-        base_url: What a provider is configured with; ends in `/v1`.
+        base_url: The base URL for a provider; ends in `/v1`.
         requests: The requests for an answer, in order; those beyond the script too.
-        connections: How many connections were made so far.
+        connections: Number of connections so far.
     """
 
     def __init__(self, steps: Sequence[ServerStep], models: Sequence[str], port: int) -> None:
@@ -156,7 +156,7 @@ async def open_scripted_server(
             yield server
             nursery.cancel_scope.cancel("the scripted server is closed")
     except BaseExceptionGroup as group:
-        # The nurseries are ours and not the caller's to know.
+        # The nurseries are an implementation detail: unwrap their groups.
         raise (mistakes or [_lone(group)])[0] from None
     if mistakes:
         raise mistakes[0]
@@ -340,7 +340,7 @@ class _Play:
         return self._wire.reply_events(reply, self._number)
 
     def _chunks(self, reply: Reply) -> Iterator[bytes]:
-        # One that says nothing has not begun.
+        # An empty reply sends nothing.
         events = self._events(reply) if reply != Reply() else []
         if reply.chunk == "event":
             yield from events
