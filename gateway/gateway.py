@@ -1,8 +1,8 @@
-"""Opens the door of a runtime: listens, serves, and ends in order.
+"""Serve a runtime to clients: listen, accept connections, and end in order.
 
-acceptor        ends first: nobody new comes in
-connections     clients are told, and hear how turns end
-feeds
+acceptor        ends first: nobody new is accepted
+connections     are told, and still get the events of turns that end
+feeds           end last
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from .restart import restart_on_crash
 from .shared.state import DaemonState
 
 BACKLOG = 256
-"""Connections that the kernel holds while one is being accepted."""
+"""Connections that the kernel queues until they are accepted."""
 FAREWELL_SECONDS = 2.0
-"""For clients to take what waits for them and to say goodbye."""
+"""For outboxes to be sent and connections to be closed."""
 
 
 class Gateway:
-    """A door that is open.
+    """A runtime that is served to clients; made by `open_gateway`.
 
     Attributes:
-        port: Where it listens.
-        stopped: Set when a client, or a signal, asked for the end.
+        port: The port that it listens on.
+        stopped: Set when a client or a signal asked for the end.
     """
 
     def __init__(self, daemon: DaemonState, port: int, stopped: trio.Event) -> None:
@@ -50,8 +50,8 @@ class Gateway:
         self.port = port
         self.stopped = stopped
 
-    def tell_end(self) -> None:
-        """Tells all clients that the end begins; they still hear how turns end."""
+    def announce_end(self) -> None:
+        """Tell all clients that the daemon stops; they still get the events of turns that end."""
         self.daemon.is_stopping = True
         for connection in list(self.daemon.connections):
             connection.tell("runtime/stopping", {"seconds": self.daemon.settings.drain_seconds})
@@ -66,18 +66,18 @@ async def open_gateway(
     local: Credential | None = None,
     listeners: list[trio.SocketListener] | None = None,
 ) -> AsyncGenerator[Gateway]:
-    """Serves clients around the block.
+    """Serve clients around the block.
 
     Args:
-        runtime: What they control; it stays the caller's.
-        settings: Where, and how.
-        data: The folder of the credentials.
-        local: Of the commands of its own user: it stands in no file of tokens.
-        listeners: Of `listen`, when they are open already; closed at the end.
+        runtime: The runtime; the caller closes it.
+        settings: Address, limits and timeouts.
+        data: The folder with the file of tokens.
+        local: The credential of this user's own commands, which is in no file of tokens.
+        listeners: The result of `listen`, if it was called already; closed at the end.
 
     Raises:
         ConflictError: The port is taken.
-        ValidationError: The address is none of this machine.
+        ValidationError: The address does not belong to this machine.
     """
     stopped = trio.Event()
     listeners = await listen(settings) if listeners is None else listeners
@@ -133,7 +133,6 @@ async def _daemon(
 
 
 async def _count(daemon: DaemonState) -> None:
-    """Counts what happens until cancelled."""
     forget = host_of(daemon.runtime).inboxes.watch(daemon.counts.take)
     try:
         await trio.sleep_forever()
@@ -145,7 +144,7 @@ def _server(daemon: DaemonState, settings: ServerSettings, port: int) -> Server:
     server = Server(daemon, all_methods(), _rules(settings, port), plain_routes(daemon))
     daemon.take_settings = partial(_take_settings, daemon, server, settings.host, port)
     if (guard := host_of(daemon.runtime).guard) is not None:
-        # No tool comes in by the door, whatever the operator lets them connect to.
+        # No tool may connect to the daemon itself, whatever the operator allows.
         guard.refuse_also((name, port) for name in {settings.host, *LOCAL_NAMES})
     return server
 
@@ -157,7 +156,7 @@ def _rules(settings: ServerSettings, port: int) -> DoorRules:
 def _take_settings(
     daemon: DaemonState, server: Server, host: str, port: int, new: ServerSettings
 ) -> None:
-    """Has other settings hold, for who listens where it listened."""
+    """Apply new settings, but for the address and port, which stay."""
     daemon.settings = new
     server.take_settings(new, _rules(msgspec.structs.replace(new, host=host), port))
 
@@ -175,7 +174,7 @@ async def _accept(
 
 
 async def listen(settings: ServerSettings) -> list[trio.SocketListener]:
-    """Takes the port; raises `ConflictError` and `ValidationError`."""
+    """Bind the port; raise `ConflictError` if it is taken, `ValidationError` if it cannot be."""
     where = f"{settings.host}:{settings.port}"
     try:
         return await trio.open_tcp_listeners(settings.port, host=settings.host, backlog=BACKLOG)
@@ -185,4 +184,6 @@ async def listen(settings: ServerSettings) -> list[trio.SocketListener]:
                 f"{where} is taken: another callboard serves there (`callboard status`), or another "
                 "program does. Choose another port with --port."
             ) from error
-        raise ValidationError(f"nobody can listen on {where}: {error.strerror or error}") from error
+        raise ValidationError(
+            f"cannot listen on {where}: {error.strerror or error}. Choose another address with --host."
+        ) from error

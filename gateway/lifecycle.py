@@ -1,10 +1,10 @@
-"""A daemon from its start to its end.
+"""A daemon from start to end: nested blocks, each of which needs those around it.
 
-port, waiting room      taken first: a second daemon is told at once
-  runtime               recovers what was left open
-    gateway             lets clients in
-      discovery file    tells the commands of this user
-        signals         ask for the end; the drain lets turns end, then the blocks are left
+port, "not ready"       taken first: a second daemon fails at once
+  runtime               recovers what a crash left open
+    gateway             accepts clients
+      discovery file    tells this user's commands where the daemon is
+        signals         ask for the end: turns are drained, then the blocks are left, innermost first
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from .shared.stall_watch import StallWatch
 logger = redacting_logger(__name__)
 
 LOOK_SECONDS = 0.1
-"""Between two looks at what still runs."""
+"""Between two looks at the turns that still run."""
 MAX_QUESTIONS = 10_000
-"""That are looked at; turns that wait for others have to wait for the clock."""
+"""Waiting questions that are looked at; turns with later ones count as working until the time is up."""
 STOP_SECONDS = 15.0
-"""For turns that are cancelled: their programs are killed and reaped, and that is recorded."""
+"""For cancelled turns to end: their programs are killed and reaped, and that is recorded."""
 
 
 async def drain(runtime: Runtime, seconds: float, hurry: trio.Event) -> None:
-    """Waits for turns to end, then ends the rest; turns that wait for people are suspended.
+    """Wait for turns to end, then stop the rest. Turns that wait for a person are suspended.
 
     Args:
-        runtime: Whose turns.
-        seconds: How long they may take by themselves.
-        hurry: Ends the wait at once.
+        runtime: The runtime whose turns are drained.
+        seconds: How long turns may take to end by themselves.
+        hurry: Set it to end the wait at once.
     """
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on, hurry, nursery.cancel_scope)
@@ -61,13 +61,13 @@ async def drain(runtime: Runtime, seconds: float, hurry: trio.Event) -> None:
                     break
                 await trio.sleep(LOOK_SECONDS)
         if patience.cancelled_caught:
-            logger.warning("turns still run after %g s: they are cancelled", seconds)
+            logger.warning("turns still run after %g s and are cancelled", seconds)
         nursery.cancel_scope.cancel(reason="the drain is over")
     try:
         with trio.fail_after(STOP_SECONDS):
             await host_of(runtime).directory.ask(StopSessions(reason="the server stopped"))
     except trio.TooSlowError:
-        logger.error("sessions did not end within %g s: they are cut off", STOP_SECONDS)
+        logger.error("sessions did not end within %g s and are abandoned", STOP_SECONDS)
     except CallboardError as error:
         logger.error("sessions did not end in order: %s", error)
 
@@ -78,7 +78,7 @@ async def _cancel_on(event: trio.Event, scope: trio.CancelScope) -> None:
 
 
 async def _working(runtime: Runtime) -> bool:
-    """Whether a turn does more than wait for a person."""
+    """Return whether any turn does more than wait for a person."""
     status = await runtime.status()
     busy = {turn.session_id for turn in status.turns}
     if not busy:
@@ -92,22 +92,22 @@ async def _working(runtime: Runtime) -> bool:
 
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""The first two ask for the end: once in order, twice at once. The last: read the configuration."""
+"""SIGTERM and SIGINT stop the daemon: in order at first, at once the second time. SIGHUP reloads."""
 
 END_SECONDS = 2 * STOP_SECONDS + FAREWELL_SECONDS
-"""Behind the drain, at most: sessions are stopped, clients say goodbye, the runtime closes."""
+"""After the drain, at most: sessions are stopped, connections closed, and the runtime."""
 
 
 class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a daemon is made of.
+    """The parts that a daemon is made of.
 
     Attributes:
-        settings: Where it listens.
-        data: Its data folder.
-        open_runtime: Opens what it serves.
-        configuration: What is read again on SIGHUP and when its files change.
-        tell_ready: Told its websocket's URL when clients may come.
-        had_hangup: Whether SIGHUP came before the daemon listened for it.
+        settings: Address, limits and timeouts.
+        data: The data folder.
+        open_runtime: Opens the runtime to serve.
+        configuration: Read again on SIGHUP and when its files change.
+        tell_ready: Called with the websocket's URL when clients are accepted.
+        had_hangup: Returns whether SIGHUP came before the daemon handled it.
     """
 
     settings: ServerSettings
@@ -119,11 +119,11 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_daemon(plan: DaemonPlan) -> None:
-    """Runs a daemon until it is told to end.
+    """Run a daemon until a signal or a client stops it.
 
     Raises:
         ConflictError: The port is taken, or another daemon runs on the data folder.
-        CallboardError: The runtime can't be opened.
+        CallboardError: The runtime cannot be opened.
     """
     check_alone(plan.data)
     raise_limit(plan.settings.max_connections)
@@ -139,7 +139,7 @@ async def run_daemon(plan: DaemonPlan) -> None:
         drain_seconds=plan.settings.drain_seconds,
     )
     set_log_level(plan.settings)
-    # The file goes last: who waits for that waits until all is closed.
+    # The discovery file is removed last: whoever waits for that knows that everything is closed.
     with trio.open_signal_receiver(*HANDLED) as signals, ExitStack() as files:
         async with (
             answer_not_ready(listeners, plan.settings) as let_in,
@@ -155,7 +155,7 @@ async def run_daemon(plan: DaemonPlan) -> None:
 
 
 def check_alone(data: Path) -> None:
-    """Raises `ConflictError` when a daemon runs on the data folder already."""
+    """Raise `ConflictError` if a daemon runs on the data folder already."""
     if (other := find_daemon(data)) is not None:
         what = "a chat is the daemon of" if other.is_chat else "a daemon runs on"
         raise ConflictError(
@@ -166,14 +166,14 @@ def check_alone(data: Path) -> None:
 
 
 def websocket_url(host: str, port: int) -> str:
-    """Where clients on this machine connect to what listens there."""
+    """Return the URL by which clients on this machine reach a server that listens there."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
     return f"ws://{name}:{port}/ws"
 
 
 class _DaemonRun:
-    """From the first client to the end of the last turn."""
+    """A daemon from its first client to the end of its last turn."""
 
     def __init__(self, plan: DaemonPlan, gateway: Gateway, runtime: Runtime, url: str) -> None:
         self._plan = plan
@@ -191,7 +191,7 @@ class _DaemonRun:
         daemon.stall_watch = self._stall_watch = StallWatch()
 
     async def serve(self, signals: AsyncIterator[int]) -> None:
-        """Serves until a signal or a client asks for the end, then drains."""
+        """Serve until a signal or a client asks for the end, then drain."""
         with self._stall_watch.watching():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, signals, name="signals")
@@ -215,7 +215,7 @@ class _DaemonRun:
         seconds = self._daemon.settings.drain_seconds
         logger.info("stopping; turns have %g s to end", seconds)
         self._supervisor.stopping(seconds + END_SECONDS)
-        self._gateway.tell_end()
+        self._gateway.announce_end()
         await drain(self._runtime, seconds, self._hurry)
 
     async def _watch_signals(self, signals: AsyncIterator[int]) -> None:
@@ -224,7 +224,7 @@ class _DaemonRun:
             if number == signal.SIGHUP:
                 self._reload_wanted.set()
             elif not self._gateway.stopped.is_set():
-                logger.info("%s: the end begins", name)
+                logger.info("%s: stopping", name)
                 self._daemon.stop()
             elif not self._hurry.is_set():
                 logger.warning("%s again: turns are cancelled now", name)
@@ -239,7 +239,7 @@ class _DaemonRun:
             await self._reload_wanted.wait()
             self._reload_wanted = trio.Event()
             self._supervisor.reloading()
-            with suppress(CallboardError):  # it is logged, and told by `status`
+            with suppress(CallboardError):  # logged already, and shown by `status`
                 await self._plan.configuration.reload(self._runtime, self._daemon.take_settings)
             self._supervisor.ready(f"serves at {self._url}")
 

@@ -1,4 +1,4 @@
-"""Parts of the daemon that go on: what crashes one is logged, and it begins anew beside the others."""
+"""Restart a part of the daemon after a crash, while the others go on."""
 
 from __future__ import annotations
 
@@ -12,17 +12,12 @@ logger = redacting_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.1
 LAST_PAUSE_SECONDS = 30.0
-"""Before it begins anew: doubled from the first to the last, which also is how long a part has to go
-well to be counted as mended."""
+"""Before a restart: doubled from the first to the last. A part that has run for longer than the last is
+counted as healthy, and begins with the first again."""
 
 
 async def restart_on_crash(name: str, run: Callable[[], Awaitable[None]]) -> None:
-    """Runs a part of the daemon, again and again while it crashes, until it returns.
-
-    Args:
-        name: For the log.
-        run: The part; called anew each time.
-    """
+    """Run a part of the daemon until it returns; log a crash and run it again after a pause."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         began = trio.current_time()
@@ -30,7 +25,7 @@ async def restart_on_crash(name: str, run: Callable[[], Awaitable[None]]) -> Non
             await run()
             return
         except Exception:
-            logger.exception("%s failed, and begins again; all else goes on", name)
+            logger.exception("%s failed and is restarted; everything else goes on", name)
         if trio.current_time() - began > LAST_PAUSE_SECONDS:
             pause = FIRST_PAUSE_SECONDS
         await trio.sleep(pause)

@@ -176,7 +176,7 @@ def _own_end(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnE
     hurry = trio.Event()
 
     async def end() -> None:
-        gateway.tell_end()
+        gateway.announce_end()
         await drain(runtime, server.drain_seconds, hurry)
 
     return OwnEnd(wanted=gateway.stopped, hurry=hurry, seconds=server.drain_seconds, drain=end)

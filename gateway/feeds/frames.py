@@ -1,4 +1,4 @@
-"""One update of a session as the bytes of a frame, made once for all who hear it."""
+"""Updates and answers as the bytes of websocket frames; an update is encoded once for all clients."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ...runtime.wire.rpc import RpcAnswer, RpcNotification
 from ...runtime.wire.topics import Snapshot, TopicCurrent
 
 _WHOLE_TEXT = 0x81
-"""A message of text in one frame (RFC 6455, 5.2)."""
+"""The first byte of a text message in one frame (RFC 6455, 5.2)."""
 
 
 def text_frame(text: bytes) -> bytes:
-    """The frame of a text in UTF-8."""
+    """Return the frame of a text in UTF-8."""
     size = len(text)
     if size < 126:
         return bytes((_WHOLE_TEXT, size)) + text
@@ -39,7 +39,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def wire_json(value: object) -> bytes:
-    """The JSON of a value; U+FFFD takes the place of halves of surrogate pairs, as on record."""
+    """Return a value as JSON; lone surrogates become U+FFFD, as on record."""
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
@@ -57,11 +57,11 @@ def _whole(value: Any) -> Any:
 
 
 LARGE_EVENT = 256 * 1024
-"""Bytes of an event that are made into a frame in a thread, from the record: nobody waits for that."""
+"""Bytes of an event that is encoded in a thread, from the record, so that no other client waits."""
 
 
 def is_large(event: DurableEvent) -> bool:
-    """Whether it is about as large as `LARGE_EVENT`, by the parts that can be."""
+    """Return whether an event may exceed `LARGE_EVENT`, by the fields that can be long."""
     size = 0
     if isinstance(event, InputAccepted):
         size = len(event.text) + sum(len(file.data) for file in event.attachments)
@@ -88,7 +88,7 @@ class SharedFrame:
         return self._data
 
     def merged(self, later: SharedFrame) -> SharedFrame | None:
-        """Both in one, when they are live text of one answer or one call; else `None`."""
+        """Return both in one, if they are live text of the same answer or call; else `None`."""
         first, second = self.update, later.update
         if later.session_id != self.session_id:
             return None
@@ -126,30 +126,30 @@ class TopicFrame:
 
 
 def update_frame(session_id: str, update: Stored | StoredBytes | LiveEvent) -> bytes:
-    """A `session/update`."""
+    """Return a `session/update`."""
     if isinstance(update, Stored | StoredBytes):
         return notification("session/update", update)
     return notification("session/update", {"session_id": session_id, "event": update})
 
 
 def snapshot_frame(session_id: str, seq: int, under_way: UnderWay) -> bytes:
-    """A `session/snapshot`: what is under way behind the event `seq`."""
+    """Return a `session/snapshot`: the unfinished answer and calls after the event `seq`."""
     snapshot = Snapshot(session_id, seq, under_way.answer, under_way.outputs)
     return notification("session/snapshot", snapshot)
 
 
 def current_frame(topic: Topic, seq: int) -> bytes:
-    """A `topic/current`: everything up to `seq` was told."""
+    """Return a `topic/current`: everything up to `seq` was sent."""
     return notification("topic/current", TopicCurrent(topic, seq))
 
 
 def notification(method: str, params: object) -> bytes:
-    """A frame that answers nothing."""
+    """Return the frame of a notification."""
     return _encoded(RpcNotification(method=method, params=params))
 
 
 def answer_frame(answer: RpcAnswer) -> bytes:
-    """An answer to a request."""
+    """Return the frame of an answer."""
     return _encoded(answer)
 
 

@@ -1,4 +1,4 @@
-"""What waits to be sent to one client: bounded in bytes, filled without waiting."""
+"""The frames that wait to be sent to one client: bounded in bytes, and filled without waiting."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import trio
 from .frames import SharedFrame, TopicFrame
 
 MERGE_AFTER = 8
-"""Frames that wait before neighbours are merged: a client that keeps up gets the shared bytes."""
+"""Frames that wait before neighbours are merged: clients that keep up get the shared bytes."""
 MERGE_SIZE = 16 * 1024
-"""Bytes of a frame to which no other is joined: each join copies what is there."""
+"""Bytes of a frame that is merged no further: each merge copies the whole of it."""
 
 SEND_SIZE = 64 * 1024
-"""Bytes of frames that are sent together, if they wait: a system call costs as much as they do."""
+"""Bytes of waiting frames sent in one system call, which costs as much as sending these."""
 
 Frame = bytes | SharedFrame | TopicFrame
 
@@ -22,12 +22,9 @@ Frame = bytes | SharedFrame | TopicFrame
 class Outbox:
     """The frames of one connection, in order.
 
-    Answers are taken however large they are, until what waits of them is beyond the bound: a client
-    that reads its answers does not get there (`is_overfull`). Updates are taken while half of the
-    bound is free; what is not is made good from the record when there is room.
-
-    Args:
-        max_size: In bytes.
+    Answers are always taken; when more than `max_size` bytes of them wait, `is_overfull` says that the
+    client does not read its answers. Updates are taken only while half of the bound is free: a
+    subscriber whose update is refused catches up from the record later.
     """
 
     def __init__(self, max_size: int) -> None:
@@ -47,27 +44,27 @@ class Outbox:
 
     @property
     def size(self) -> int:
-        """How many bytes wait."""
+        """Bytes that wait."""
         return self._size
 
     def put(self, data: bytes) -> None:
-        """Adds an answer."""
+        """Add an answer."""
         self.is_overfull = self.is_overfull or self._answers_size > self._max_size
         self._answers_size += len(data)
         self._append(data, len(data), is_answer=True)
 
     def drop(self) -> None:
-        """Leaves out what is not on its way yet, of a client that is told to leave."""
+        """Drop everything but the frame in flight, for a client that is disconnected."""
         self._frames.clear()
         self._size = self._answers_size = 0
         self._draining.unpark_all()
 
     def add(self, data: bytes) -> None:
-        """Adds what a subscriber is brought up to date with; who does it looks for room before."""
+        """Add a frame for a subscriber that catches up; the caller has waited for room."""
         self._append(data, len(data))
 
     def offer(self, frame: SharedFrame | TopicFrame) -> bool:
-        """Adds an update, unless there is no room; merges it into the last one where it can."""
+        """Add an update if there is room, merged into the last one if possible; return whether."""
         if not self.has_room:
             return False
         size = len(frame.data)
@@ -92,7 +89,7 @@ class Outbox:
         self._waking.unpark_all()
 
     async def take(self) -> bytes:
-        """The next frames, in one piece; waits for the first."""
+        """Wait for frames and return the next ones, in one piece."""
         while not self._frames:
             await self._waking.park()
         taken: list[bytes] = []
@@ -110,16 +107,16 @@ class Outbox:
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
     async def wait_room(self) -> None:
-        """Waits until updates are taken."""
+        """Wait until updates are taken."""
         while not self.has_room:
             await self._draining.park()
 
     def sent(self) -> None:
-        """What was taken last is on its way."""
+        """Note that the frames taken last are sent."""
         self._in_flight = False
         self._draining.unpark_all()
 
     async def wait_sent(self) -> None:
-        """Waits until everything is on its way."""
+        """Wait until everything is sent."""
         while self._frames or self._in_flight:
             await self._draining.park()

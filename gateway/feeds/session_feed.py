@@ -1,8 +1,8 @@
-"""What happens in a session, told to every connection that subscribed: followed once, encoded once.
+"""The feed of one session: followed once, and delivered to all subscribers, each live or behind.
 
-A subscriber is either live, and gets each update as it comes, or behind, and is brought up to date from
-the record: events behind its position, page by page as its outbox drains, and then one snapshot of
-what is under way. Whoever joins, comes back, or reads too slowly goes the same way.
+The package's docstring explains the two states. The invariant: every stored event up to a subscriber's
+`position` is or was in its outbox, and no later one is. `head_seq` is the last event that the feed has
+seen; a subscriber becomes live only when its position has reached that.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from .outbox import Outbox
 logger = redacting_logger(__name__)
 
 PAGE_EVENTS = 128
-"""Events that are read of the record at a time, for one subscriber."""
+"""Events read from the record at a time, for one subscriber."""
 FIRST_PAUSE_SECONDS = 0.1
 LAST_PAUSE_SECONDS = 5.0
-"""Before a session that crashed is followed again: doubled from the first to the last."""
+"""Before a crashed session is followed again: doubled from the first to the last."""
 
 
 class SessionSubscriber:
     """One connection's place in one session.
 
     Attributes:
-        position: The `seq` of the last event that is in its outbox, or was.
-        is_live: Whether updates are put there as they come.
+        position: The `seq` of the last stored event that is or was in its outbox.
+        is_live: Whether updates are put into its outbox as they come.
     """
 
     __slots__ = ("_falls_behind", "_is_ended", "feed", "is_live", "outbox", "position")
@@ -53,16 +53,16 @@ class SessionSubscriber:
 
     @property
     def is_ended(self) -> bool:
-        """Whether nobody listens any more."""
+        """Whether the subscription is over."""
         return self._is_ended
 
     def end(self) -> None:
-        """Nothing more is put into its outbox. Idempotent."""
+        """Put nothing more into its outbox. Idempotent."""
         self._is_ended, self.is_live = True, False
         self.feed.remove(self)
 
     def offer(self, frame: SharedFrame) -> None:
-        """Takes an update, or falls behind; never waits."""
+        """Put an update into the outbox, or fall behind if there is no room; never wait."""
         update = frame.update
         if isinstance(update, Stored) and update.seq <= self.position:
             return
@@ -72,22 +72,22 @@ class SessionSubscriber:
             self.position = update.seq
 
     def fall_behind(self) -> None:
-        """From here on it is brought up to date from the record."""
+        """Stop live updates; the connection is asked to catch up from the record."""
         self.is_live = False
         self._falls_behind()
 
     async def joined(self) -> None:
-        """Waits until the session is heard; raises why it never will be."""
+        """Wait until the feed follows the session; raise the error if it never will."""
         await self.feed.joined.wait()
         if self.feed.failure is not None:
             raise self.feed.failure
 
     async def catch_up(self, store: StoreReader) -> None:
-        """One step towards being live: a page of the record, or the snapshot.
+        """Take one step towards being live: a page of the record, or the snapshot after the last page.
 
         Raises:
-            NotFoundError: The session is gone.
-            StorageError: The record can't be read.
+            NotFoundError: The session was purged.
+            StorageError: The record cannot be read.
         """
         feed = self.feed
         if self.position < feed.head_seq:
@@ -118,11 +118,12 @@ class SessionFeed:
     """Follows one session for all its subscribers.
 
     Attributes:
-        session_id: Which.
-        head_seq: The last event on record that it has heard of.
-        live: What is under way.
-        agent_changes: How often it may have got another agent: who hears it is judged again then.
-        joined: Set while it hears the session, and when it never will.
+        session_id: The session.
+        head_seq: The last stored event that the feed has seen.
+        live: The unfinished answer and the output of running calls.
+        agent_changes: How often the session may have got another agent: then it is checked again
+            whether each subscriber may know of it.
+        joined: Set while the feed follows the session, and when it never will.
         failure: Why it never will.
     """
 
@@ -138,20 +139,20 @@ class SessionFeed:
 
     @property
     def is_used(self) -> bool:
-        """Whether anybody listens."""
+        """Whether there are subscribers."""
         return bool(self._subscribers)
 
     def add(self, subscriber: SessionSubscriber) -> None:
-        """From here on it hears, once it has caught up."""
+        """Add a subscriber, which has to catch up first."""
         self._subscribers.append(subscriber)
 
     def remove(self, subscriber: SessionSubscriber) -> None:
-        """It hears no more. Idempotent."""
+        """Remove a subscriber. Idempotent."""
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
 
     async def run(self) -> None:
-        """Follows until cancelled, or until the runtime ends, or the session is purged."""
+        """Follow until cancelled, until the runtime ends, or until the session is purged."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             subscription = Subscription()
@@ -165,8 +166,8 @@ class SessionFeed:
                 if self._directory.is_closed or isinstance(error, NotFoundError):
                     self._fail(error)
                     return
-            except Exception:  # this session is heard anew; all others, and the daemon, go on
-                logger.exception("what happens in %s can't be told", self.session_id)
+            except Exception:  # this session is followed again; the others and the daemon go on
+                logger.exception("the feed of %s failed and is restarted", self.session_id)
             finally:
                 subscription.close()
             self._leave()
@@ -178,12 +179,12 @@ class SessionFeed:
             FollowSession(session_id=self.session_id, subscription=subscription)
         )
         self.head_seq = followed.head_seq
-        self.agent_changes += 1  # what happened meanwhile was not heard
+        self.agent_changes += 1  # it may have changed while nobody followed
         self.live = LiveState(followed.under_way)
         self.joined.set()
 
     def _leave(self) -> None:
-        if self.joined.is_set():  # or others wait for it still
+        if self.joined.is_set():  # else subscribers still wait for this very event
             self.joined = trio.Event()
         self._leave_live()
 
@@ -205,9 +206,9 @@ class SessionFeed:
             self.live.fold_stored(update.event)
             if isinstance(update.event, AgentSwitched):
                 self.agent_changes += 1
-                self._leave_live()  # whether they may know of it is judged again
+                self._leave_live()  # so that it is checked who may still know of the session
             elif is_large(update.event):
-                self._leave_live()  # it is read of the record, and framed in a thread
+                self._leave_live()  # catching up encodes large events in a thread
         elif not isinstance(update, StreamBatch) or update.events:
             self.live.fold(update)
         frame = SharedFrame(self.session_id, update)
@@ -217,10 +218,10 @@ class SessionFeed:
 
 
 class SessionFeeds:
-    """The feeds of all sessions that somebody listens to.
+    """The feeds of all sessions that have subscribers.
 
     Args:
-        directory: Where sessions are found.
+        directory: The actor that finds sessions.
         nursery: Where feeds run.
     """
 
@@ -232,7 +233,10 @@ class SessionFeeds:
     def subscribe(
         self, session_id: str, outbox: Outbox, position: int, falls_behind: Callable[[], None]
     ) -> SessionSubscriber:
-        """A new subscriber, which is behind; its connection calls `catch_up` until it is live."""
+        """Return a new subscriber, which is behind: its connection calls `catch_up` until it is live.
+
+        `falls_behind` is called whenever it falls behind again; it must not wait.
+        """
         found = self._feeds.get(session_id)
         if found is None or found[0].failure is not None:
             scope = trio.CancelScope()
@@ -243,7 +247,7 @@ class SessionFeeds:
         return subscriber
 
     def unsubscribe(self, subscriber: SessionSubscriber) -> None:
-        """Ends a subscription; a session that nobody listens to is not followed any more."""
+        """End a subscription; a session without subscribers is no longer followed."""
         feed = subscriber.feed
         subscriber.end()
         found = self._feeds.get(feed.session_id)

@@ -1,7 +1,7 @@
-"""What happens in all sessions, by topic: read of the record once for all who hear it.
+"""The feed of events of all sessions, by topic: read from the record once for all subscribers.
 
-The feed is woken by commits and reads what they brought, so the record alone decides what is told and
-in which order. A subscriber is live or behind, as one of a session is; see `session_feed`.
+A commit wakes the feed, which reads the new entries of the record's log; so the record alone decides
+what is delivered, and in which order. A subscriber is live or behind, as in `session_feed`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .outbox import Outbox
 logger = redacting_logger(__name__)
 
 PAGE_EVENTS = 128
-"""Entries that are read of the record at a time."""
+"""Log entries read at a time."""
 AGAIN_SECONDS = 1.0
-"""Before a record that could not be read is read again."""
+"""Before the log is read again after an error."""
 
 
 class TopicSubscriber:
     """One connection's place in one topic.
 
     Attributes:
-        position: The `seq` up to which everything is in its outbox, or was.
-        is_live: Whether updates are put there as they come.
-        is_ended: Whether nobody listens any more.
+        position: The `seq` up to which everything is or was in its outbox.
+        is_live: Whether updates are put into its outbox as they come.
+        is_ended: Whether the subscription is over.
     """
 
     __slots__ = (
@@ -67,12 +67,12 @@ class TopicSubscriber:
         self._falls_behind = falls_behind
 
     def end(self) -> None:
-        """Nothing more is put into its outbox. Idempotent."""
+        """Put nothing more into its outbox. Idempotent."""
         self.is_ended, self.is_live = True, False
         self.feed.remove(self)
 
     def offer(self, entry: LogEntry, frame: TopicFrame) -> None:
-        """Takes an update, or falls behind; never waits."""
+        """Put an update into the outbox, or fall behind if there is no room; never wait."""
         if entry.topic is not self.topic or entry.seq <= self.position:
             return
         if not self._sees(entry) or self.outbox.offer(frame):
@@ -81,20 +81,20 @@ class TopicSubscriber:
             self.fall_behind()
 
     def fall_behind(self) -> None:
-        """From here on it is brought up to date from the record, if it was live."""
+        """Stop live updates, if it was live; the connection is asked to catch up."""
         if self.is_live:
             self.is_live = False
             self._falls_behind()
 
     async def joined(self) -> None:
-        """Waits until the feed reads the record."""
+        """Wait until the feed reads the log."""
         await self.feed.joined.wait()
 
     async def catch_up(self, store: StoreReader) -> None:
-        """One step towards being live: a page of the record, or the word that there is no more.
+        """Take one step towards being live: a page of the log, or `topic/current` after the last page.
 
         Raises:
-            StorageError: The record can't be read.
+            StorageError: The log cannot be read.
         """
         head_seq = self.feed.head_seq
         if self.position >= head_seq:
@@ -115,15 +115,15 @@ class TopicSubscriber:
 
 
 class TopicFeed:
-    """Reads the record for all subscribers.
+    """Reads the log for all subscribers.
 
     Args:
-        store: What is read.
-        inboxes: Where commits are told.
-        nursery: Where it runs, once somebody listens.
+        store: Has the log.
+        inboxes: Announces commits.
+        nursery: Where the feed runs, from the first subscriber on.
 
     Attributes:
-        head_seq: The last entry that it has read.
+        head_seq: The last log entry that was read.
         joined: Set when that is known.
     """
 
@@ -145,7 +145,7 @@ class TopicFeed:
         sees: Callable[[LogEntry], bool],
         falls_behind: Callable[[], None],
     ) -> TopicSubscriber:
-        """A new subscriber, which is behind; its connection calls `catch_up` until it is live."""
+        """Return a new subscriber, which is behind: its connection calls `catch_up` until it is live."""
         subscriber = TopicSubscriber(self, topic, outbox, position, sees, falls_behind)
         self._subscribers.append(subscriber)
         if not self._is_running:
@@ -156,12 +156,12 @@ class TopicFeed:
         return subscriber
 
     def remove(self, subscriber: TopicSubscriber) -> None:
-        """It hears no more. Idempotent."""
+        """Remove a subscriber. Idempotent."""
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
 
     async def run(self) -> None:
-        """Reads what commits bring, until cancelled."""
+        """Read what commits bring, until cancelled."""
         forget = self._inboxes.watch(self._wake)
         try:
             while True:
@@ -169,13 +169,13 @@ class TopicFeed:
                 try:
                     await self._read()
                 except StorageError as error:
-                    logger.error("what happens in sessions can't be told: %s", error)
+                    logger.error("the feed of topics cannot read the store: %s", error)
                     await trio.sleep(AGAIN_SECONDS)
                 else:
                     await self._woken.wait()
         finally:
             forget()
-            for subscriber in self._subscribers:  # what one missed by a crash, the record has
+            for subscriber in self._subscribers:  # after a crash all catch up from the record
                 subscriber.fall_behind()
 
     def _wake(self, events: tuple[Stored, ...]) -> None:

@@ -234,7 +234,7 @@ async def test_a_prompt_to_a_daemon_that_stops_waits_for_its_restart(tmp_path: P
             port, token = daemon.gateway.port, daemon.token
             client = await nursery.start(_keep, daemon.url, token)  # noqa: ASYNC111
             session_id = (await client.create_session()).session_id
-            daemon.gateway.tell_end()
+            daemon.gateway.announce_end()
             params = Prompt(session_id=session_id, content="Hello")
             with pytest.raises(OverloadedError) as refused:  # nobody could ask again for it
                 await client.request("session/prompt", params, Ticket)
@@ -260,7 +260,7 @@ async def test_a_prompt_is_refused_when_a_daemon_stops_for_good(
         async with open_daemon() as daemon:
             client = await nursery.start(_keep, daemon.url, daemon.token)  # noqa: ASYNC111
             session_id = (await client.create_session()).session_id
-            daemon.gateway.tell_end()
+            daemon.gateway.announce_end()
             with trio.fail_after(PATIENCE), pytest.raises(OverloadedError, match="Ask again when"):
                 await client.prompt(session_id, "Hello")
         nursery.cancel_scope.cancel()

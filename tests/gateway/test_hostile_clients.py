@@ -527,7 +527,7 @@ async def test_clients_are_told_when_a_daemon_stops() -> None:
 
             nursery.start_soon(client)
             await opened.wait()
-            daemon.gateway.tell_end()
+            daemon.gateway.announce_end()
             async with open_stream(daemon) as late:
                 await late.send_all(head_of(handshake(daemon)))
                 assert b" 503 " in bytes(await late.receive_some())

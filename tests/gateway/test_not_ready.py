@@ -39,7 +39,7 @@ async def test_it_is_ready_when_the_runtime_is(tmp_path: Path) -> None:
             async with open_gateway(runtime, settings, tmp_path, listeners=listeners) as gateway:
                 assert gateway.port == port
                 assert await asked(port, "/readyz") == (200, "ready")
-                gateway.tell_end()
+                gateway.announce_end()
                 assert await asked(port, "/readyz") == (503, "stopping")
 
 
