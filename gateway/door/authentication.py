@@ -1,9 +1,9 @@
-"""Who comes in: the token of a request, and what is done about wrong ones.
+"""Authentication: the token of a request, wrong tokens, and tokens that are revoked while in use.
 
-A right token is let in whatever else came from its address: somebody who shares the address, as all
-programs of one machine do, could keep its owner out otherwise. What the limit does to wrong ones is to
-say so in the log once, and to tell a program that tries again and again to wait. It does not protect
-the tokens: nobody guesses 256 random bits through a port.
+A valid token is accepted whatever else came from its address: otherwise anybody who shares the address,
+as all programs of one machine do, could keep its owner out. The limit on wrong tokens makes one line in
+the log and slows down a program that retries. It does not protect the tokens: nobody guesses 256 random
+bits through a port.
 """
 
 from __future__ import annotations
@@ -23,26 +23,22 @@ from .rate_limits import MAX_BAD_TOKENS, RateLimits, Visitor
 logger = redacting_logger(__name__)
 
 TOKEN_PROTOCOL = "callboard.token."
-"""A browser can't set Authorization for a websocket: it sends the token as a subprotocol of this name."""
+"""Browsers cannot set Authorization for a websocket: they send the token as a subprotocol with this
+prefix."""
 MAX_TOKEN_LENGTH = 256
-"""A token has 46 characters; nobody looks for a longer one."""
+"""Tokens have 46 characters; longer ones are not looked up."""
 
 
 class Authenticator:
-    """Looks at the tokens of requests.
+    """Finds the credential of a request."""
 
-    Args:
-        daemon: Whose credentials count.
-        peers: What each address does.
-    """
-
-    def __init__(self, daemon: DaemonState, peers: RateLimits) -> None:
+    def __init__(self, daemon: DaemonState, rate_limits: RateLimits) -> None:
         self._daemon = daemon
-        self._rate_limits = peers
+        self._rate_limits = rate_limits
         self._is_blind = False
 
     async def authenticate(self, head: RequestHead, visitor: Visitor) -> Credential:
-        """Who comes with this token; raises `BadHead`."""
+        """Return the credential of a request's token; raise `BadHead` without a valid one."""
         credential = await self._credential(token_of(head))
         if credential is not None:
             self._rate_limits.admitted(visitor)
@@ -71,7 +67,7 @@ class Authenticator:
 
 
 def token_of(head: RequestHead) -> str:
-    """The token of a request; empty without one, or with two."""
+    """Return the token of a request; empty without one, or with two."""
     bearer = [
         value.partition(" ")[2].strip()
         for value in head.all("authorization")
@@ -89,24 +85,27 @@ def token_of(head: RequestHead) -> str:
 logger = redacting_logger(__name__)
 
 LOOK_SECONDS = 0.5
-"""Between two looks at the file: a token that was revoked is of no use a second later."""
+"""Between two looks at the file: a revoked token is useless within a second."""
 RULES_BROKEN = 1008
 
 
 async def watch_credentials(daemon: DaemonState) -> None:
-    """Watches until cancelled; who is in stays in while the file can't be read."""
+    """End connections of tokens that were revoked or changed, whoever changed the file.
+
+    While the file cannot be read, existing connections stay. Runs until cancelled.
+    """
     path = daemon.credentials.path
     seen: object = None
     known: dict[str, Credential] | None = None
     while True:
-        # Those that were let in by what stands in the file now, or before: not by what comes later.
+        # Taken before the file is read: a connection may come in by a later version of the file.
         connections = [each for each in daemon.connections if each.credential.name != LOCAL_NAME]
         state = _state_of(path)
         if state != seen:
             try:
                 listed = await trio.to_thread.run_sync(daemon.credentials.list)
             except CallboardError as error:
-                logger.error("who is connected stays, nobody else can connect: %s", error)
+                logger.error("connections stay, but no new ones are accepted: %s", error)
             else:
                 known = {each.digest: each for each in listed}
             seen = state
@@ -125,7 +124,7 @@ def _end_stale(connections: list[OpenConnection], known: dict[str, Credential]) 
 
 
 def _state_of(path: Path) -> object:
-    """What changes when the file does."""
+    """Return a value that changes when the file does."""
     try:
         found = os.stat(path)
     except OSError as error:

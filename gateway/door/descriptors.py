@@ -1,4 +1,4 @@
-"""How many connections a process has descriptors for: each takes one, and the rest of it needs some too."""
+"""File descriptors: how many connections the process has room for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ...runtime.redaction import redacting_logger
 logger = redacting_logger(__name__)
 
 RESERVED = 1024
-"""For the store, tools, their pipes, and models; of a process with few descriptors, half of them."""
+"""Descriptors kept for the store, tools and models; half of all, if there are few."""
 
 _NO_BOUND = resource.RLIM_INFINITY
 
 
 def raise_limit(connections: int) -> None:
-    """Lets this process open what so many connections need, as far as the system allows it."""
+    """Raise the limit of this process to what so many connections need, if the system allows it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + RESERVED
     if soft == _NO_BOUND or soft >= needed:
@@ -28,7 +28,7 @@ def raise_limit(connections: int) -> None:
 
 
 def connections_with_room(connections: int) -> int:
-    """So many of these connections as the process has descriptors for; says so when it is fewer."""
+    """Return how many of these connections the process has descriptors for; log if it is fewer."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = _room(soft)
     if room is None or connections <= room:
@@ -45,14 +45,14 @@ def connections_with_room(connections: int) -> int:
 
 
 def room_after_raising(connections: int) -> int:
-    """What a daemon that starts here would let in; changes nothing."""
+    """Return how many connections a daemon started here would accept; change nothing."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = _room(hard)
     return connections if room is None else min(connections, room)
 
 
 def _room(descriptors: int) -> int | None:
-    """`None` is no bound."""
+    """Return the connections for so many descriptors; `None` is no limit."""
     if descriptors == _NO_BOUND:
         return None
     return max(1, descriptors - min(RESERVED, descriptors // 2))

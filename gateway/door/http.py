@@ -1,6 +1,7 @@
-"""The head of an HTTP request, read with a bound in bytes and in time.
+"""HTTP/1.1 of the door: read one bounded request head, send one short answer, close politely.
 
-What was read behind the head is kept, so that a websocket library can be handed the stream as it came.
+All bytes that were read are kept with the head, so that the websocket library can be given the stream
+as it came.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import msgspec
 import trio
 
 MAX_HEAD_BYTES = 16 * 1024
-"""A browser's is a kilobyte; what is larger is no client of ours."""
+"""Browsers send about a kilobyte."""
 MAX_HEADERS = 100
-"""Browsers send some twenty."""
+"""Browsers send about twenty."""
 READ_BYTES = 4096
-"""At a time: the bound is checked between reads."""
+"""Read at a time; the limit is checked in between."""
 
 
 class BadHead(Exception):
-    """The head is no request that this server reads; `status` is what it answers."""
+    """A request is refused with this HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -26,13 +27,13 @@ class BadHead(Exception):
 
 
 class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, up to its body.
+    """A request without its body.
 
     Attributes:
-        method: As it came.
-        target: The raw target: routes are decided by it alone.
-        headers: In order, names in lower case.
-        received: All bytes that were read, the head's first.
+        method: The HTTP method.
+        target: The raw target, which alone decides the route.
+        headers: In order, with names in lower case.
+        received: All bytes that were read, beginning with the head.
     """
 
     method: str
@@ -41,15 +42,11 @@ class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
     received: bytes
 
     def all(self, name: str) -> tuple[str, ...]:
-        """The values of a header, in order."""
+        """Return the values of a header, in order."""
         return tuple(value for key, value in self.headers if key == name)
 
     def one(self, name: str) -> str | None:
-        """The value of a header that may come once; `None` without it.
-
-        Raises:
-            BadHead: It came twice.
-        """
+        """Return the value of a header, or `None`; raise `BadHead` if it came twice."""
         values = self.all(name)
         if len(values) > 1:
             raise BadHead(400, f"two {name} headers")
@@ -57,21 +54,21 @@ class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subprotocols(self) -> tuple[str, ...]:
-        """Those of a websocket that the client names."""
+        """The websocket subprotocols that the client offers."""
         values = self.all("sec-websocket-protocol")
         return tuple(name.strip() for value in values for name in value.split(","))
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether it asks for a websocket."""
+        """Whether the request asks for a websocket."""
         return any("websocket" in value.lower() for value in self.all("upgrade"))
 
 
 async def read_head(stream: trio.abc.Stream) -> RequestHead | None:
-    """Reads one head; `None` when the client leaves without one. The deadline is the caller's.
+    """Read one head; return `None` if the client leaves before. The caller sets the deadline.
 
     Raises:
-        BadHead: It is too large, or no HTTP.
+        BadHead: The head is too large, or not HTTP.
     """
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
     received = b""
@@ -121,7 +118,7 @@ HEADERS = (
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """A status with a text for whoever looks."""
+    """A status, and a text that says what to do."""
 
     status: int
     text: str
@@ -129,7 +126,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 
 
 async def send_answer(stream: trio.abc.SendStream, answer: HttpAnswer) -> None:
-    """Sends it; nothing follows."""
+    """Send an answer; the connection is to be closed then."""
     connection = h11.Connection(h11.SERVER)
     body = f"{answer.text}\n".encode()
     headers = [
@@ -143,3 +140,25 @@ async def send_answer(stream: trio.abc.SendStream, answer: HttpAnswer) -> None:
         h11.EndOfMessage(),
     )
     await stream.send_all(b"".join(connection.send(part) or b"" for part in parts))
+
+
+LINGER_SECONDS = 1.0
+"""For the client to read the answer, and to close its side."""
+LINGER_BYTES = 1024 * 1024
+"""Bytes read and dropped: the client may be sending while it is refused."""
+LINGER_READ_BYTES = 64 * 1024
+
+
+async def linger(stream: trio.SocketStream) -> None:
+    """End the sending side and wait for the client to end its own, for a bounded time.
+
+    Closing at once would reset the connection and lose the answer, if the client still sends.
+    """
+    left = LINGER_BYTES
+    try:
+        with trio.move_on_after(LINGER_SECONDS):
+            await stream.send_eof()
+            while left > 0 and (data := await stream.receive_some(LINGER_READ_BYTES)):
+                left -= len(data)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        pass  # the client has left

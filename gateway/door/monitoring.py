@@ -1,4 +1,4 @@
-"""Plain HTTP for supervisors and monitors: alive, ready, and figures."""
+"""Plain HTTP for supervisors and monitors: `/healthz`, `/readyz`, and `/metrics` for Prometheus."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .server import Route
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 MAX_COUNTED = 1000
-"""Waiting questions that are counted: more are too many for anybody."""
+"""Waiting questions that are counted at most."""
 
 Sample = tuple[Mapping[str, str], float]
 
 
 class Page:
-    """The text, a metric at a time."""
+    """A page in Prometheus' text format, built one metric at a time."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
     def add(self, name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> None:
-        """A metric with its samples; one without samples has its head alone."""
+        """Add a metric with its samples."""
         full = f"callboard_{name}"
         self._lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
         for labels, value in samples:
@@ -39,17 +39,17 @@ class Page:
             self._lines.append(f"{full}{{{pairs}}} {shown}" if pairs else f"{full} {shown}")
 
     def one(self, name: str, kind: str, meaning: str, value: float) -> None:
-        """A metric without labels."""
+        """Add a metric without labels."""
         self.add(name, kind, meaning, [({}, value)])
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole page."""
         return "\n".join(self._lines)
 
 
 async def metrics_text(daemon: DaemonState) -> str:
-    """The figures by now."""
+    """Return the present metrics."""
     page = Page()
     waiting = await daemon.runtime.store.approvals(state="waiting", limit=MAX_COUNTED)
     status = await daemon.runtime.status()
@@ -110,7 +110,7 @@ def _escaped(text: str) -> str:
 
 
 def plain_routes(daemon: DaemonState) -> dict[str, Route]:
-    """By path."""
+    """Return the routes by path."""
 
     def alive(head: RequestHead, credential: Credential | None) -> HttpAnswer:
         return HttpAnswer(200, "ok")
@@ -119,7 +119,7 @@ def plain_routes(daemon: DaemonState) -> dict[str, Route]:
         if daemon.is_stopping:
             return HttpAnswer(503, "stopping")
         if host_of(daemon.runtime).plan.store.disk.problem():
-            # Without the folder's name: whoever asks here may be anybody.
+            # Without the folder's name: this is answered to anybody.
             return HttpAnswer(503, "storage_failed: the disk is full, or fails; see the status")
         return HttpAnswer(200, "ready")
 

@@ -1,4 +1,4 @@
-"""What clients are told while the runtime still recovers: alive, not ready, come back."""
+"""Answer requests with 503 while the runtime opens and recovers what a crash left open."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from contextlib import asynccontextmanager
 import trio
 
 from ...config.sections import ServerSettings
-from .http import BadHead, HttpAnswer, read_head, send_answer
-from .rules import DoorRules, door_rules, linger
+from .http import BadHead, HttpAnswer, linger, read_head, send_answer
+from .rules import DoorRules, door_rules
 
 MAX_WAITING = 100
-"""Connections that are answered at the same time; others are closed, and come back."""
+"""Connections answered at the same time; further ones are closed."""
 PAUSE_SECONDS = 0.1
-"""Before the next one is accepted, when the process has no descriptor left."""
+"""Before the next accept, when the process has no descriptor left."""
 
 
 @asynccontextmanager
 async def answer_not_ready(
     listeners: list[trio.SocketListener], settings: ServerSettings
 ) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    """Answers on the listeners around the block, until what it gives is called."""
+    """Answer on the listeners until the function that is yielded is called; close them at the end."""
     port = listeners[0].socket.getsockname()[1]
     rules = door_rules(settings.host, port, settings.allowed_hosts, settings.allowed_origins)
     raised: BaseException | None = None

@@ -1,7 +1,7 @@
-"""How much one address may ask of the door: connections at once, and wrong tokens in a minute.
+"""Limits by address: connections at once, and wrong tokens within a minute.
 
-Whoever has shown no token yet gives way: when there is no room, the one that has dawdled longest at the
-door is sent off for the one that comes. So connections that never say anything keep nobody out.
+When there is no room for a new connection, the one that has waited longest without a valid token is
+closed for it. So connections that never send anything keep nobody out.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import trio
 
 MAX_BAD_TOKENS = 10
 BAD_TOKEN_SECONDS = 60.0
-"""A person mistypes a token some times; who guesses 256 bits needs more tries than that."""
+"""A person mistypes a token a few times; guessing 256 bits takes more tries than that."""
 MAX_REMEMBERED = 4096
-"""Addresses with wrong tokens; the oldest is forgotten."""
+"""Addresses whose wrong tokens are counted; then the oldest is dropped."""
 
 
 def peer_name(address: str) -> str:
-    """One name for an address in all its spellings; an IPv6 customer has one name for a whole /64."""
+    """Return one name for all spellings of an address; a whole IPv6 /64 has one, as one customer."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -34,12 +34,12 @@ def peer_name(address: str) -> str:
 
 
 class Visitor:
-    """A connection, from the moment at which it is accepted.
+    """A connection, from the moment it is accepted.
 
     Attributes:
         peer: The name of its address.
         has_room: Whether it may stay.
-        scope: Around it; cancelled when it gives way to another.
+        scope: Cancelled when it has to make room for another.
     """
 
     __slots__ = ("has_room", "peer", "scope")
@@ -51,7 +51,7 @@ class Visitor:
 
 
 class RateLimits:
-    """What each address does at present."""
+    """Counts connections and wrong tokens by address."""
 
     def __init__(self, max_connections: int, max_peer_connections: int) -> None:
         self._max_connections = max_connections
@@ -61,22 +61,22 @@ class RateLimits:
         self._bad: dict[str, deque[float]] = {}
 
     def set_limits(self, max_connections: int, max_peer_connections: int) -> None:
-        """Holds for whoever comes from now on."""
+        """Change the limits for new connections."""
         self._max_connections, self._max_peer = max_connections, max_peer_connections
 
     @property
     def connections(self) -> int:
-        """How many there are, of all."""
+        """Open connections of all addresses."""
         return self._open.total()
 
     @contextmanager
     def connected(self, peer: str) -> Generator[Visitor]:
-        """Counts a connection for the block."""
+        """Count a connection around the block, closing another one if there is no room."""
         visitor = Visitor(peer)
         if self._open[peer] >= self._max_peer:
-            visitor.has_room = self._send_off(peer)
+            visitor.has_room = self._make_room(peer)
         elif self.connections >= self._max_connections:
-            visitor.has_room = self._send_off(None)
+            visitor.has_room = self._make_room(None)
         self._open[peer] += 1
         if visitor.has_room:
             self._waiting[visitor] = None
@@ -90,11 +90,11 @@ class RateLimits:
                 del self._open[peer]
 
     def admitted(self, visitor: Visitor) -> None:
-        """It has shown a token: it gives way to nobody."""
+        """Note that it has shown a valid token: from now on it keeps its room."""
         self._waiting.pop(visitor, None)
 
-    def _send_off(self, peer: str | None) -> bool:
-        """Ends the connection that waits longest at the door, of one peer or of all."""
+    def _make_room(self, peer: str | None) -> bool:
+        """Close the connection that has waited longest without a token, of one peer or of all."""
         for visitor in self._waiting:
             if peer is None or visitor.peer == peer:
                 del self._waiting[visitor]
@@ -105,14 +105,14 @@ class RateLimits:
     # ── wrong tokens ─────────────────────────────────────────────────────────────────────────────
 
     def is_locked_out(self, peer: str) -> bool:
-        """Whether so many wrong tokens came from it that it is told to wait."""
+        """Return whether so many wrong tokens came from an address that it has to wait."""
         tries = self._bad.get(peer)
         while tries and tries[0] < trio.current_time() - BAD_TOKEN_SECONDS:
             tries.popleft()
         return tries is not None and len(tries) >= MAX_BAD_TOKENS
 
     def sent_bad_token(self, peer: str) -> None:
-        """Remembers a wrong token."""
+        """Count a wrong token."""
         tries = self._bad.pop(peer, None) or deque(maxlen=MAX_BAD_TOKENS)
         tries.append(trio.current_time())
         self._bad[peer] = tries
@@ -121,5 +121,5 @@ class RateLimits:
 
     @property
     def remembered(self) -> int:
-        """Addresses of which wrong tokens are remembered."""
+        """Addresses whose wrong tokens are counted."""
         return len(self._bad)

@@ -1,7 +1,8 @@
-"""Who may come in, by the head of a request alone: rules against pages that use a browser's reach.
+"""Rules of the door that need only the request's head: Host, Origin, and a correct handshake.
 
-A page of a stranger can make a browser send requests to this machine. It can't choose the Host and
-the Origin that the browser sends; so both must be exactly ours, and nobody is let in by a cookie.
+A stranger's page can make a browser send requests to this machine (DNS rebinding, cross-site
+websockets), but it cannot choose the Host and Origin that the browser sends. So both must be exactly
+ours, and no cookie lets anybody in.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import binascii
 import re
 
 import msgspec
-import trio
 
 from .http import BadHead, RequestHead
 
@@ -21,18 +21,18 @@ LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class DoorRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The names and origins that are let in, in lower case.
+    """The accepted names and origins, in lower case.
 
     Attributes:
-        hosts: With their ports, as in a Host header.
-        origins: Of pages.
+        hosts: Names with their ports, as in a Host header.
+        origins: Origins of pages, as in an Origin header.
     """
 
     hosts: frozenset[str]
     origins: frozenset[str]
 
     def check(self, head: RequestHead) -> None:
-        """Raises `BadHead` for whom nobody invited."""
+        """Raise `BadHead` unless Host and Origin are accepted."""
         host = head.one("host")
         if host is None or not _HOST.fullmatch(host):
             raise BadHead(400, "no Host header, or none that names a host")
@@ -54,7 +54,7 @@ class DoorRules(msgspec.Struct, frozen=True, kw_only=True):
 def door_rules(
     address: str, port: int, names: tuple[str, ...] = (), origins: tuple[str, ...] = ()
 ) -> DoorRules:
-    """The rules of a server that listens there; names without a port mean its own."""
+    """Return the rules of a server that listens there; names without a port get the server's."""
     shown = f"[{address}]" if ":" in address else address
     own = [shown, *LOCAL_NAMES] if shown in {*LOCAL_NAMES, "0.0.0.0", "[::]"} else [shown]
     hosts = {f"{name}:{port}" for name in own}
@@ -73,12 +73,12 @@ def _has_port(name: str) -> bool:
 
 
 PROTOCOL_NAME = "callboard"
-"""The subprotocol that is agreed on: a token must not come back in an answer."""
+"""The subprotocol of the answer: never the one with the token."""
 KEY_BYTES = 16
 
 
 def check_handshake(head: RequestHead) -> None:
-    """Raises `BadHead` for a request that is no handshake of a websocket, or has a query."""
+    """Raise `BadHead` unless the head is a websocket's handshake (RFC 6455, 4.2.1) without a query."""
     if "?" in head.target:
         raise BadHead(400, "nothing is said in the query: tokens are seen there")
     connection = {
@@ -93,7 +93,7 @@ def check_handshake(head: RequestHead) -> None:
 
 
 def agreed_subprotocol(head: RequestHead) -> str | None:
-    """The subprotocol of the answer, which is the one that is known; raises `BadHead`."""
+    """Return the answer's subprotocol, `None` if none was offered; raise `BadHead` for others."""
     if PROTOCOL_NAME in head.subprotocols:
         return PROTOCOL_NAME
     if head.subprotocols:
@@ -108,22 +108,3 @@ def _is_key(key: str) -> bool:
         return len(base64.b64decode(key, validate=True)) == KEY_BYTES
     except (binascii.Error, ValueError):
         return False
-
-
-LINGER_SECONDS = 1.0
-"""For the client to read, and to close its side."""
-LINGER_BYTES = 1024 * 1024
-"""That are thrown away: what a client has on its way when it is refused."""
-READ_BYTES = 64 * 1024
-
-
-async def linger(stream: trio.SocketStream) -> None:
-    """Ends the sending side and waits for the client's; whoever goes on sending is cut off."""
-    left = LINGER_BYTES
-    try:
-        with trio.move_on_after(LINGER_SECONDS):
-            await stream.send_eof()
-            while left > 0 and (data := await stream.receive_some(READ_BYTES)):
-                left -= len(data)
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        pass  # the client has left

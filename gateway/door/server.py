@@ -1,4 +1,4 @@
-"""The one port: heads are read and judged, then a route or a websocket takes over.
+"""Serve one accepted connection: read its head, apply the rules, then answer a route or a websocket.
 
 socket → head (bounded) → door rules → /healthz, /readyz, /metrics
                                      → /ws: token → handshake → `Connection`
@@ -20,28 +20,28 @@ from ..connection.method_table import MethodTable
 from ..shared.state import DaemonState
 from .authentication import Authenticator
 from .descriptors import connections_with_room
-from .http import BadHead, HttpAnswer, RequestHead, read_head, send_answer
+from .http import BadHead, HttpAnswer, RequestHead, linger, read_head, send_answer
 from .rate_limits import RateLimits, Visitor, peer_name
-from .rules import DoorRules, agreed_subprotocol, check_handshake, linger
+from .rules import DoorRules, agreed_subprotocol, check_handshake
 
 logger = redacting_logger(__name__)
 
 WEBSOCKET_PATH = "/ws"
 HANDSHAKE_SECONDS = 5.0
-"""Between the token and the open websocket."""
+"""From the token to the open websocket."""
 ANSWER_SECONDS = 5.0
-"""For a client to take a short answer."""
+"""For a client to receive a short answer."""
 
 Route = Callable[[RequestHead, Credential | None], HttpAnswer | Awaitable[HttpAnswer]]
 
 
 class Server:
-    """Serves connections; none of them ever ends another, or the server.
+    """Serves connections. No connection's failure ends another one, or the server.
 
     Args:
-        daemon: What they share.
-        table: What clients may ask.
-        rules: Who may come in.
+        daemon: The state that connections share.
+        table: All methods.
+        rules: The accepted Hosts and Origins.
         routes: Plain HTTP, by path.
     """
 
@@ -62,13 +62,13 @@ class Server:
         self._authenticator = Authenticator(daemon, self._rate_limits)
 
     def take_settings(self, settings: ServerSettings, rules: DoorRules) -> None:
-        """Lets in by other rules from now on; who is in stays."""
+        """Apply new settings and rules to new connections."""
         self._rules = rules
         room = connections_with_room(settings.max_connections)
         self._rate_limits.set_limits(room, settings.max_peer_connections)
 
     async def handle(self, stream: trio.SocketStream) -> None:
-        """Serves one TCP connection to its end."""
+        """Serve one TCP connection to its end."""
         try:
             peer = peer_name(stream.socket.getpeername()[0])
             with self._rate_limits.connected(peer) as visitor:
@@ -148,7 +148,7 @@ class Server:
             nursery.cancel_scope.cancel(reason="the connection has ended")
 
     def farewell(self) -> None:
-        """Ends all connections; never waits."""
+        """Begin to end all connections; never wait."""
         for connection in list(self._daemon.connections):
             connection.close(GOING_AWAY, "the server stops")
 

@@ -1,8 +1,7 @@
-"""A webhook is told of each question that begins to wait for a person.
+"""Notices: a webhook gets a POST for each question that begins to wait for a person.
 
-What is posted says which question and session, and about which tool: no arguments, no words of a
-model, which may be anybody's secrets. Nobody waits for it; what can't be delivered is on record all
-the same.
+A notice names question, session and tool, but has no arguments and no text of a model, which may hold
+secrets. Nothing waits for the delivery: the question is on record anyway.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from ...runtime.redaction import redacting_logger
 logger = redacting_logger(__name__)
 
 MAX_WAITING = 100
-"""Notices that wait to be posted; past that the oldest go: who has so many has heard of them."""
+"""Notices that wait to be posted; then the oldest are dropped."""
 ATTEMPTS = 3
 POST_SECONDS = 10.0
-"""For one attempt."""
+"""Of one attempt."""
 AGAIN_SECONDS = 2.0
 """Between attempts."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="question_waits"):
-    """What is posted, as JSON.
+    """The JSON of a notice.
 
     Attributes:
-        kind: `approval` about a call, or `question` of a model.
+        kind: `approval` of a call, or `question` of a model.
         question_id: Answered by `callboard approve`, `callboard deny` or `callboard attach`.
-        session_id, tool, tier: What it is about; without a tier when a model asks.
-        expires_at_ms: When nobody is waited for any more, in Unix milliseconds.
-        text: All of it in one line for people, as chat services show it.
+        session_id, tool, tier: The call; without a tier when a model asks.
+        expires_at_ms: When the question expires, in Unix milliseconds.
+        text: All of it in one line, which chat services show.
     """
 
     kind: str
@@ -60,7 +59,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="q
 
 
 def notice_of(stored: Stored) -> Notice | None:
-    """The notice of an event, if it is a question that somebody must hear of."""
+    """Return the notice of an event; `None` unless the event is a question to a person."""
     match stored.event:
         case ApprovalAsked(same_as="") as asked:
             return Notice(
@@ -89,7 +88,7 @@ def notice_of(stored: Stored) -> Notice | None:
 
 
 class Notices:
-    """Posts what begins to wait in a runtime, as its settings say by then."""
+    """Posts notices of a runtime, by the settings at that moment."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -97,7 +96,7 @@ class Notices:
         self._wake = trio.Event()
 
     async def run(self) -> None:
-        """Posts until cancelled."""
+        """Post notices until cancelled."""
         forget = host_of(self._runtime).inboxes.watch(self._take)
         try:
             while True:
@@ -144,13 +143,13 @@ class Notices:
                 return
             problem = f"status {status}"
             if status < 500 and status != 429:
-                break  # the same would be said again
+                break  # another attempt would get the same answer
         logger.warning(
             "the webhook at %s was not told of %s: %s", host, notice.question_id, problem
         )
 
     async def _posted(self, url: str, endpoint: tuple[str, int], body: bytes) -> int:
-        """Posts to this one endpoint; a redirect is not followed."""
+        """Post to this endpoint and return the status; a redirect is not followed."""
         guard = webhook_guard(endpoint, host_of(self._runtime).settings.network.endpoints)
         headers = {"content-type": "application/json", "user-agent": "callboard"}
         with trio.fail_after(POST_SECONDS):
@@ -163,10 +162,10 @@ class Notices:
 
 
 def webhook_guard(endpoint: Endpoint, listed: Iterable[Endpoint]) -> AddressGuard:
-    """Lets the host of a webhook be connected where it is public, or is named as what it is.
+    """Return a guard that allows connections to the webhook's endpoint alone.
 
-    An address in the URL says where it is, and `localhost` too. Another name may lead elsewhere by the
-    time that it is asked for: then it has to stand in `[network] allow`.
+    An IP address in the URL, or `localhost`, is allowed as written. Another host name could resolve to a
+    private address later; then it must be listed in `[network] allow`.
     """
     host, port = endpoint
     own = [(normalize_host(host), port)] if is_address(host) or host == HERE else []
