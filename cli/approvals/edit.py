@@ -39,9 +39,9 @@ async def edited_at_terminal(
 
     Args:
         row: The question on record.
-        request: The same as it is put to a person.
-        folder: Where it is edited.
-        consider: Judges what they wrote.
+        request: The question as it is put to a person.
+        folder: Where the file to edit is made.
+        consider: Judges the changed arguments.
 
     Raises:
         ConflictError: They left it as it is, or it has its answer by now.

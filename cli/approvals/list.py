@@ -40,7 +40,7 @@ def show_approvals(data: Path, name: str | None, *, everything: bool, json: bool
 
     Raises:
         NotFoundError: `name` means neither a question nor a session.
-        ValidationError: It means several.
+        ValidationError: It is the beginning of several ids.
     """
     return trio.run(_show_approvals, data, name, everything, json)
 

@@ -100,10 +100,10 @@ class Dialogue:
 
     Args:
         keyboard: Where the person is.
-        editor: With what they change the arguments.
-        request: The question, which stands on the screen already.
+        editor: Changes the arguments.
+        request: The question, which is printed already.
         style: What the screen can show.
-        consider: Judges what they make of the arguments, before it can be sent.
+        consider: Judges changed arguments, before they can be sent.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class EditProblem(Exception):
     """An edit that can't be used, with the reason.
 
     Attributes:
-        draft: What the person wrote, to go on with.
+        draft: The person's text, to go on with; `None` if there is none.
     """
 
     def __init__(self, message: str, draft: str | None = None) -> None:
@@ -38,7 +38,7 @@ class Form(msgspec.Struct, frozen=True):
     """A file to edit.
 
     Attributes:
-        text: What stands in it.
+        text: The content of the file.
         long: The argument whose text stands below the rest; `None` when all is JSON.
         marker: The line between the two.
         is_padded: Whether a line break was put behind that text.
@@ -69,7 +69,7 @@ def arguments_of(form: Form, text: str) -> str:
     """Return the arguments that a person wrote into a form, as JSON.
 
     Raises:
-        EditProblem: It is none; the draft goes with it.
+        EditProblem: The text is not valid arguments; the error has it as the draft.
     """
     if form.long is None:
         return json.dumps(_parsed(text, text))

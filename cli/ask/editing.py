@@ -56,7 +56,7 @@ class Editor:
         """Return the arguments as a person changed them, a JSON object; `draft` is an earlier try.
 
         Raises:
-            EditProblem: Nothing came of it.
+            EditProblem: The edit can't be used.
         """
         if self._command.strip():
             changed = await self._edit_as_file(form_of(tool, arguments), draft)

@@ -48,13 +48,13 @@ class TerminalChannel(Channel):
     Attributes:
         questions: Where answers go that may be refused, and what judges other arguments: set ahead
             of the first question.
-        interrupt: Is called ahead of what is printed: text that stands open ends.
+        interrupt: Called before something is printed, to end text that stands open.
         answered: Called with the approval whose answer is given here, ahead of it.
-        tell_desktop: Is called with a line about each question, and never waits.
+        tell_desktop: Called with a line about each question; must not block.
 
     Args:
         descriptor: The terminal to read from.
-        screen: Where questions are printed; its terminal is the same.
+        screen: Where questions are printed: the same terminal.
         style: What the screen can show.
         folder: Where arguments are edited; see `Editor`.
     """

@@ -41,7 +41,7 @@ class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         wanted: Set when it shall stop.
         hurry: Set when that is asked for again: what runs is cancelled.
-        seconds: What turns have.
+        seconds: The time that turns have to end.
         drain: Lets turns end, as any daemon does, or cancels them.
     """
 
@@ -61,7 +61,7 @@ class ChatDaemon(msgspec.Struct, frozen=True, kw_only=True):
     """A daemon that can be connected to.
 
     Attributes:
-        url: Of its websocket.
+        url: The URL of its websocket.
         token: Lets the commands of its user in.
         own_end: How the command's own daemon ends; `None` when it is another's.
     """

@@ -155,7 +155,7 @@ class LiveScreen:
     Args:
         output: Writes while nobody may type.
         data: The folder of the history.
-        commands: What Tab completes at the beginning of a line.
+        commands: The words that Tab completes at the beginning of a line.
         has_signs: Whether the terminal shows more than ASCII.
     """
 

@@ -27,12 +27,12 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     """The screen of a chat and what it can show.
 
     Attributes:
-        screen: Shows and takes lines.
-        output: Of the same terminal, for what has it for itself.
+        screen: Shows and reads lines.
+        output: The output of the same terminal, for questions and editors.
         style: What it can show.
         data: The data folder.
         prices: What turns cost.
-        is_live: Whether states have a place of their own.
+        is_live: Whether states have rows of their own.
         can_ask: Whether somebody sits there.
     """
 

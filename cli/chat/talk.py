@@ -59,7 +59,7 @@ class Talk:
     """One chat.
 
     Attributes:
-        client: The daemon as of now.
+        client: The present daemon.
         view: The session that is shown, once there is one.
         is_over: Whether the person left.
         codes: How turns ended, as exit codes.

@@ -68,19 +68,19 @@ class ChatView:
     """Shows one session.
 
     Args:
-        session_id: Which.
-        transcript: Writes what stays.
+        session_id: The session.
+        transcript: Writes the rows that stay.
         write: Prints text of callboard's own.
         style: What can be shown.
-        is_live: Whether states have a place of their own; without one, they are printed as they come.
+        is_live: Whether states have rows of their own; without, they are printed as they come.
         now: The time in seconds, for how long things take.
 
     Attributes:
-        seq: Of the last event on record that was shown.
+        seq: The `seq` of the last event on record that was shown.
         epoch: The store in which that counts; empty before anything was heard.
         is_running: Whether a turn is under way.
         outcome: How the last turn ended.
-        plan: What the model means to do.
+        plan: The model's plan.
         thinking: The model's last reasoning.
     """
 

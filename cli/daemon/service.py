@@ -39,7 +39,7 @@ def install_service(
     A unit of the machine runs as an account, with the folders of that account.
 
     Raises:
-        ConflictError: There is another unit of that name, which this did not write.
+        ConflictError: There is a unit of that name that callboard did not write.
         ValidationError: A system unit is wanted by somebody else than root, or its account can't use
             its data folder.
     """

@@ -255,12 +255,12 @@ class RemoteTurn:
 
     Args:
         client: The daemon.
-        questions: Whoever is asked here.
+        questions: Puts the questions of the session to this terminal.
         session_id: Whose turn it is.
 
     Attributes:
         seq: The `seq` of the last event on record that was seen.
-        at_ms: When that one was stored, in Unix milliseconds.
+        at_ms: When that event was stored, in Unix milliseconds.
         ended: How it ended, once it has.
     """
 

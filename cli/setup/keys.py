@@ -38,9 +38,9 @@ class KeyLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of `callboard keys list --json`.
 
     Attributes:
-        provider: Whose it is.
+        provider: The provider that it is for.
         origin: The only place that it is sent to.
-        name: Which of the provider's keys.
+        name: The name of the key among those of the provider.
         source: `stored` or `environment`.
         variable: The environment variable, when it is there.
         created: When it was stored, in ISO 8601; `None` for one of the environment.

@@ -59,8 +59,8 @@ class Transcript:
     Args:
         write: Takes pieces of text.
         style: What can be shown.
-        session_id: Ends the summary.
-        prices: What the turn's cost in the summary is made of.
+        session_id: The last word of the summary.
+        prices: The prices by which the summary counts the cost.
         write_text: Takes the model's own text; `write` by default.
     """
 
