@@ -1,3 +1,5 @@
+"""An answer while it streams: its parts, in order and within bounds."""
+
 from __future__ import annotations
 
 import re

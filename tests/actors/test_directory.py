@@ -1,3 +1,5 @@
+"""The directory: sessions are loaded, woken and unloaded, and no message is lost."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""The journal: group commits, refusals, and what a failing store does to those who wait."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""The model stream: batches, deadlines, and how a call ends."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable

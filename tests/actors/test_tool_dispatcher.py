@@ -1,8 +1,9 @@
+"""The dispatcher: what tests of whole parallel calls do not reach. See tests/flows/test_parallel_calls.py."""
+
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -17,18 +18,15 @@ from callboard.runtime.definitions import (
     Agent,
     CallStatus,
     Effect,
-    ErrorType,
     Preset,
     Resource,
-    Tier,
-    ToolFailure,
 )
 from callboard.runtime.errors import StorageError
 from callboard.runtime.events import ApprovalAnswered, CallFinished, CallStarted, TurnStarted
 from callboard.runtime.history import Call
-from callboard.runtime.messages import ApprovalAnswer, ApprovalRequest
+from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.store.rows import Append
-from callboard.tools.tool import Tool, ToolContext
+from callboard.tools.tool import ToolContext
 from support.scene import FakeStore, Scene, assert_sound, open_scene, run_calls
 
 AUTO = Agent(policy=Preset.AUTO)
@@ -91,20 +89,6 @@ async def act(text: str = "") -> str:
 # ── side by side ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_calls_run_side_by_side_and_each_has_its_result(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    scene = Scene(tools=[wait])
-    async with dispatching(scene):
-        batch = [Call(f"c{n}", "wait", json.dumps({"seconds": n})) for n in (3, 1, 2)]
-        await run_calls(scene, batch)
-        assert trio.current_time() == 3
-    results = await finished(scene)
-    assert list(results) == ["c1", "c2", "c3"]
-    assert [event.duration_ms for event in results.values()] == [1000, 2000, 3000]
-    assert result(results["c2"]) == {"status": "success", "result": 2.0}
-
-
 async def test_progress_comes_up_while_a_call_runs() -> None:
     @callboard.tool(tier="read_only")
     async def talk(context: ToolContext) -> None:
@@ -119,52 +103,6 @@ async def test_progress_comes_up_while_a_call_runs() -> None:
     assert 0 < len(lines) < 20
     assert {(line.call_id, line.text) for line in lines} == {("c0", "still here")}
     assert await statuses(scene) == {"c0": "success"}
-
-
-async def boom() -> None:
-    await trio.lowlevel.checkpoint()
-    raise ValueError("boom")
-
-
-async def exit_program() -> None:
-    await trio.lowlevel.checkpoint()
-    sys.exit(3)
-
-
-async def crash_in_nursery(*crashes: Any) -> None:
-    async with trio.open_nursery() as nursery:
-        for crash in crashes:
-            nursery.start_soon(crash)
-
-
-@pytest.mark.parametrize(
-    "crash",
-    [
-        [boom],
-        [exit_program],
-        [crash_in_nursery, boom],
-        [crash_in_nursery, boom, boom],
-        [crash_in_nursery, exit_program],
-        [crash_in_nursery, exit_program, boom],
-    ],
-    ids=["error", "exit", "group", "group of two", "exit in a group", "mixed group"],
-)
-async def test_a_crash_touches_no_sibling(
-    crash: list[Any], autojump_clock: trio.testing.MockClock
-) -> None:
-    @callboard.tool(tier="read_only")
-    async def crashing() -> None:
-        """Crashes."""
-        await crash[0](*crash[1:])
-
-    scene = Scene(tools=[wait, crashing])
-    async with dispatching(scene):
-        sibling = Call("c9", "wait", '{"seconds": 5}')
-        await run_calls(scene, [*calls("crashing"), sibling])
-    results = await finished(scene)
-    assert {c: e.status for c, e in results.items()} == {"c0": "error", "c9": "success"}
-    assert result(results["c0"])["error_type"] == "execution_error"
-    assert "crashing failed" in result(results["c0"])["message"]
 
 
 async def test_a_crash_while_it_is_cancelled_ends_its_batch_alone(
@@ -195,20 +133,6 @@ async def test_a_crash_while_it_is_cancelled_ends_its_batch_alone(
     (row,) = await scene.store.calls(session_id="s2")
     assert row.status is CallStatus.SUCCESS
     assert await statuses(scene) == {}  # cancelled, which its turn says
-
-
-async def test_a_timeout_is_a_result_and_touches_no_sibling(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    scene = Scene(tools=[wait, hang])
-    async with dispatching(scene):
-        await run_calls(scene, [*calls("hang"), Call("c1", "wait", '{"seconds": 20}')])
-        assert trio.current_time() == 20
-    results = await finished(scene)
-    assert results["c0"].status is CallStatus.TIMEOUT
-    assert results["c0"].duration_ms == 10_000
-    assert result(results["c0"])["elapsed_seconds"] == 10
-    assert results["c1"].status is CallStatus.SUCCESS
 
 
 async def test_no_tool_runs_longer_than_the_cap(autojump_clock: trio.testing.MockClock) -> None:
@@ -254,22 +178,6 @@ async def test_each_call_that_can_not_run_gets_its_own_error() -> None:
     assert not any(
         isinstance(e, CallStarted) and e.call_id != "right" for e in await scene.events()
     )
-
-
-async def test_a_typed_failure_reaches_the_model_with_its_details() -> None:
-    @callboard.tool(tier="read_only")
-    async def refuse() -> None:
-        """Refuses."""
-        await trio.lowlevel.checkpoint()
-        raise ToolFailure(ErrorType.FILE_TOO_LARGE, "Too large.", limit=3)
-
-    scene = Scene(tools=[refuse])
-    async with dispatching(scene):
-        await run_calls(scene, calls("refuse"))
-    (event,) = (await finished(scene)).values()
-    assert result(event) == {
-        "status": "error", "error_type": "file_too_large", "message": "Too large.", "limit": 3,
-    }  # fmt: skip
 
 
 def raising(*_: object) -> Any:
@@ -344,38 +252,6 @@ async def test_the_sessions_share_the_slots_of_the_runtime(
 # ── keys and records ─────────────────────────────────────────────────────────────────────────────
 
 
-def by_path(arguments: Any) -> Iterable[Resource]:
-    return [Resource(arguments.path, arguments.write)]
-
-
-@pytest.mark.parametrize(
-    ("paths", "seconds"),
-    [
-        ([("a", True), ("a", True), ("a", True)], 3),
-        ([("a", True), ("b", True)], 1),
-        ([("a", False), ("a", False)], 1),
-        ([("a/x", False), ("a", True), ("a/y", False)], 3),
-    ],
-)
-async def test_calls_on_one_key_take_turns(
-    paths: Sequence[tuple[str, bool]], seconds: int, autojump_clock: trio.testing.MockClock
-) -> None:
-    @callboard.tool(tier="workspace", resources=by_path)
-    async def touch(path: str, write: bool) -> None:
-        """Touches."""
-        await trio.sleep(1)
-
-    scene = Scene(tools=[touch])
-    async with dispatching(scene):
-        batch = [
-            Call(f"c{n}", "touch", json.dumps({"path": path, "write": write}))
-            for n, (path, write) in enumerate(paths)
-        ]
-        await run_calls(scene, batch)
-        assert trio.current_time() == seconds
-    assert set((await statuses(scene)).values()) == {"success"}
-
-
 async def test_started_is_committed_before_the_effect() -> None:
     started_before: dict[str, bool] = {}
 
@@ -404,102 +280,6 @@ async def test_started_is_committed_before_the_effect() -> None:
 
 
 # ── permission ───────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(("say", "status"), [("allow", "success"), ("deny", "denied")])
-async def test_a_person_decides(say: str, status: str) -> None:
-    ran: list[int] = []
-
-    @callboard.tool(tier="elevated")
-    async def erase() -> None:
-        """Erases everything."""
-        ran.append(1)
-        await trio.lowlevel.checkpoint()
-
-    async def approver(request: ApprovalRequest) -> str:
-        assert (request.tool, request.tier, request.arguments) == ("erase", Tier.ELEVATED, "{}")
-        return say
-
-    scene = Scene(tools=[erase, act], approver=approver)
-    async with dispatching(scene):
-        await run_calls(scene, calls("erase", "act"))
-    assert await statuses(scene) == {"c0": status, "c1": "success"}
-    assert len(ran) == (say == "allow")
-
-
-async def test_nobody_to_ask_is_a_denial() -> None:
-    @callboard.tool(tier="elevated")
-    async def erase() -> None:
-        """Erases everything."""
-        raise AssertionError("it must not run")
-
-    scene = Scene(tools=[erase])
-    async with dispatching(scene):
-        await run_calls(scene, calls("erase"))
-    (event,) = (await finished(scene)).values()
-    assert event.status is CallStatus.DENIED
-    assert result(event)["error_type"] == "permission_denied"
-    assert "nobody to ask" in result(event)["reason"]
-
-
-@pytest.mark.parametrize(
-    ("edited", "status", "ran"),
-    [
-        ('{"text": "edited"}', "success", ["edited"]),
-        ('{"text": 3}', "error", []),
-        ("{", "error", []),
-    ],
-)
-async def test_edited_arguments_are_validated_again(
-    edited: str, status: str, ran: list[str]
-) -> None:
-    seen: list[str] = []
-
-    @callboard.tool(tier="elevated")
-    async def say(text: str) -> None:
-        """Says."""
-        seen.append(text)
-        await trio.lowlevel.checkpoint()
-
-    async def approver(request: ApprovalRequest) -> ApprovalAnswer:
-        return ApprovalAnswer(decision="allow", arguments=edited)
-
-    scene = Scene(tools=[say], approver=approver)
-    async with dispatching(scene):
-        await run_calls(scene, calls("say", arguments={"text": "original"}))
-    (event,) = (await finished(scene)).values()
-    assert event.status == status
-    assert seen == ran
-    if ran:
-        assert event.arguments == edited.replace(" ", "")
-
-
-async def test_an_edit_that_raises_the_tier_is_asked_about_again() -> None:
-    questions: list[tuple[str, Tier]] = []
-
-    def tier_of(arguments: Any) -> Tier:
-        return Tier.ELEVATED if arguments.text == "edited" else Tier.SYSTEM
-
-    @callboard.tool(tier="system", approval="always", raise_tier=tier_of)
-    async def say(text: str) -> str:
-        """Says."""
-        await trio.lowlevel.checkpoint()
-        return text
-
-    async def approver(request: ApprovalRequest) -> ApprovalAnswer:
-        questions.append((request.arguments, request.tier))
-        edit = '{"text": "edited"}' if len(questions) == 1 else None
-        return ApprovalAnswer(decision="allow", arguments=edit)
-
-    scene = Scene(tools=[say], approver=approver)
-    async with dispatching(scene):
-        await run_calls(scene, calls("say", arguments={"text": "original"}))
-    assert questions == [
-        ('{"text":"original"}', Tier.SYSTEM),
-        ('{"text":"edited"}', Tier.ELEVATED),
-    ]
-    (event,) = (await finished(scene)).values()
-    assert result(event)["result"] == "edited"
 
 
 async def test_who_waits_for_a_person_holds_no_slot(autojump_clock: trio.testing.MockClock) -> None:
@@ -583,25 +363,3 @@ async def test_a_call_whose_start_can_not_be_stored_does_not_run() -> None:
     assert any(isinstance(e, ApprovalAnswered) for e in await scene.events())
     assert ran == []
     assert await finished(scene) == {}
-
-
-def test_the_tools_of_these_tests_use_no_thread() -> None:
-    tools: list[Tool] = [wait, hang, act]
-    assert all(getattr(tool, "_is_async", False) for tool in tools)
-
-
-async def test_a_large_result_is_cut_and_kept() -> None:
-    @callboard.tool(tier="read_only")
-    async def flood() -> str:
-        """Floods."""
-        await trio.lowlevel.checkpoint()
-        return "é" * 100_000
-
-    scene = Scene(tools=[flood], agents=[AUTO])
-    async with dispatching(scene):
-        await run_calls(scene, calls("flood"), agent=AUTO)
-    (event,) = (await finished(scene)).values()
-    assert len(event.result.encode()) < 70 * 1024
-    assert "artifact:c0" in result(event)["truncated"]
-    assert event.full_output == json.dumps("é" * 100_000, ensure_ascii=False)
-    assert await scene.store.full_output("s1", "c0") == event.full_output

@@ -1,3 +1,5 @@
+"""Keys and slots of a call: held together or not at all, given back in any case."""
+
 from __future__ import annotations
 
 import pytest
