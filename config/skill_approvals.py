@@ -6,8 +6,9 @@ A person's "not now" is kept the same way: the same content is not asked about a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -22,9 +23,6 @@ MAX_FILE_BYTES = 1024 * 1024
 
 Digests = Mapping[str, str]
 """Approved hashes, by the skill's folder relative to its workspace."""
-
-
-_Change = Callable[[dict[str, str]], dict[str, str]]
 
 
 class _Approved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,32 +59,35 @@ class SkillApprovals:
         Raises:
             StorageError: It can't be written.
         """
-        self._change(workspace, approved=lambda folders: {**folders, folder: digest})
+        self._change("workspaces", workspace, folder, digest)
 
     def put_it_off(self, workspace: Path, folder: str, digest: str) -> None:
         """Remember that a person does not want to be asked about this content. Raises as `allow`."""
-        self._change(workspace, put_off=lambda folders: {**folders, folder: digest})
+        self._change("put_off", workspace, folder, digest)
 
     def revoke(self, workspace: Path, folder: str) -> bool:
         """Revoke an approval; return whether there was one. Raises as `allow`."""
-        had: list[str] = []
-
-        def change(folders: dict[str, str]) -> dict[str, str]:
-            had.extend(name for name in folders if name == folder)
-            return {name: digest for name, digest in folders.items() if name != folder}
-
-        self._change(workspace, approved=change)
-        return bool(had)
+        return self._change("workspaces", workspace, folder, None)
 
     def _change(
-        self, workspace: Path, *, approved: _Change | None = None, put_off: _Change | None = None
-    ) -> None:
+        self,
+        kind: Literal["workspaces", "put_off"],
+        workspace: Path,
+        folder: str,
+        digest: str | None,
+    ) -> bool:
+        """Set or remove a folder's hash; return whether there was one."""
         make_private_folder(self._data)
         with locked(self._data / LOCK_NAME):
-            before, key = self._load(), _key(workspace)
-            whole = _Approved(
-                _changed(before.workspaces, key, approved), _changed(before.put_off, key, put_off)
-            )
+            whole, key = self._load(), _key(workspace)
+            workspaces = dict(getattr(whole, kind))
+            folders = dict(workspaces.pop(key, {}))
+            had = folders.pop(folder, None) is not None
+            if digest is not None:
+                folders[folder] = digest
+            if folders:
+                workspaces[key] = folders
+            whole = msgspec.structs.replace(whole, **{kind: workspaces})
             data = msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
             if len(data) > MAX_FILE_BYTES:
                 raise ValidationError(
@@ -94,6 +95,7 @@ class SkillApprovals:
                     "approvals of workspaces that are gone back first."
                 )
             write_private(self._data / FILE_NAME, data, replace=True)
+        return had
 
     def _load(self) -> _Approved:
         path = self._data / FILE_NAME
@@ -112,13 +114,3 @@ class SkillApprovals:
 def _key(workspace: Path) -> str:
     """Return the workspace's resolved path, so that links to it mean the same workspace."""
     return str(workspace.resolve())
-
-
-def _changed(
-    workspaces: dict[str, dict[str, str]], key: str, change: _Change | None
-) -> dict[str, dict[str, str]]:
-    if change is None:
-        return workspaces
-    folders = change(workspaces.get(key, {}))
-    others = {name: its for name, its in workspaces.items() if name != key}
-    return {**others, key: folders} if folders else others

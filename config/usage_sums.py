@@ -15,7 +15,7 @@ from ..runtime.errors import ValidationError
 from ..runtime.store.interface import StoreReader
 from ..runtime.store.rows import UsageRow
 from ..runtime.stream import Usage
-from .prices import Price, PriceTable
+from .prices import PriceTable
 
 PAGE_ROWS = 1000
 """Rows read at once: the calls of years are not held in memory."""
@@ -103,7 +103,6 @@ class UsageSums:
         self._by = by
         self._prices = prices
         self._zone = zone
-        self._known: dict[tuple[str, str], Price | None] = {}
         self._sums: dict[tuple[str, str], dict[str, Any]] = {}
         self._total: dict[str, Any] = {"name": "total"}
 
@@ -112,7 +111,7 @@ class UsageSums:
         counts: dict[str, int | None] = {
             name: getattr(row, name) for name in Usage.__struct_fields__
         }
-        price = self._price(row.provider, row.model)
+        price = self._prices.price(row.provider, row.model)
         cost = price.cost(Usage(**counts)) if price is not None else None
         estimates = [n for n in (row.estimated_input, row.estimated_output) if n is not None]
         added: dict[str, float | None] = {
@@ -133,12 +132,6 @@ class UsageSums:
         """Return what was added so far."""
         sums = tuple(UsageSum(**each) for each in self._sums.values())
         return UsageReport(sums, UsageSum(**self._total))
-
-    def _price(self, provider: str, model: str) -> Price | None:
-        key = (provider, model)
-        if key not in self._known:
-            self._known[key] = self._prices.price(provider, model)
-        return self._known[key]
 
     def _name(self, row: UsageRow) -> str:
         match self._by:

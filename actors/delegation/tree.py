@@ -36,11 +36,6 @@ Clip = Callable[[CallPlace, Budget | None], Budget | None]
 """Returns what a session may give of a budget to a child; raises `ToolFailure` for nothing."""
 
 
-def as_asked(place: CallPlace, budget: Budget | None) -> Budget | None:
-    """Return the budget as asked, where sessions have none."""
-    return budget
-
-
 class SessionTree:
     """Starts sessions below others, for all sessions of a runtime.
 
@@ -60,7 +55,7 @@ class SessionTree:
         store: Store,
         registry: ToolRegistry,
         limits: Limits,
-        clip: Clip = as_asked,
+        clip: Clip,
     ) -> None:
         self.directory = directory
         self.store = store

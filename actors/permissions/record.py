@@ -117,10 +117,6 @@ class ApprovalRecord:
             read = SessionMarks(is_tainted=session.is_tainted, has_private=session.has_private)
             question.marks = joined(question.marks, read)
 
-    async def row(self, question: OpenQuestion) -> ApprovalRow:
-        """Return the question's row as it is now."""
-        return await self._row(question.approval_id, question.place.session_id)
-
     async def still_asked(
         self, known: ApprovalRow | None, digest: str, *, is_granted: bool
     ) -> ApprovalRow | None:
@@ -155,7 +151,7 @@ class ApprovalRecord:
             NotFoundError: There is none, or its session's agent is gone.
             ConflictError: It does not wait.
         """
-        row = await self._row(approval_id)
+        row = await self.row(approval_id)
         if row.state != "waiting":
             raise ConflictError(f"the question {approval_id} is not open: it is {row.state}")
         session = await self._services.store.session(row.session_id)
@@ -233,7 +229,8 @@ class ApprovalRecord:
                 with suppress(ConflictError):  # it has just started
                     await self._store(row.session_id, event)
 
-    async def _row(self, approval_id: str, session_id: str | None = None) -> ApprovalRow:
+    async def row(self, approval_id: str, session_id: str | None = None) -> ApprovalRow:
+        """Return the row of a question; raise `NotFoundError`."""
         rows = await self._services.store.approvals(approval_id=approval_id, session_id=session_id)
         if not rows:
             raise NotFoundError(f"there is no question {approval_id}")

@@ -109,7 +109,9 @@ class QuestionResolver:
             if known is None:
                 same_as = twin.approval_id if twin is not None else ""
                 await self._record.append(question, question.asked(same_as))
-            elif (row := await self._record.row(question)).state != "waiting":
+            elif (
+                row := await self._record.row(question.approval_id, question.place.session_id)
+            ).state != "waiting":
                 self._learn(question, stored_resolution(row))  # answered while nobody listened
             if not question.outcome.is_done:
                 await self._find_answer(question, twin)
@@ -270,12 +272,12 @@ class QuestionResolver:
 
     async def _learn_first(self, question: OpenQuestion) -> None:
         """Learn the answer that was first, or that time is over by the store's clock."""
-        row = await self._record.row(question)
+        row = await self._record.row(question.approval_id, question.place.session_id)
         if row.state == "waiting":
             with suppress(ConflictError):
                 self._share_soon(question, await self._settle(question, EXPIRED))
                 return
-            row = await self._record.row(question)
+            row = await self._record.row(question.approval_id, question.place.session_id)
         self._learn(question, stored_resolution(row))
 
     async def _settle(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from callboard.actors.people.lineage import Channels, Lineage, narrowed
+from callboard.actors.people.lineage import Channels, Lineage
 from callboard.runtime.channel import Channel
 from callboard.runtime.definitions import Agent, SessionKind
 from callboard.runtime.errors import NotFoundError
@@ -49,22 +49,6 @@ async def test_an_agent_that_is_gone_is_named() -> None:
     _, tree = await tree_of(FEW)
     with pytest.raises(NotFoundError, match="no agent 'general'; there are: few"):
         await tree.above("s1")
-
-
-@pytest.mark.parametrize(
-    ("has", "given", "left"),
-    [
-        (None, None, None),
-        (None, ("a",), ("a",)),
-        (("a", "b"), None, ("a", "b")),
-        (("a", "b"), ("b", "c"), ("b",)),
-        (("a",), (), ()),
-    ],
-)
-def test_tools_only_ever_get_fewer(
-    has: tuple[str, ...] | None, given: tuple[str, ...] | None, left: tuple[str, ...] | None
-) -> None:
-    assert narrowed(Agent(tools=has), given).tools == left
 
 
 MAIN, BRANCH, WORKER = SessionKind.MAIN, SessionKind.BRANCH, SessionKind.WORKER

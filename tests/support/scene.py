@@ -190,7 +190,14 @@ class Scene:
             agents=self.agents,
             channels=self.channels,
             budgets=self.budgets,
-            tree=SessionTree(self.directory, self.journal, self.store, self.registry, self.limits),
+            tree=SessionTree(
+                self.directory,
+                self.journal,
+                self.store,
+                self.registry,
+                self.limits,
+                clip=lambda place, budget: budget,
+            ),
         )
 
     @property

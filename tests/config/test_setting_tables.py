@@ -1,4 +1,4 @@
-"""`[agents.NAME]`: what it takes, and what is said about a mistake in it."""
+"""Single tables of callboard.toml: agents, memory and search, and what is said about a mistake there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from callboard.config.files import parse_settings
+from callboard.config.search_engines import KnownEngine, engine_of, engines_of
+from callboard.config.sections import MemoryPlace, MemorySearch, MemorySettings
+from callboard.config.settings import SearchEngine, SearchSettings
 from callboard.runtime.budget import Budget
 from callboard.runtime.definitions import Agent, Preset, ThinkingEffort
 from callboard.runtime.errors import ValidationError
@@ -81,3 +84,80 @@ def test_a_preset_in_words_is_the_preset() -> None:
     assert Agent(policy="strict").policy is Preset.STRICT  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="lenient"):
         Agent(policy="lenient")  # type: ignore[arg-type]
+
+
+def memory_of(text: str) -> MemorySettings:
+    return parse_settings(f"[memory]\n{text}", Path("callboard.toml")).memory
+
+
+def test_words_are_the_default_and_vectors_have_two_places() -> None:
+    assert memory_of("") == MemorySettings()
+    assert memory_of("").search is MemorySearch.WORDS
+    assert memory_of('search = "vectors"').store is MemoryPlace.SQLITE
+    assert memory_of('search = "vectors"\nstore = "lancedb"').store is MemoryPlace.LANCEDB
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('store = "lancedb"', 'say search = "vectors" beside'),
+        ('search = "feeling"', "search"),
+        ('place = "sqlite"', "place"),
+    ],
+)
+def test_a_wrong_memory_setting_is_named(text: str, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        memory_of(text)
+
+
+def search_of(text: str) -> SearchSettings:
+    return parse_settings(text, Path("callboard.toml")).search
+
+
+def engine(text: str) -> KnownEngine | None:
+    return engine_of(search_of(f"[search]\n{text}"))
+
+
+def test_no_engine_is_configured_by_default() -> None:
+    assert engine_of(search_of("")) is None
+    assert list(engines_of(SearchSettings())) == ["brave", "tavily"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "place", "needs_key"),
+    [
+        (
+            'engine = "searxng"\nbase_url = "http://127.0.0.1:8888/"',
+            "searxng",
+            "http://127.0.0.1:8888",
+            False,
+        ),
+        ('engine = "brave"', "brave", "https://api.search.brave.com", True),
+        ('engine = "tavily"', "tavily", "https://api.tavily.com", True),
+        ('engine = "brave"\nbase_url = "https://p.test/b"', "brave", "https://p.test/b", True),
+    ],
+)
+def test_an_engine_is_where_the_settings_say(
+    text: str, name: str, place: str, needs_key: bool
+) -> None:
+    found = engine(text)
+    assert found is not None
+    assert (found.name, found.base_url, found.needs_key) == (SearchEngine(name), place, needs_key)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('engine = "searxng"', "SearXNG is hosted by oneself"),
+        ('engine = "google"', "choices: searxng, brave, tavily"),
+        ('base_url = "https://a.test"', "engine says what is there"),
+        ('engine = "searxng"\nbase_url = "a.test"', "begins with http"),
+        ('engine = "brave"\nbase_url = "https://me:pw@a.test"', "no user name or password"),
+        ('engine = "brave"\nkey = "x"', "there is no such setting"),
+    ],
+)
+def test_a_wrong_search_setting_is_named(text: str, complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint) as caught:
+        engine(text)
+    assert "search" in str(caught.value)
+    assert "pw" not in str(caught.value)
