@@ -21,8 +21,7 @@ from .git.commit import git_commit
 from .git.push import git_push
 from .git.reading import git_diff, git_log, git_status
 from .programs.process_tool import process
-from .programs.run_code import run_code
-from .programs.shell import shell
+from .programs.run import run_code, shell
 from .search.search_files import search_files
 from .skills.tool import skill
 from .tool import Tool

@@ -15,7 +15,7 @@ from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.processes.unreaped import Unreaped
-from callboard.tools.programs.run_code import run_code
+from callboard.tools.programs.run import run_code
 from callboard.tools.sandbox.running import process
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
