@@ -14,10 +14,7 @@ from .fields import Line, LongText, Word
 
 
 class ListApprovals(msgspec.Struct, frozen=True, kw_only=True):
-    """Questions of a session, or of all; by default those that wait.
-
-    Those that were asked before the question `before`.
-    """
+    """Which questions to list: of a session or of all, asked before `before`; by default waiting ones."""
 
     session_id: Word | None = None
     state: Word | None = "waiting"
@@ -26,7 +23,7 @@ class ListApprovals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Approvals(msgspec.Struct, frozen=True):
-    """Questions, the latest first; with `has_more`, others were asked before the last one.
+    """Questions, the latest first; with `has_more`, more were asked before the last one.
 
     A page ends at `limit`, or at a size.
     """
@@ -36,21 +33,21 @@ class Approvals(msgspec.Struct, frozen=True):
 
 
 class OneApproval(msgspec.Struct, frozen=True, kw_only=True):
-    """A question; with `arguments`, as it would be about these."""
+    """A question; with `arguments`, as it would be with these arguments."""
 
     approval_id: Word
     arguments: LongText | None = None
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True):
-    """For what an answer is remembered."""
+    """The scope for which an answer is remembered."""
 
     scope: Word
     pattern: Line | None = None
 
 
 class Resolve(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer; `arguments` are other ones, as the text of a JSON object."""
+    """An answer; `arguments` are the arguments as the person changed them, a JSON object as text."""
 
     approval_id: Word
     decision: Literal["allow", "deny"]
@@ -60,7 +57,7 @@ class Resolve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grants(msgspec.Struct, frozen=True):
-    """The remembered answers that hold."""
+    """The remembered answers in force."""
 
     grants: list[GrantRow]
 
@@ -72,7 +69,7 @@ class OneGrant(msgspec.Struct, frozen=True):
 
 
 class AnswerQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person says to a question of a model."""
+    """A person's answer to a question of a model."""
 
     question_id: Word
     text: LongText = ""
@@ -80,19 +77,19 @@ class AnswerQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListQuestions(msgspec.Struct, frozen=True, kw_only=True):
-    """Questions of models in a session and its branches, or in all."""
+    """Questions of models to list: of a session with its branches, or of all."""
 
     session_id: Word | None = None
 
 
 class QuestionList(msgspec.Struct, frozen=True):
-    """Questions that wait, the oldest first."""
+    """Waiting questions, the oldest first."""
 
     questions: list[UserQuestion]
 
 
 class CheckPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A call as a session would make it; `arguments` is the text of a JSON object. Nothing runs."""
+    """A call to check, as a session would make it; `arguments` is a JSON object as text. Nothing runs."""
 
     session_id: Word
     tool: Word
@@ -100,10 +97,10 @@ class CheckPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict; `callboard policy check --json` prints it.
+    """The verdict, as `callboard policy check --json` prints it.
 
     Attributes:
-        arguments: As the policy saw them: canonical JSON.
+        arguments: The canonical JSON that the policy judged.
         policy: The version of the policy.
     """
 

@@ -1,4 +1,4 @@
-"""`agent/…` on the wire."""
+"""The daemon on the wire: status, configuration, agents, tools, calls, tokens, backups, undo, roots."""
 
 from __future__ import annotations
 
@@ -18,31 +18,26 @@ class OneAgent(msgspec.Struct, frozen=True):
 
 
 class Agents(msgspec.Struct, frozen=True):
-    """The agents there are, by name."""
+    """The configured agents, by name."""
 
     agents: list[Agent]
 
 
 class BackupMade(msgspec.Struct, frozen=True, kw_only=True):
-    """A backup, in the daemon's data folder.
-
-    Attributes:
-        path: The file.
-        size_bytes: How large it is.
-    """
+    """A backup that was written to the daemon's data folder."""
 
     path: str
     size_bytes: int
 
 
 class ConfigState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The configuration that holds.
+    """The configuration in force.
 
     Attributes:
-        revision: Counts the configurations that came to hold; 1 is the one of the start.
-        since_ms: When this one did, in Unix milliseconds.
-        waiting: Settings in the files that need a restart to hold.
-        problem: Why what stands in the files does not hold, when it can't; the last good one does.
+        revision: Counts the configurations that were in force; 1 is the one of the start.
+        since_ms: Since when this one is in force, in Unix milliseconds.
+        waiting: Settings in the files that take effect after a restart.
+        problem: Why the files can't be used; the last good configuration stays in force.
     """
 
     revision: int
@@ -52,19 +47,19 @@ class ConfigState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading it again did: which settings changed and hold, and what there is by now."""
+    """The result of reading the configuration again: the settings that changed, and the new state."""
 
     changed: tuple[str, ...]
     state: ConfigState
 
 
 class LoopState(msgspec.Struct, frozen=True, kw_only=True):
-    """How the event loop is.
+    """The state of the event loop.
 
     Attributes:
-        lag_seconds: By how much the latest timer came late.
+        lag_seconds: The delay of the latest timer.
         blocked: How often one step of a task held up all others.
-        longest_seconds: The longest of these.
+        longest_seconds: The longest of these steps.
     """
 
     lag_seconds: float
@@ -73,14 +68,14 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How the daemon is.
+    """The status of the daemon.
 
     Attributes:
-        work: Loaded sessions, running turns and calls: those that the token may know of.
-        actors: Those that all sessions share, then of loaded sessions at most a hundred, the worst
-            off and the busiest; for a token without limits.
-        journal_seconds: What the latest round trip through the journal took.
-        config: The configuration that holds.
+        work: Loaded sessions, running turns and calls that the token may see.
+        actors: The shared actors, then at most a hundred of loaded sessions, crashed and busy ones
+            first. Only for a token without limits.
+        journal_seconds: The time of the latest round trip through the journal.
+        config: The configuration in force.
     """
 
     uptime_seconds: float
@@ -98,15 +93,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolList(msgspec.Struct, frozen=True):
-    """All tools, in the order in which models see them."""
+    """All tools, in the order that models get them."""
 
     tools: list[ToolDefinition]
 
 
 class ListCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls: of a session, of a tool, of a status, proposed since and before a time in ms.
+    """Which calls to list: of a session, tool or status, proposed from `since_ms` to `until_ms`.
 
-    `before` is the `next_before` of the page before.
+    `before` is the `next_before` of the previous page.
     """
 
     session_id: Word | None = None
@@ -119,7 +114,7 @@ class ListCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token to be made; `agents` and `sessions` limit what it sees."""
+    """A token to create; `agents` and `sessions` limit what it sees."""
 
     name: Word
     role: Role
@@ -134,14 +129,14 @@ class NamedToken(msgspec.Struct, frozen=True):
 
 
 class TokenText(msgspec.Struct, frozen=True):
-    """The token itself: it is told this once."""
+    """The token itself, which is sent only this once."""
 
     name: str
     token: str
 
 
 class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A token as it is listed."""
+    """A token in a list, without its text."""
 
     name: str
     role: Role
@@ -151,13 +146,13 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenList(msgspec.Struct, frozen=True):
-    """The tokens there are, the oldest first."""
+    """All tokens, the oldest first."""
 
     tokens: list[TokenRow]
 
 
 class UndoChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What to take back: all of a session, or one call, or one undoing (`call_id`)."""
+    """What to undo: all changes of a session, or those of one call or undoing (`call_id`)."""
 
     session_id: Word
     call_id: Word | None = None
@@ -166,7 +161,7 @@ class UndoChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """The calls that changed files, in their order."""
+    """The calls that changed files, in order."""
 
     changes: list[ChangedCall]
 

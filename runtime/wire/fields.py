@@ -1,4 +1,7 @@
-"""The parameters, or the result, of a method that has none."""
+"""The types of fields: texts and lists with limits, the roles, and `Nothing`.
+
+Every field that a client sends has a limit, so that one frame can't make the daemon work for long.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,25 @@ from ..stream import MAX_ARGUMENT_BYTES
 
 
 class Nothing(msgspec.Struct, frozen=True):
-    """Of a method without parameters, or without a result."""
+    """The parameters, or the result, of a method that has none."""
 
 
 MAX_WORD_CHARS = 512
-"""Of an id or a name: ours are shorter, and a made-up one needs no more to be unknown."""
+"""Ids and names. Ours are shorter."""
 MAX_LINE_CHARS = 4096
-"""Of a title, a path, a URL, a pattern, a reason or a query: the longest path has as much."""
+"""Titles, paths, URLs, patterns, reasons, queries: the length of the longest path."""
 MAX_SECRET_CHARS = 8192
-"""Of a key of a provider, as what stores it has it."""
+"""Keys of providers; the key store has the same limit."""
 MAX_TEXT_CHARS = MAX_ARGUMENT_BYTES
-"""Of the arguments of a call, and of what a person writes at length."""
+"""Arguments of a call, and long texts of a person."""
 MAX_PROMPT_CHARS = 16 * 1024 * 1024
-"""Of a prompt: no model reads as much."""
+"""Prompts: more than any model reads."""
 MAX_PART_CHARS = 64 * 1024 * 1024
-"""Of a part of a file: as large as the whole may be; the frame ends it sooner."""
+"""Parts of a file: as large as the whole may be; the frame's limit comes first."""
 MAX_ITEMS = 1000
-"""Of a list: as many as a page has rows."""
+"""Lists: as long as a page."""
 MAX_TOPICS = len(Topic)
-"""That one may hear: naming one twice hears no more."""
+"""Topics of a subscription: naming one twice has no effect."""
 
 Word = Annotated[str, msgspec.Meta(max_length=MAX_WORD_CHARS)]
 Line = Annotated[str, msgspec.Meta(max_length=MAX_LINE_CHARS)]
@@ -49,7 +52,7 @@ Attachments = Annotated[tuple[Attachment, ...], msgspec.Meta(max_length=MAX_ATTA
 
 
 class Role(enum.StrEnum):
-    """What a credential may do; each role includes those before it."""
+    """What a credential may do; each role includes the ones before it."""
 
     OBSERVER = "observer"
     OPERATOR = "operator"
@@ -57,6 +60,6 @@ class Role(enum.StrEnum):
     ADMIN = "admin"
 
     def includes(self, other: Role) -> bool:
-        """Whether this one may do what the other may."""
+        """Whether this role may do all that the other may."""
         roles = list(Role)
         return roles.index(self) >= roles.index(other)

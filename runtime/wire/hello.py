@@ -1,4 +1,4 @@
-"""The first request of a connection, and its answer."""
+"""`initialize`: the first request of a connection, and its answer."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from .fields import Topics, Word
 
 
 class Versions(msgspec.Struct, frozen=True):
-    """The versions that a client speaks, both ends included."""
+    """The range of versions that a client speaks, both ends included."""
 
     min: WireInteger
     max: WireInteger
 
 
 class ClientName(msgspec.Struct, frozen=True):
-    """Who calls, for logs."""
+    """The name and version of a client, for logs."""
 
     name: Word = ""
     version: Word = ""
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """What a client says of itself.
+    """The parameters of `initialize`.
 
     Attributes:
-        subscribe: Topics that it hears from now on.
+        subscribe: Topics to subscribe to at once.
     """
 
     protocol: Versions
@@ -35,14 +35,14 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 class ServerName(msgspec.Struct, frozen=True):
-    """Who answers."""
+    """The name and version of the server."""
 
     name: str
     version: str
 
 
 class WireLimits(msgspec.Struct, frozen=True):
-    """What a client must know to be let stay."""
+    """The limits that a client must keep to stay connected."""
 
     max_frame_bytes: int
     max_outbox_bytes: int
@@ -50,16 +50,16 @@ class WireLimits(msgspec.Struct, frozen=True):
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server says of itself.
+    """The result of `initialize`.
 
     Attributes:
-        protocol: The version that is spoken.
-        epoch: Changes when the store was replaced: every `seq` of another epoch is void.
-        seq: The last one of all topics by now.
+        protocol: The version in use.
+        epoch: Changes when the store is replaced; a `seq` of another epoch is void.
+        seq: The last one of all topics now.
         role: What the client may do.
-        methods: All that this role may call.
-        events: The types of events that updates may bring; a client knows by it what it will not
-            understand, or wait for in vain.
+        methods: The methods that this role may call.
+        events: The types of events that this server can send, so that a client knows which of them it
+            does not understand, and which it would wait for in vain.
     """
 
     protocol: int

@@ -10,7 +10,7 @@ from .fields import Line, LongText, Word, Words
 
 
 class ListMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """Memories of an agent, or of all; those stored before the memory `before`."""
+    """Which memories to list: of an agent or of all, stored before `before`."""
 
     agent: Word | None = None
     before: Word | None = None
@@ -18,7 +18,7 @@ class ListMemories(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """Words that an agent's memories are looked through for."""
+    """Words to find in an agent's memories."""
 
     query: Line
     agent: Word = "general"
@@ -32,7 +32,7 @@ class Memories(msgspec.Struct, frozen=True):
 
 
 class StoreMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What later sessions of the agent shall find; it stands on the record of a session."""
+    """A memory to store for later sessions of the agent; it is recorded in this session."""
 
     session_id: Word
     text: LongText

@@ -8,19 +8,19 @@ from .fields import Line, ModelName, ModelNames, Secret, Word
 
 
 class ProviderRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider as it is listed.
+    """A provider in a list.
 
     Attributes:
         name: As in `PROVIDER/MODEL`.
-        base_url: Where it is.
+        base_url: Its URL.
         dialect: Its wire format.
-        key: `environment`, `stored`, `missing`, or `none` when it wants none and has none.
-        key_env: The environment variable that its key is looked up in first.
+        key: `environment`, `stored`, `missing`, or `none` if it needs no key and has none.
+        key_env: The environment variable that is looked up first for its key.
         is_active: Whether it may be used.
-        source: `built_in`, `callboard.toml`, or `managed`: it was added or changed by a command.
-        model: Its model when only the provider is named.
-        models: Models that the configuration names beside those that it lists.
-        note: Why a key is not sent, or not taken, when there is something to know.
+        source: `built_in`, `callboard.toml`, or `managed` if a command added or changed it.
+        model: The model to use if only the provider is named.
+        models: Models that the configuration names beside those that the provider lists.
+        note: Why a key is not sent or not used, if there is something to know.
     """
 
     name: str
@@ -36,18 +36,18 @@ class ProviderRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Providers(msgspec.Struct, frozen=True):
-    """The providers there are, those built in first; `problem` is why stored keys are locked."""
+    """All providers, built-in ones first; `problem` says why stored keys are locked."""
 
     providers: list[ProviderRow]
     problem: str = ""
 
 
 class NewProvider(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider to be added: any server that speaks one of the wire formats.
+    """A provider to add: any server that speaks one of the wire formats.
 
     Attributes:
-        key_env: The environment variable of the daemon that its key is in. Only commands of the
-            daemon's own user may name one: it says where that variable is sent.
+        key_env: The daemon's environment variable with its key. Only commands of the daemon's own user
+            may name one, because it decides where that variable is sent.
     """
 
     name: Word
@@ -59,7 +59,7 @@ class NewProvider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeProvider(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a provider; what is left out stays, and an empty text takes it back."""
+    """Changes of a provider. Fields left out stay as they are; an empty text resets one."""
 
     provider: Word
     base_url: Line | None = None
@@ -77,27 +77,27 @@ class NamedProvider(msgspec.Struct, frozen=True):
 
 
 class ProviderChanged(msgspec.Struct, frozen=True):
-    """The provider as it is by now, `None` when it is gone; and what else there is to know."""
+    """The provider after a change, `None` if it was removed, and notes about it."""
 
     provider: ProviderRow | None
     notes: tuple[str, ...] = ()
 
 
 class OneModel(msgspec.Struct, frozen=True):
-    """A model that a provider has, whether or not it lists it."""
+    """A model of a provider, listed by it or not."""
 
     provider: Word
     model: ModelName
 
 
 class ChooseModel(msgspec.Struct, frozen=True):
-    """The default `PROVIDER/MODEL`; `None` takes it back."""
+    """The default `PROVIDER/MODEL` to set; `None` removes it."""
 
     model: ModelName | None
 
 
 class ModelChosen(msgspec.Struct, frozen=True):
-    """What the configuration names as the default, where, and what else there is to know.
+    """The configured default model, where it is configured, and notes about it.
 
     `source` is `callboard.toml`, which wins, or `managed`; `None` without a default.
     """
@@ -108,37 +108,37 @@ class ModelChosen(msgspec.Struct, frozen=True):
 
 
 class TryProvider(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider to be tried, with one of its models; it costs some tokens."""
+    """A provider to test with one of its models, which costs some tokens."""
 
     provider: Word
     model: ModelName | None = None
 
 
 class ListModels(msgspec.Struct, frozen=True):
-    """Models of a provider, as it listed them before."""
+    """The provider whose cached list of models is wanted."""
 
     provider: Word
 
 
 class SelectedModel(msgspec.Struct, frozen=True):
-    """The `PROVIDER/MODEL` that answers when nothing else names one, and why it is that one."""
+    """The `PROVIDER/MODEL` that is used if nothing else names one, and why."""
 
     model: str
     reason: str
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has a key, and from where; never the key.
+    """A key in a list, without the key itself.
 
     Attributes:
-        provider: Whose it is: a provider, a search engine, or `git`.
-        origin: The only place that it is sent to.
+        provider: A provider, a search engine, or `git`.
+        origin: The only place that the key is sent to.
         name: Which of the provider's keys.
         source: `stored` or `environment`.
-        variable: The environment variable, when it is there.
+        variable: The environment variable, if it comes from one.
         created_at_ms: When it was stored, in Unix milliseconds; `None` for one of the environment.
-        is_used: Whether a request takes it: the environment wins over what is stored, and a stored
-            one is for the origin that it was stored for. None is sent over http:// to others.
+        is_used: Whether requests use it. The environment wins over stored keys, a stored key is only
+            for the origin that it was stored for, and no key is sent over http:// to other machines.
     """
 
     provider: str
@@ -151,14 +151,14 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """The keys there are; `problem` is why those that are stored are locked."""
+    """All keys; `problem` says why stored keys are locked."""
 
     keys: list[KeyRow]
     problem: str = ""
 
 
 class SetKey(msgspec.Struct, frozen=True):
-    """A key to be stored for a provider or a search engine, where the configuration says that it is.
+    """A key to store for a provider or search engine, at its configured origin.
 
     For `git`, a credential for the server at `origin`.
     """
@@ -169,26 +169,26 @@ class SetKey(msgspec.Struct, frozen=True):
 
 
 class KeyOwner(msgspec.Struct, frozen=True):
-    """Whose key; for `git`, that of the server at `origin`."""
+    """The owner of a key; for `git`, the server at `origin`."""
 
     provider: Word
     origin: Line | None = None
 
 
 class KeyDestination(msgspec.Struct, frozen=True):
-    """Where a key of this provider is sent, once there is one."""
+    """The origin to which a key of this provider will be sent."""
 
     provider: str
     origin: str
 
 
 class KeyStored(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the key is sent from now on.
+    """A stored key, and the origin to which it is sent.
 
     Attributes:
-        master_key: Where a master key was made for it, if one was.
-        is_replaced: Whether there was another key for that place.
-        note: Why it is not used all the same, when it is not.
+        master_key: Where a master key was created for it, if one was.
+        is_replaced: Whether it replaced another key for that origin.
+        note: Why it is not used yet, if it is not.
     """
 
     provider: str
@@ -199,7 +199,7 @@ class KeyStored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeysRemoved(msgspec.Struct, frozen=True):
-    """The origins of the keys that were removed; `note` names one that is left elsewhere."""
+    """The origins of the removed keys; `note` names a key that remains elsewhere."""
 
     origins: tuple[str, ...]
     note: str = ""

@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 as this protocol speaks it: one message a text frame, no batches.
+"""JSON-RPC 2.0 as this protocol uses it: one message in a text frame, no batches.
 
-Both sides share these: the gateway decodes requests and encodes the rest, the client the other way
-around.
+Both sides share these structs: the gateway decodes requests and encodes the rest, the client the other
+way around.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..errors import (
 )
 
 PROTOCOL = 1
-"""The version that both sides must have in common; it grows when a change breaks readers."""
+"""The protocol version that both sides must share; a change that breaks readers increases it."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -40,7 +40,7 @@ INVALID_STATE = -32005
 STORAGE_FAILED = -32006
 
 MAX_ID_LENGTH = 128
-"""Of the id of a request: it comes back in the answer, which must not be larger for it."""
+"""The longest id of a request. It is repeated in the answer, which must not become large by it."""
 
 RequestId = (
     Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
@@ -49,7 +49,7 @@ RequestId = (
 
 
 class RpcRequest(msgspec.Struct, frozen=True):
-    """A request; without an id it would be a notification, of which a client sends none."""
+    """A request. The id is required: clients send no notifications."""
 
     method: str
     jsonrpc: Literal["2.0"]
@@ -58,7 +58,7 @@ class RpcRequest(msgspec.Struct, frozen=True):
 
 
 class ErrorData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a program needs to know of an error; `type` is one of `runtime.errors`."""
+    """What programs need to know about an error; `type` is one of `runtime.errors`."""
 
     type: str
     retryable: bool = False
@@ -68,7 +68,7 @@ class ErrorData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RpcError(msgspec.Struct, frozen=True):
-    """The error object of an answer; `message` is for a person and holds no secret."""
+    """The error of an answer; `message` is for people and holds no secret."""
 
     code: int
     message: str
@@ -76,7 +76,7 @@ class RpcError(msgspec.Struct, frozen=True):
 
 
 class RpcAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server says to a request: it has either a result or an error."""
+    """The answer to a request, with either a result or an error."""
 
     jsonrpc: Literal["2.0"] = "2.0"
     id: RequestId | None = None
@@ -85,7 +85,7 @@ class RpcAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RpcNotification(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server says by itself."""
+    """A message that the server sends without a request."""
 
     jsonrpc: Literal["2.0"] = "2.0"
     method: str
@@ -114,11 +114,11 @@ _CODES: tuple[tuple[type[CallboardError], int], ...] = (
 )
 
 RETRY_AFTER_MS = 1000
-"""What an overloaded server asks its client to wait: long enough for some commits."""
+"""How long an overloaded server asks its client to wait: enough for some commits."""
 
 
 def rpc_error(error: CallboardError) -> RpcError:
-    """How an error of ours goes over the wire."""
+    """Return the wire form of an error."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), INVALID_STATE)
     if isinstance(error, ConflictError) and error.kind == "state":
         code = INVALID_STATE
@@ -136,7 +136,7 @@ def rpc_error(error: CallboardError) -> RpcError:
 
 
 def error_from(error: RpcError) -> CallboardError:
-    """The error that a client raises for what came over the wire."""
+    """Return the exception that a client raises for an error on the wire."""
     data = error.data
     if data.type == ValidationError.type:
         return ValidationError(error.message, field=data.field)

@@ -1,4 +1,4 @@
-"""`session/…` on the wire: what is asked, and what is answered."""
+"""`session/…` on the wire."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .fields import Attachments, FileText, Line, ModelName, PromptText, Word, Wo
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session to be begun; `workspace` is a folder below one of the daemon's roots."""
+    """A session to create; `workspace` is a folder below one of the daemon's roots."""
 
     agent: Word = "general"
     workspace: Line | None = None
@@ -26,10 +26,10 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions.
+    """Which sessions to list.
 
-    `before` is the `next_before` of the page before; `query` a text that title, preview or id hold;
-    `deleted` says whether deleted ones are left out, are among them, or are all.
+    `before` is the `next_before` of the previous page; `query` a text in title, preview or id; `deleted`
+    leaves deleted sessions out, includes them, or lists them alone.
     """
 
     limit: WireInteger = 100
@@ -47,7 +47,7 @@ class OneSession(msgspec.Struct, frozen=True):
 
 
 class Messages(msgspec.Struct, frozen=True):
-    """A page of messages, in order; with `has_more`, others stand behind the last one's position.
+    """A page of messages, in order; with `has_more`, more follow after the last one's position.
 
     A page ends at `limit`, or at a size.
     """
@@ -57,7 +57,7 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 class ListMessages(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of a session behind the position `after`."""
+    """Messages of a session after the position `after`."""
 
     session_id: Word
     after: WireInteger = 0
@@ -65,9 +65,9 @@ class ListMessages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """An input for a session; `mode` is what it is to a turn that runs.
+    """An input for a session; `mode` says what it does while a turn runs.
 
-    `options` are for its turn; a preset under which more runs without asking takes an administrator.
+    `options` are for its turn. A preset that asks less than the agent's needs the role `admin`.
     """
 
     session_id: Word
@@ -79,9 +79,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """The input is on record under this id, as event `seq`; `turn_id` is the turn that it began.
+    """A stored input: its id, its event `seq`, and the turn that it began.
 
-    Without one it waits, and `turn_started` or `input_delivered` names it.
+    Without a turn it waits; `turn_started` or `input_delivered` will name it.
     """
 
     input_id: str
@@ -90,14 +90,14 @@ class Ticket(msgspec.Struct, frozen=True):
 
 
 class RunAgain(msgspec.Struct, frozen=True, kw_only=True):
-    """The last turn of a session, by its inputs; with `message_id`, when that is one of its messages."""
+    """Run the last turn of a session again; with `message_id`, only if that is one of its messages."""
 
     session_id: Word
     message_id: Word | None = None
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):
-    """What to cancel: the running turn, or the turn of one input, also while that waits."""
+    """What to cancel: the running turn, or the turn of one input, even if it waits."""
 
     session_id: Word
     reason: Line = "cancelled by a client"
@@ -105,15 +105,15 @@ class Cancel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True):
-    """Whether there was anything to cancel; everything of it is gone."""
+    """Whether there was something to cancel; it has ended completely."""
 
     was_running: bool
 
 
 class Subscribe(msgspec.Struct, frozen=True, kw_only=True):
-    """Hear a session: all events on record behind `after_seq`, then what is under way, then live.
+    """Subscribe to a session: stored events after `after_seq`, then the live state, then live events.
 
-    Without `after_seq`, from now on; it counts in the store of `epoch`, or in the one that there is.
+    Without `after_seq`, only new events. It is of the store with `epoch`, or of the present store.
     """
 
     session_id: Word
@@ -122,39 +122,39 @@ class Subscribe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subscribed(msgspec.Struct, frozen=True):
-    """`seq` is the last event on record by now."""
+    """`seq` is the last stored event now."""
 
     seq: int
 
 
 class NamedSessions(msgspec.Struct, frozen=True):
-    """Sessions by their ids, to do something with."""
+    """The sessions that a request is about."""
 
     session_ids: Words
 
 
 class SomeSessions(msgspec.Struct, frozen=True):
-    """Sessions by their ids, with all below those that were named."""
+    """The sessions that a request has changed: the named ones and all below them."""
 
     session_ids: tuple[str, ...]
 
 
 class Rename(msgspec.Struct, frozen=True):
-    """A title that a person gives; no model replaces it."""
+    """A title given by a person; models never replace it."""
 
     session_id: Word
     title: Line
 
 
 class SetAgent(msgspec.Struct, frozen=True):
-    """The agent whose configuration holds from the next turns of these sessions on."""
+    """The agent that these sessions have from their next turns on."""
 
     session_ids: Words
     agent: Word
 
 
 class FindWords(msgspec.Struct, frozen=True, kw_only=True):
-    """Words of which each is in one message; no other sign counts."""
+    """Words that must all be in one message; other characters are ignored."""
 
     query: Line
     limit: WireInteger = 20
@@ -167,14 +167,14 @@ class Hits(msgspec.Struct, frozen=True):
 
 
 class CancelCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call whose tool runs, to be cancelled alone: its turn goes on."""
+    """A running call to cancel while its turn continues."""
 
     session_id: Word
     call_id: Word
 
 
 class GetUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes one sum, of one session or of all, since a time in Unix milliseconds."""
+    """How to group the sums, of one session or of all, since a time in Unix milliseconds."""
 
     by: Literal["call", "turn", "session", "agent", "model", "day"] = "session"
     session_id: Word | None = None
@@ -182,14 +182,14 @@ class GetUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a whole session may use from its next turn on; without a budget, no limit of its own."""
+    """The budget of a whole session from its next turn on; `None` removes its own limit."""
 
     session_id: Word
     budget: Budget | None = None
 
 
 class ExportSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The next lines of a session's events, behind an event and so many characters of the next line."""
+    """Where to continue an export: after an event, and a number of characters of the next line."""
 
     session_id: Word
     after_seq: WireInteger = 0
@@ -197,10 +197,10 @@ class ExportSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of events, the last of them perhaps in part; `after_seq` and `offset` are where it ends.
+    """Lines of events, the last perhaps in part; `after_seq` and `offset` say where the page ends.
 
-    `head_seq` is the last event by now, and `session_ids` are the session and all below it: each has
-    pages of its own, and the head of the file counts all their events.
+    `head_seq` is the last event now. `session_ids` are the session and all below it: each has pages of
+    its own, and the head of the file counts all their events.
     """
 
     session_ids: tuple[str, ...]
@@ -211,10 +211,10 @@ class ExportedPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportSessions(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a file of sessions; `upload_id` is a word of the client's for all its parts.
+    """A part of a file of sessions; the client chooses one `upload_id` for all its parts.
 
-    Parts count from 0; with the last one the sessions are stored, all or none, and work in
-    `workspace`, or in a folder of their own.
+    Parts count from 0. With the last part the sessions are stored, all or none. They work in `workspace`,
+    or in a folder of their own.
     """
 
     upload_id: Word
@@ -225,7 +225,7 @@ class ImportSessions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportedSessions(msgspec.Struct, frozen=True, kw_only=True):
-    """How many bytes of the file have come; behind the last part, the id of its first session."""
+    """How many bytes were received; after the last part, the id of the first session."""
 
     received_bytes: int
     session_id: str | None = None

@@ -1,4 +1,4 @@
-"""`topic/…` on the wire: what happens in all sessions."""
+"""`topic/…` on the wire, and all notifications of the server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .rpc import RpcError
 
 
 class SubscribeTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """Hear a topic: all on record behind `after_seq`, then live. Without it, from now on.
+    """Subscribe to a topic: stored events after `after_seq`, then new ones. Without it, only new ones.
 
-    `after_seq` counts in the store of `epoch`; without one, in the store that there is.
+    `after_seq` is of the store with `epoch`; without `epoch`, of the present store.
     """
 
     topic: Topic
@@ -30,7 +30,7 @@ class OneTopic(msgspec.Struct, frozen=True):
 
 
 class SubscribedTopic(msgspec.Struct, frozen=True):
-    """`seq` is the last one of all topics by now."""
+    """`seq` is the last one of all topics now."""
 
     seq: int
 
@@ -44,14 +44,14 @@ class TopicUpdate(msgspec.Struct, frozen=True):
 
 
 class TopicCurrent(msgspec.Struct, frozen=True):
-    """`topic/current`: everything up to `seq` was told; what follows has just happened."""
+    """`topic/current`: all stored events up to `seq` were sent; new events follow."""
 
     topic: Topic
     seq: int
 
 
 class Update(msgspec.Struct, frozen=True):
-    """`session/update`: an event on record, which has a `seq`, or a live one."""
+    """`session/update`: a stored event, which has a `seq`, or a live one."""
 
     session_id: str
     event: DurableEvent | LiveEvent
@@ -59,16 +59,16 @@ class Update(msgspec.Struct, frozen=True):
     at_ms: int | None = None
 
     def known(self) -> Stored | LiveEvent:
-        """The event as the runtime knows it."""
+        """Return the event as the runtime has it."""
         if self.seq is None or self.at_ms is None:
             return self.event  # type: ignore[return-value]
         return Stored(self.session_id, self.seq, self.at_ms, self.event)  # type: ignore[arg-type]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """`session/snapshot`: what is under way behind the event `seq`; it replaces what was live before.
+    """`session/snapshot`: the live state after the event `seq`; it replaces all earlier live events.
 
-    `answer` is all of the answer so far; live events go on behind it.
+    `answer` is the whole answer so far; live events continue it.
     """
 
     session_id: str
@@ -78,21 +78,21 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class SessionLost(msgspec.Struct, frozen=True):
-    """`session/lost`: this session is heard no more, and why."""
+    """`session/lost`: the subscription to a session has ended, and why."""
 
     session_id: str
     error: RpcError
 
 
 class TopicLost(msgspec.Struct, frozen=True):
-    """`topic/lost`: this topic is heard no more, and why."""
+    """`topic/lost`: the subscription to a topic has ended, and why."""
 
     topic: Topic
     error: RpcError
 
 
 class Stopping(msgspec.Struct, frozen=True):
-    """`runtime/stopping`: the server ends soon; turns have so many seconds to end."""
+    """`runtime/stopping`: the server stops soon; turns have this many seconds to end."""
 
     seconds: float = 0.0
 
