@@ -82,6 +82,6 @@ class Caller:
         self._afterwards.append(action)
 
     def answered(self) -> None:
-        """Does what was left for afterwards."""
+        """Run the actions that were left for after the answer."""
         while self._afterwards:
             self._afterwards.pop(0)()

@@ -58,7 +58,7 @@ class BudgetedStream(trio.abc.Stream):
         self.bytes_read = 0
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Reads; raises `TooManyFrames` for a flood, of which the client is told."""
+        """Read; for a flood of frames, send a close frame with the reason and raise `TooManyFrames`."""
         if self._received:
             await trio.lowlevel.checkpoint()
             size = len(self._received) if max_bytes is None else max_bytes
@@ -81,7 +81,7 @@ class BudgetedStream(trio.abc.Stream):
         return None
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Writes whole frames; raises `trio.BrokenResourceError` when the client does not read."""
+        """Write whole frames; raise `trio.BrokenResourceError` when the client does not read."""
         async with self._sending:
             with memoryview(data) as left:
                 for at in range(0, len(left), SEND_SIZE):
@@ -99,7 +99,7 @@ class BudgetedStream(trio.abc.Stream):
         await self._stream.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
-        """Closes the stream below."""
+        """Close the stream below."""
         await self._stream.aclose()
 
 
@@ -118,7 +118,7 @@ class FrameCount:
         self._forgiven_at = 0.0
 
     def count(self, data: bytes, now: float) -> None:
-        """Takes what was read at a time; raises `TooManyFrames`."""
+        """Count the frames in the bytes of one read; raise `TooManyFrames`."""
         if now - self._forgiven_at > CONTROL_SECONDS:
             self._controls, self._forgiven_at = 0, now
         position = 0

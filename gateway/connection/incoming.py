@@ -41,7 +41,7 @@ class Refused(Exception):
 
 
 async def read_request(message: str | bytes) -> RpcRequest:
-    """The request that a message is; raises `Refused`."""
+    """Return a message as a request; raise `Refused`."""
     if isinstance(message, bytes):
         raise Refused(PARSE_ERROR, "a message is one text frame, this one is binary")
     if len(message) <= LARGE_FRAME:
@@ -50,7 +50,7 @@ async def read_request(message: str | bytes) -> RpcRequest:
 
 
 async def read_params(request: RpcRequest, kind: type[Any]) -> Any:
-    """The parameters of a request as this type; raises `Refused`."""
+    """Return the parameters of a request as this type; raise `Refused`."""
     if len(bytes(request.params)) <= LARGE_FRAME:
         return _params(request, kind)
     return await trio.to_thread.run_sync(_params, request, kind)

@@ -70,7 +70,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     async def call(self, caller: Caller, params: msgspec.Struct) -> Any:
-        """Does it, and gives its result."""
+        """Call the handler and return its result."""
         result = self.handler(caller, params)
         return await result if inspect.isawaitable(result) else result
 
@@ -91,7 +91,7 @@ class MethodTable:
         recall: Recall | None = None,
         is_secret: bool = False,
     ) -> Callable[[Handler[Params]], Handler[Params]]:
-        """Registers the decorated function; its annotations are the method's types."""
+        """Register the decorated function; its annotations are the method's types."""
 
         def register(handler: Handler[Params]) -> Handler[Params]:
             hints = typing.get_type_hints(handler)
@@ -122,7 +122,7 @@ class MethodTable:
         return iter(self._methods.values())
 
     def merge(self, other: MethodTable) -> None:
-        """Adds the methods of another table."""
+        """Add the methods of another table."""
         for method in other:
             if method.name in self._methods:
                 raise ValueError(f"two methods are named {method.name}")

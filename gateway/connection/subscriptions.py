@@ -34,7 +34,7 @@ class Subscriber(Protocol):
         ...
 
     async def joined(self) -> None:
-        """Waits until there is something to catch up with; raises why there never will be."""
+        """Wait until the feed is there; raise the error if it never will be."""
         ...
 
     async def catch_up(self, store: StoreReader) -> None:
@@ -116,7 +116,7 @@ class Subscriptions:
         self._end(self._topics.pop(topic, None))
 
     def end(self) -> None:
-        """Ends all of them; there are no others from then on."""
+        """End all subscriptions, and refuse new ones."""
         self._is_ended = True
         for subscriber in list(self._ends):
             self._end(subscriber)

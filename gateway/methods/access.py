@@ -36,7 +36,7 @@ async def place_of_key(caller: Caller, params: KeyOwner) -> KeyDestination:
 
 @methods.add("provider/set_key", Role.ADMIN)
 async def set_key(caller: Caller, params: SetKey) -> KeyStored:
-    """Stores a key, encrypted, and uses it from the next request on; it is never told again."""
+    """Store a key, encrypted, and use it from the next request on; it is never shown again."""
     key = Secret(params.key.strip())
     redactor.add(key)
     stored = await trio.to_thread.run_sync(
@@ -48,7 +48,7 @@ async def set_key(caller: Caller, params: SetKey) -> KeyStored:
 
 @methods.add("key/remove", Role.ADMIN)
 async def remove_keys(caller: Caller, params: KeyOwner) -> KeysRemoved:
-    """Removes the stored keys of a provider, of all its places; what has begun goes on."""
+    """Remove all stored keys of a provider; requests that have begun go on."""
     removed = await trio.to_thread.run_sync(lambda: _book(caller).remove(params.provider))
     forget_keys(caller.runtime)
     return removed
@@ -81,7 +81,7 @@ async def list_tokens(caller: Caller, params: Nothing) -> TokenList:
 
 @methods.add("token/create", Role.ADMIN, is_secret=True)
 async def create_token(caller: Caller, params: NewToken) -> TokenText:
-    """Makes a token, and tells it this once."""
+    """Create a token, which is shown this once."""
     credentials, by = caller.daemon.credentials, _asking(caller)
 
     def create() -> str:
@@ -98,7 +98,7 @@ async def create_token(caller: Caller, params: NewToken) -> TokenText:
 
 @methods.add("token/rotate", Role.ADMIN, is_secret=True)
 async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
-    """Makes a new token in the place of one, and ends the connections of the old one."""
+    """Replace a token by a new one, and end the connections of the old one."""
     credentials, by = caller.daemon.credentials, _asking(caller)
     gone = await _digests(caller, params.name)
     token = await trio.to_thread.run_sync(lambda: credentials.rotate(params.name, by=by).reveal())
@@ -108,7 +108,7 @@ async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
 
 @methods.add("token/revoke", Role.ADMIN)
 async def revoke_token(caller: Caller, params: NamedToken) -> Nothing:
-    """Ends a token, and its connections."""
+    """Revoke a token, and end its connections."""
     gone = await _digests(caller, params.name)
     revoke = partial(caller.daemon.credentials.revoke, params.name, by=_asking(caller))
     await trio.to_thread.run_sync(revoke)

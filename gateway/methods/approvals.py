@@ -86,7 +86,7 @@ async def get_approval(caller: Caller, params: OneApproval) -> ApprovalRequest:
 
 @methods.add("approval/resolve", Role.APPROVER)
 async def resolve_approval(caller: Caller, params: Resolve) -> Nothing:
-    """Answers a question; on record when this answers."""
+    """Answer an approval question; it is on record when this answers."""
     row = await _approval(caller, params.approval_id)
     remember = params.remember
     if remember is not None and caller.is_limited and remember.scope not in LIMITED_SCOPES:
@@ -108,7 +108,7 @@ async def resolve_approval(caller: Caller, params: Resolve) -> Nothing:
 
 
 async def _go_on(caller: Caller, session_id: str) -> None:
-    """Loads what a turn of an earlier process waits in: it goes on by that."""
+    """Load the session whose suspended turn of an earlier process waits for this answer."""
     store, top = caller.runtime.store, session_id
     for _ in range(MAX_DEPTH):
         row = await store.session(top)
@@ -132,7 +132,7 @@ async def list_grants(caller: Caller, params: Nothing) -> Grants:
 
 @methods.add("grant/revoke", Role.APPROVER)
 async def revoke_grant(caller: Caller, params: OneGrant) -> Nothing:
-    """Ends a remembered answer, at once and for queued calls too."""
+    """Revoke a grant, at once and for queued calls too."""
     if caller.is_limited and not await _sees_grant(caller, params.grant_id):
         raise NotFoundError(f"there is no grant {params.grant_id}")
     await caller.runtime.revoke(params.grant_id, revoked_by=caller.name)
@@ -161,7 +161,7 @@ async def list_questions(caller: Caller, params: ListQuestions) -> QuestionList:
 
 @methods.add("question/answer", Role.OPERATOR)
 async def answer_question(caller: Caller, params: AnswerQuestion) -> Nothing:
-    """Answers a question of a model; on record when this answers."""
+    """Answer a model's question; it is on record when this answers."""
     if caller.is_limited and not await _sees_question(caller, params.question_id):
         raise NotFoundError(f"no question {params.question_id} is open")
     answer = PersonAnswer(text=params.text, option=params.option, answered_by=caller.name)
@@ -183,7 +183,7 @@ async def _is_seen(caller: Caller, question: UserQuestion) -> bool:
 
 @methods.add("policy/check", Role.OPERATOR, is_slow=True)
 async def check_policy(caller: Caller, params: CheckPolicy) -> PolicyAnswer:
-    """Says whether a call of a session would run, ask or be denied, and which rule decides."""
+    """Say whether a call of a session would run, ask or be denied, and which rule decides."""
     session = await caller.session(params.session_id)
     plan = host_of(caller.runtime).plan
     agent = plan.agents.get(session.agent)

@@ -37,7 +37,7 @@ methods = MethodTable()
 
 @methods.add("store/backup", Role.ADMIN, is_slow=True)
 async def back_up(caller: Caller, params: Nothing) -> BackupMade:
-    """Copies the store into a new file of the data folder, as of one moment, while work goes on."""
+    """Copy the store into a new file of the data folder, while work goes on."""
     data = data_of(caller.runtime)
     if data is None:
         raise ConflictError("this runtime keeps everything in memory: there is nothing to back up")
@@ -57,7 +57,7 @@ def _written(data: Path) -> tuple[Path, int]:
 
 @methods.add("config/reload", Role.ADMIN, is_slow=True)
 async def reload(caller: Caller, params: Nothing) -> Reloaded:
-    """Reads the configuration again, whole or not at all, as SIGHUP does."""
+    """Read the configuration again, whole or not at all, as SIGHUP does."""
     daemon = caller.daemon
     if daemon.configuration is None:
         raise ConflictError(
@@ -93,7 +93,7 @@ async def get_usage(caller: Caller, params: GetUsage) -> UsageReport:
 
 @methods.add("session/set_budget", Role.OPERATOR)
 async def set_budget(caller: Caller, params: SetBudget) -> Nothing:
-    """Gives a session another budget, from its next turn on."""
+    """Set a session's budget, from its next turn on."""
     await caller.session(params.session_id)
     session = await caller.runtime.get_session(params.session_id)
     await session.set_budget(params.budget)
@@ -102,7 +102,7 @@ async def set_budget(caller: Caller, params: SetBudget) -> Nothing:
 
 @methods.add("session/undo", Role.OPERATOR, is_slow=True)
 async def undo(caller: Caller, params: UndoChanges) -> UndoReport:
-    """Takes back what calls changed in files, the latest change first; or says what it would do."""
+    """Undo what calls changed in files, the latest change first; or say what would be done."""
     await caller.session(params.session_id)
     return await host_of(caller.runtime).undoing.undo(
         params.session_id,
@@ -128,6 +128,6 @@ def list_roots(caller: Caller, params: Nothing) -> WorkspaceRoots:
 
 @methods.add("root/add", Role.ADMIN)
 async def add_root(caller: Caller, params: WorkspaceRoot) -> WorkspaceRoots:
-    """Lets sessions work below one more folder, until the daemon ends."""
+    """Add a folder below which sessions may work, until the daemon ends."""
     caller.daemon.add_root(await trio.to_thread.run_sync(checked_root, params.path))
     return WorkspaceRoots(list(caller.daemon.roots))

@@ -47,7 +47,7 @@ async def search_memories(caller: Caller, params: SearchMemories) -> Memories:
 
 @methods.add("memory/store", Role.OPERATOR)
 async def store_memory(caller: Caller, params: StoreMemory) -> Memory:
-    """Tells later sessions of a session's agent something; once, however often it is said."""
+    """Store a memory for later sessions of a session's agent; repetitions are stored once."""
     session = await caller.session(params.session_id)
     if caller.credential.sessions is not None:
         raise ConflictError(
@@ -66,7 +66,7 @@ async def store_memory(caller: Caller, params: StoreMemory) -> Memory:
 
 @methods.add("memory/delete", Role.OPERATOR)
 async def delete_memory(caller: Caller, params: OneMemory) -> Nothing:
-    """Takes a memory back: no session finds it from then on."""
+    """Delete a memory: no session finds it any more."""
     found = await caller.runtime.store.memories(
         memory_id=params.memory_id, within=caller.visible, limit=1
     )

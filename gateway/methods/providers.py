@@ -60,21 +60,21 @@ async def list_providers(caller: Caller, params: Nothing) -> Providers:
 
 @methods.add("provider/create", Role.ADMIN)
 async def create_provider(caller: Caller, params: NewProvider) -> ProviderChanged:
-    """Adds a provider, which may be used at once."""
+    """Add a provider, which may be used at once."""
     _check_variable(caller, params.key_env)
     return await changed(caller, lambda book: book.create(params))
 
 
 @methods.add("provider/update", Role.ADMIN)
 async def update_provider(caller: Caller, params: ChangeProvider) -> ProviderChanged:
-    """Changes a provider, or lets it be used or not; what a turn has begun goes on."""
+    """Change a provider, or switch it on or off; turns that run go on."""
     _check_variable(caller, params.key_env)
     return await changed(caller, lambda book: book.update(params))
 
 
 @methods.add("provider/delete", Role.ADMIN)
 async def delete_provider(caller: Caller, params: NamedProvider) -> ProviderChanged:
-    """Removes a provider that was added, or what was changed of a built-in one."""
+    """Remove an added provider, or the changes to a built-in one."""
     return await changed(caller, lambda book: book.delete(params.provider))
 
 
@@ -92,7 +92,7 @@ async def list_models(caller: Caller, params: ListModels) -> ModelList:
 
 @methods.add("model/refresh", Role.OPERATOR, is_slow=True)
 async def refresh_models(caller: Caller, params: ListModels) -> ModelList:
-    """Asks a provider for its models."""
+    """Ask a provider for its models."""
     return await caller.runtime.list_models(params.provider, refresh=True)
 
 
@@ -121,7 +121,7 @@ async def chosen_model(caller: Caller, params: Nothing) -> ModelChosen:
 
 @methods.add("model/set_default", Role.ADMIN)
 async def set_default_model(caller: Caller, params: ChooseModel) -> ModelChosen:
-    """Chooses the default model, or takes it back; sessions that name none have it from then on."""
+    """Choose the default model of sessions that name none, or take the choice back."""
     chosen = await changed(caller, lambda book: book.choose(params.model))
     answers = default_of(caller.runtime)
     if params.model is None or chosen.notes or answers.model == params.model:
@@ -132,18 +132,18 @@ async def set_default_model(caller: Caller, params: ChooseModel) -> ModelChosen:
 
 @methods.add("model/add", Role.ADMIN)
 async def add_model(caller: Caller, params: OneModel) -> ProviderChanged:
-    """Says that a provider has a model which it does not list."""
+    """Add a model that a provider does not list."""
     return await changed(caller, lambda book: book.add_model(params))
 
 
 @methods.add("model/remove", Role.ADMIN)
 async def remove_model(caller: Caller, params: OneModel) -> ProviderChanged:
-    """Says so no longer."""
+    """Remove a model that was added."""
     return await changed(caller, lambda book: book.remove_model(params))
 
 
 async def changed(caller: Caller, edit: Callable[[ProviderBook], Result]) -> Result:
-    """Has a change of the configuration hold, or raises a `CallboardError` and changes nothing."""
+    """Apply a change of the configuration, or raise a `CallboardError` and change nothing."""
     daemon = caller.daemon
     if daemon.configuration is None:
         raise ConflictError(OWN_SETTINGS)

@@ -74,7 +74,7 @@ async def _seen(caller: Caller, status: RuntimeStatus) -> RuntimeStatus:
 
 @methods.add("runtime/shutdown", Role.ADMIN)
 def shutdown(caller: Caller, params: Nothing) -> Nothing:
-    """Ends the daemon in order, as SIGTERM does."""
+    """Stop the daemon in order, as SIGTERM does."""
     caller.afterwards(caller.daemon.stop)
     return Nothing()
 
@@ -142,7 +142,7 @@ def _may_know(caller: Caller, name: str) -> bool:
 
 @methods.add("call/cancel", Role.OPERATOR, is_slow=True)
 async def cancel_call(caller: Caller, params: CancelCall) -> Cancelled:
-    """Cancels one call whose tool runs; answers when the tool has ended, and the turn goes on."""
+    """Cancel one running call; answers when its tool has ended. The turn goes on."""
     await caller.session(params.session_id)
     reason = f"cancelled by {caller.name}"
     activity = host_of(caller.runtime).activity

@@ -69,7 +69,7 @@ async def _page(store: StoreReader, params: ExportSession) -> tuple[str, int, in
 
 @methods.add("session/import", Role.OPERATOR, is_slow=True, is_whole=True)
 async def import_sessions(caller: Caller, params: ImportSessions) -> ImportedSessions:
-    """Takes a part of a file of sessions; with the last one they are new sessions, all or none."""
+    """Import a file of sessions in parts; the last part creates all sessions or none."""
     uploads, sender = caller.daemon.uploads, caller.credential.name
     size = uploads.add(sender, params.upload_id, params.part, params.text)
     if not params.is_last:

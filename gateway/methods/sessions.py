@@ -56,7 +56,7 @@ async def _began(caller: Caller, done: DoneRequest) -> SessionRow:
 
 @methods.add("session/new", Role.OPERATOR, recall=_began)
 async def new_session(caller: Caller, params: NewSession) -> SessionRow:
-    """Begins a session."""
+    """Create a session."""
     limits = caller.credential
     if limits.sessions is not None:
         raise ConflictError("this token is for certain sessions: it can't begin others")
@@ -76,7 +76,7 @@ async def new_session(caller: Caller, params: NewSession) -> SessionRow:
 
 
 async def _check_seen(caller: Caller, wanted: str | None, folder: str) -> None:
-    """Raises `ValidationError` for the folder that was made for a session which the caller can't see."""
+    """Raise `ValidationError` for the own folder of a session that the caller may not know of."""
     if wanted is None or not caller.is_limited or not caller.daemon.folders.holds(folder):
         return
     seen = SessionFilter(
@@ -129,7 +129,7 @@ async def prompted(caller: Caller, done: DoneRequest) -> Ticket:
 
 @methods.add("session/prompt", Role.OPERATOR, recall=prompted)
 async def prompt(caller: Caller, params: Prompt) -> Ticket:
-    """Gives a session an input; on record when this answers."""
+    """Prompt a session; the input is on record when this answers."""
     if caller.daemon.is_stopping:
         raise OverloadedError(
             "the daemon is stopping: nothing new begins. Ask again when it is back.",
@@ -152,7 +152,7 @@ async def prompt(caller: Caller, params: Prompt) -> Ticket:
 
 @methods.add("session/cancel", Role.OPERATOR, is_slow=True)
 async def cancel(caller: Caller, params: Cancel) -> Cancelled:
-    """Cancels a turn; answers when everything of it is gone."""
+    """Cancel a turn; answers when it is gone."""
     await caller.session(params.session_id)
     session = await caller.runtime.get_session(params.session_id)
     return Cancelled(await session.cancel(params.reason, input_id=params.input_id))
@@ -160,13 +160,13 @@ async def cancel(caller: Caller, params: Cancel) -> Cancelled:
 
 @methods.add("session/retry", Role.OPERATOR, recall=prompted)
 async def retry(caller: Caller, params: RunAgain) -> Ticket:
-    """Runs the last turn again, which was not answered; on record when this answers."""
+    """Run the last turn again, if it was not answered; on record when this answers."""
     return await _again(caller, params, "retry")
 
 
 @methods.add("session/regenerate", Role.OPERATOR, recall=prompted)
 async def regenerate(caller: Caller, params: RunAgain) -> Ticket:
-    """Sets the last answer aside and asks for another; on record when this answers."""
+    """Set the last answer aside and ask for another; on record when this answers."""
     return await _again(caller, params, "regenerate")
 
 
@@ -189,7 +189,7 @@ async def _again(caller: Caller, params: RunAgain, why: RerunWay) -> Ticket:
 
 
 async def _known(caller: Caller, session_ids: tuple[str, ...]) -> None:
-    """Raises `NotFoundError` for the first one that does not exist for this caller."""
+    """Raise `NotFoundError` for the first one that does not exist for this caller."""
     for session_id in session_ids:
         await caller.session(session_id)
 
@@ -222,7 +222,7 @@ async def search_sessions(caller: Caller, params: FindWords) -> Hits:
 
 @methods.add("session/rename", Role.OPERATOR)
 async def rename_session(caller: Caller, params: Rename) -> Nothing:
-    """Gives a session another title."""
+    """Rename a session."""
     await _known(caller, (params.session_id,))
     await host_of(caller.runtime).keeping.rename(params.session_id, params.title)
     return Nothing()
@@ -230,7 +230,7 @@ async def rename_session(caller: Caller, params: Rename) -> Nothing:
 
 @methods.add("session/set_agent", Role.OPERATOR)
 async def set_agent(caller: Caller, params: SetAgent) -> Nothing:
-    """Has another agent's configuration hold from the next turns on."""
+    """Give sessions another agent, from their next turns on."""
     await _known(caller, params.session_ids)
     agents = caller.credential.agents
     if agents is not None and params.agent not in agents:
@@ -241,27 +241,27 @@ async def set_agent(caller: Caller, params: SetAgent) -> Nothing:
 
 @methods.add("session/delete", Role.OPERATOR, is_slow=True)
 async def delete_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
-    """Hides sessions and all below them, and ends what runs there; `session/restore` undoes it."""
+    """Hide sessions with their children, and end their turns; `session/restore` undoes it."""
     await _known(caller, params.session_ids)
     return SomeSessions(tuple(await host_of(caller.runtime).keeping.delete(params.session_ids)))
 
 
 @methods.add("session/restore", Role.OPERATOR)
 async def restore_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
-    """Takes deletions back."""
+    """Undo the deletion of sessions."""
     await _known(caller, params.session_ids)
     return SomeSessions(tuple(await host_of(caller.runtime).keeping.restore(params.session_ids)))
 
 
 @methods.add("session/purge", Role.ADMIN, is_slow=True)
 async def purge_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
-    """Removes deleted sessions, and all on record of them, for good."""
+    """Remove deleted sessions and their records for good."""
     await _known(caller, params.session_ids)
     return SomeSessions(tuple(await host_of(caller.runtime).keeping.purge(params.session_ids)))
 
 
 async def submit_with(caller: Caller, row: SessionRow, params: Prompt) -> InputTicket:
-    """Stores an input with options for its turn, or one that steers a turn, as `Session.submit`.
+    """Store an input with options for its turn, or one that steers a turn, as `Session.submit`.
 
     Raises:
         ValidationError: It steers, and has no turn of its own to have options or a budget.

@@ -14,7 +14,7 @@ methods = MethodTable()
 
 @methods.add("session/subscribe", Role.OBSERVER)
 async def subscribe_session(caller: Caller, params: Subscribe) -> Subscribed:
-    """Hears a session, behind an event or from now on."""
+    """Subscribe to a session, after an event or from now on."""
     check_epoch(caller, params.epoch)
     row = await caller.session(params.session_id)
     position = row.head_seq if params.after_seq is None else params.after_seq
@@ -31,14 +31,14 @@ async def subscribe_session(caller: Caller, params: Subscribe) -> Subscribed:
 
 @methods.add("session/unsubscribe", Role.OBSERVER)
 def unsubscribe_session(caller: Caller, params: OneSession) -> Nothing:
-    """Hears a session no more."""
+    """Unsubscribe from a session."""
     caller.subscriptions.unsubscribe(params.session_id)
     return Nothing()
 
 
 @methods.add("topic/subscribe", Role.OBSERVER)
 async def subscribe(caller: Caller, params: SubscribeTopic) -> SubscribedTopic:
-    """Hears a topic, behind a `seq` or from now on."""
+    """Subscribe to a topic, after a `seq` or from now on."""
     check_epoch(caller, params.epoch)
     head_seq = await caller.runtime.store.log_head()
     position = head_seq if params.after_seq is None else params.after_seq
@@ -55,13 +55,13 @@ async def subscribe(caller: Caller, params: SubscribeTopic) -> SubscribedTopic:
 
 @methods.add("topic/unsubscribe", Role.OBSERVER)
 def unsubscribe(caller: Caller, params: OneTopic) -> Nothing:
-    """Hears a topic no more."""
+    """Unsubscribe from a topic."""
     caller.subscriptions.unsubscribe_topic(params.topic)
     return Nothing()
 
 
 def check_epoch(caller: Caller, epoch: str | None) -> None:
-    """Raises `ConflictError` when a client counts in another store."""
+    """Raise `ConflictError` if a client's `seq` is of another store."""
     if epoch is not None and epoch != caller.daemon.epoch:
         raise ConflictError(
             "the store is another one now (it was replaced, or restored from a backup): each seq "

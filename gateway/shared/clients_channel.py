@@ -17,12 +17,12 @@ class ClientsChannel(Channel):
     """
 
     async def approve(self, request: ApprovalRequest) -> bool:
-        """Waits; the answer by id ends it."""
+        """Wait until a client answers by the question's id, which cancels this."""
         await trio.sleep_forever()
         return False
 
     async def ask(self, question: UserQuestion) -> str:
-        """Waits; the answer by id ends it."""
+        """Wait until a client answers by the question's id, which cancels this."""
         await trio.sleep_forever()
         raise ToolFailure(ErrorType.EXECUTION_ERROR, "Nobody answered.")
 

@@ -60,7 +60,7 @@ class Configuration:
     async def reload(
         self, runtime: Runtime, take_server: Callable[[ServerSettings], None]
     ) -> Reloaded:
-        """Reads it, and has all of it hold that can.
+        """Read the files and apply everything that needs no restart.
 
         Raises:
             CallboardError: Nothing of it holds, and what held goes on.
@@ -89,10 +89,10 @@ class Configuration:
         runtime: Runtime,
         take_server: Callable[[ServerSettings], None],
     ) -> Result:
-        """Writes what a client changes, and has it hold at once.
+        """Write a client's change to the managed file and apply it at once.
 
         Args:
-            edit: Does it; blocks.
+            edit: Does it; block.
 
         Raises:
             ConflictError: It could not hold, and all is as it was before.
@@ -116,7 +116,7 @@ class Configuration:
     async def _problem(
         self, runtime: Runtime, take_server: Callable[[ServerSettings], None]
     ) -> CallboardError | None:
-        """Reads it again; gives why what stands there can't hold."""
+        """Reload; return the error if the files cannot be applied."""
         try:
             await self.reload(runtime, take_server)
         except CallboardError as error:
@@ -124,7 +124,7 @@ class Configuration:
         return None
 
     async def watch(self, runtime: Runtime, take_server: Callable[[ServerSettings], None]) -> None:
-        """Reads it each time that the files have become others; what is wrong is logged."""
+        """Reload when the files change; errors are logged. Runs until cancelled."""
         seen = await self._signature()
         self._read = self._read or seen
         while True:
@@ -146,7 +146,7 @@ class Configuration:
 
 
 def set_log_level(settings: ServerSettings) -> None:
-    """Has callboard's own records of this level, and worse ones, logged."""
+    """Set the level of callboard's own loggers."""
     logging.getLogger("callboard").setLevel(settings.log_level.upper())
 
 

@@ -43,7 +43,7 @@ class EventCounts:
         self.events = 0
 
     def take(self, stored: tuple[Stored, ...]) -> None:
-        """Counts what was committed, and logs it; never waits, never fails."""
+        """Count and log committed events; never wait, never fail."""
         for each in stored:
             self.events += 1
             self._count(each.event)

@@ -41,7 +41,7 @@ class Heartbeat:
         self.journal_seconds: float | None = None
 
     async def run(self) -> None:
-        """Beats until cancelled."""
+        """Send heartbeats until cancelled."""
         wanted = self._supervisor.watchdog_seconds
         pause = BEAT_SECONDS if wanted is None else min(BEAT_SECONDS, wanted / 3)
         while True:
@@ -63,7 +63,7 @@ class Heartbeat:
 
 
 async def _round_trip(runtime: Runtime) -> None:
-    """Returns when the writer has done all that was given to it before.
+    """Wait until the writer has done everything that was queued before.
 
     An append of nothing to no session goes all the way of every append, and is refused at its end.
     """

@@ -51,7 +51,7 @@ class StallWatch(trio.abc.Instrument):
         )
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Notes the task; called for every step, so it does nothing else."""
+        """Note the task; called for every step, so it does nothing else."""
         self._step = time.monotonic(), task
 
     def before_io_wait(self, timeout: float) -> None:
@@ -60,7 +60,7 @@ class StallWatch(trio.abc.Instrument):
 
     @contextmanager
     def watching(self) -> Generator[None]:
-        """Watches the running loop around the block."""
+        """Watch the running loop around the block."""
         ended = threading.Event()
         thread = threading.Thread(
             target=self._look,
@@ -78,7 +78,7 @@ class StallWatch(trio.abc.Instrument):
             thread.join()
 
     async def measure_lag(self) -> None:
-        """Measures how late timers come, until cancelled."""
+        """Measure how late timers come, until cancelled."""
         while True:
             due = trio.current_time() + 1.0
             await trio.sleep_until(due)

@@ -37,11 +37,11 @@ class OpenConnection(Protocol):
         ...
 
     def close(self, code: int, reason: str, *, at_once: bool = False) -> None:
-        """Ends it: nothing more is read, and `at_once` leaves out what was not sent; never waits."""
+        """End it: nothing more is read, and `at_once` leaves out what was not sent; never wait."""
         ...
 
     def tell(self, method: str, params: object) -> None:
-        """Sends a notification, as far as there is room."""
+        """Send a notification, as far as there is room."""
         ...
 
 
@@ -106,7 +106,7 @@ class DaemonState:
         return (*self.settings.roots, *self._added_roots)
 
     def add_root(self, path: str) -> None:
-        """Adds one, until the daemon ends. Idempotent.
+        """Add a root, until the daemon ends. Idempotent.
 
         Raises:
             OverloadedError: There are `MAX_ADDED_ROOTS` already.
@@ -121,7 +121,7 @@ class DaemonState:
         self._added_roots.append(path)
 
     def stop(self) -> None:
-        """Begins the orderly end; never waits."""
+        """Begin the orderly end; never wait."""
         self.is_stopping = True
         self._stop()
 
@@ -130,14 +130,14 @@ class DaemonState:
         return credential is self._local
 
     async def credential_of(self, token: str) -> Credential | None:
-        """The credential of a token, as the file has it now; raises `StorageError`."""
+        """Return the credential of a token, as the file has it now; raise `StorageError`."""
         if self._local is not None and is_token_of(self._local, token):
             await trio.lowlevel.checkpoint()
             return self._local
         return await trio.to_thread.run_sync(self.credentials.find, token)
 
     def end_connections(self, digest: str, reason: str, *, at_once: bool) -> None:
-        """Ends those that came in with a token."""
+        """End all connections that use a token."""
         for connection in list(self.connections):
             if connection.credential.digest == digest:
                 connection.close(1008, reason, at_once=at_once)

@@ -34,7 +34,7 @@ class Uploads:
         self._uploads: dict[tuple[str, str], Upload] = {}
 
     def add(self, sender: str, upload_id: str, part: int, text: str) -> int:
-        """Takes the next part; gives how many bytes there are.
+        """Add the next part of a file; return the bytes received so far.
 
         Raises:
             ConflictError: It is not the next one.

@@ -72,7 +72,7 @@ def _chosen(daemon: DaemonState, wanted: str | None) -> Path:
 
 
 def _check_open(daemon: DaemonState, wanted: str, real: str) -> None:
-    """Raises `ValidationError` for a folder in which tools would find keys, tokens or the record."""
+    """Raise `ValidationError` for a folder with keys, tokens or callboard's own data."""
     home = Path.home()
     own = (*filter(None, [daemon.folders.data]), *host_of(daemon.runtime).plan.forbidden)
     for closed in (*own, *(home / name for name in SECRET_FOLDERS)):
@@ -86,7 +86,7 @@ def _check_open(daemon: DaemonState, wanted: str, real: str) -> None:
 
 
 def checked_root(path: str) -> str:
-    """A folder that may be a root; blocks.
+    """Return a folder that may be a root. Blocks on the disk.
 
     Raises:
         ValidationError: It can't be a root.

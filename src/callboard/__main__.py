@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Runs one command and gives its exit code; nothing escapes but `SystemExit`."""
+    """Run one command and return its exit code; raise nothing but `SystemExit`."""
     try:
         return _main(sys.argv[1:] if tokens is None else tokens)
     except KeyboardInterrupt:
@@ -84,7 +84,7 @@ def _report_bug(error: Exception) -> int:
 
 
 def _mend_standard_streams() -> None:
-    """Makes the three descriptors safe to use.
+    """Make the three standard descriptors safe to use.
 
     One that is closed would be the number of the next file that is opened: the store, and what is
     printed would go into it; what is printed goes nowhere instead. A character that the terminal's encoding lacks is shown as an escape.

@@ -71,7 +71,7 @@ def find_address(url: str | None, token: str) -> tuple[str, Secret]:
 
 
 def read_address(url: str) -> Address:
-    """The address that a URL names; raises `ValidationError`.
+    """Return the address of a URL; raise `ValidationError`.
 
     A message shows no more of a URL than its scheme, host and path: tokens are pasted into the rest,
     and in the place of all of it.
@@ -113,7 +113,7 @@ def _ascii(host: str, shown: str) -> str:
 
 
 def authorization(token: Secret) -> list[tuple[bytes, bytes]]:
-    """The headers of a token, none without one; raises `AuthError`, which does not show it."""
+    """Return the headers of a token, none without one; raise `AuthError`, which does not show it."""
     text = token.reveal()
     if not text:
         return []

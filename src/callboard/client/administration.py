@@ -71,7 +71,7 @@ class ClientTokens:
         agents: Iterable[str] | None = None,
         sessions: Iterable[str] | None = None,
     ) -> str:
-        """Makes a token and gives it, this once.
+        """Create a token and return it; it is shown this once.
 
         Args:
             name: What it is called from then on.
@@ -92,7 +92,7 @@ class ClientTokens:
         return (await self._client.request("token/rotate", NamedToken(name), TokenText)).token
 
     async def revoke(self, name: str) -> None:
-        """Ends a token, and its connections."""
+        """Revoke a token, and end its connections."""
         await self._client.request("token/revoke", NamedToken(name), Nothing)
 
 
@@ -103,7 +103,7 @@ class ClientUpkeep:
         self._client = client
 
     async def reload(self) -> Reloaded:
-        """Has the configuration read again, whole or not at all."""
+        """Reload the configuration, whole or not at all."""
         return await self._client.request("config/reload", Nothing(), Reloaded)
 
     async def settings(self) -> Sequence[SettingRow]:
@@ -123,11 +123,11 @@ class ClientUpkeep:
         return (await self._client.request("root/list", Nothing(), WorkspaceRoots)).roots
 
     async def add_root(self, path: str) -> Sequence[str]:
-        """Lets sessions work below one more folder, until the daemon ends."""
+        """Add a folder below which sessions may work, until the daemon ends."""
         return (await self._client.request("root/add", WorkspaceRoot(path), WorkspaceRoots)).roots
 
     async def backup(self) -> BackupMade:
-        """Copies the store into a new file of the daemon's data folder, while work goes on."""
+        """Copy the store into a new file of the daemon's data folder, while work goes on."""
         return await self._client.request("store/backup", Nothing(), BackupMade)
 
 
@@ -152,12 +152,12 @@ class ClientMemories:
         return (await self._client.request("memory/search", params, Memories)).memories
 
     async def store(self, session_id: str, text: str, *, tags: Iterable[str] = ()) -> Memory:
-        """Tells later sessions of a session's agent something; once, however often it is said."""
+        """Store a memory for later sessions of a session's agent; repetitions are stored once."""
         params = StoreMemory(session_id=session_id, text=text, tags=tuple(tags))
         return await self._client.request("memory/store", params, Memory)
 
     async def forget(self, memory_id: str) -> None:
-        """Takes a memory back: no session finds it from then on."""
+        """Delete a memory: no session finds it any more."""
         await self._client.request("memory/delete", OneMemory(memory_id), Nothing)
 
 
@@ -185,7 +185,7 @@ class ClientProviders:
         model: str | None = None,
         models: Iterable[str] = (),
     ) -> ProviderChanged:
-        """Adds one: any server that speaks one of the wire formats.
+        """Add a provider: any server that speaks one of the wire formats.
 
         Args:
             name: As in `PROVIDER/MODEL`.
@@ -210,7 +210,7 @@ class ClientProviders:
         models: Iterable[str] | None = None,
         is_active: bool | None = None,
     ) -> ProviderChanged:
-        """Changes one, or lets it be used or not; an empty text takes back what it is for."""
+        """Change a provider, or switch it on or off; an empty text resets a field."""
         params = ChangeProvider(
             provider=provider,
             base_url=base_url,
@@ -222,7 +222,7 @@ class ClientProviders:
         return await self._client.request("provider/update", params, ProviderChanged)
 
     async def delete(self, provider: str) -> ProviderChanged:
-        """Removes one that was added, or what was changed of a built-in one."""
+        """Remove an added provider, or the changes to a built-in one."""
         return await self._client.request(
             "provider/delete", NamedProvider(provider), ProviderChanged
         )
@@ -257,15 +257,15 @@ class ClientModels:
         return await self._client.request("model/chosen", Nothing(), ModelChosen)
 
     async def choose(self, model: str | None) -> ModelChosen:
-        """Makes a `PROVIDER/MODEL` the default; `None` takes it back."""
+        """Choose the default `PROVIDER/MODEL`; `None` takes the choice back."""
         return await self._client.request("model/set_default", ChooseModel(model), ModelChosen)
 
     async def add(self, provider: str, model: str) -> ProviderChanged:
-        """Says that a provider has a model which it does not list."""
+        """Add a model that a provider does not list."""
         return await self._client.request("model/add", OneModel(provider, model), ProviderChanged)
 
     async def remove(self, provider: str, model: str) -> ProviderChanged:
-        """Says so no longer."""
+        """Remove a model that was added."""
         return await self._client.request(
             "model/remove", OneModel(provider, model), ProviderChanged
         )
@@ -286,10 +286,10 @@ class ClientKeys:
         return await self._client.request("key/place", KeyOwner(provider, origin), KeyDestination)
 
     async def set(self, provider: str, key: str, *, origin: str | None = None) -> KeyStored:
-        """Stores a key, encrypted, and has it used from the next request on."""
+        """Store a key, encrypted, and use it from the next request on."""
         params = SetKey(provider, key, origin)
         return await self._client.request("provider/set_key", params, KeyStored)
 
     async def remove(self, provider: str) -> KeysRemoved:
-        """Removes the stored keys of a provider, of all its places."""
+        """Remove all stored keys of a provider."""
         return await self._client.request("key/remove", KeyOwner(provider), KeysRemoved)

@@ -121,7 +121,7 @@ class Client:
         self.upkeep = ClientUpkeep(self)
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC128
-        """Keeps connected; `connect` does it."""
+        """Keep the connection until cancelled; `connect` runs this."""
         await self._link.run(task_status=task_status)
 
     @property
@@ -148,7 +148,7 @@ class Client:
         *,
         key: str | None = None,
     ) -> Result:
-        """Calls any method of the protocol; the others are short forms of this.
+        """Call any method of the protocol; the others are short forms of this.
 
         Args:
             method: Its name.
@@ -179,7 +179,7 @@ class Client:
         title: str = "",
         budget: Budget | None = None,
     ) -> SessionRow:
-        """Begins a session; see `Runtime.create_session`. One, also when the connection breaks."""
+        """Create a session, once even if the connection breaks; see `Runtime.create_session`."""
         params = NewSession(
             agent=agent, workspace=workspace, model=model, title=title, budget=budget
         )
@@ -190,7 +190,7 @@ class Client:
         return (await self.request("session/list", ListSessions(limit=limit), SessionPage)).sessions
 
     async def session(self, session_id: str) -> SessionRow:
-        """A session on record; raises `NotFoundError`."""
+        """Return a session; raise `NotFoundError`."""
         return await self.request("session/get", OneSession(session_id), SessionRow)
 
     async def messages(
@@ -216,7 +216,7 @@ class Client:
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
         options: TurnOptions | None = None,
     ) -> Ticket:
-        """Gives a session an input; on the daemon's record, once, when this returns.
+        """Prompt a session; the input is on record, once, when this returns.
 
         It waits while the daemon is away, or restarts, for two minutes at most.
 
@@ -241,7 +241,7 @@ class Client:
         *,
         budget: Budget | None = None,
     ) -> str:
-        """Prompts and returns the answer's text; goes on by itself while the daemon is away.
+        """Prompt and return the answer's text, waiting while the daemon is away.
 
         Cancelling it leaves the turn to go on: `cancel` ends that. A call that must be allowed
         waits for whoever answers.
@@ -261,7 +261,7 @@ class Client:
         return answer.result()
 
     async def cancel(self, session_id: str, reason: str = "cancelled by a client") -> bool:
-        """Cancels the running turn; returns when everything of it is gone (`False`: none ran)."""
+        """Cancel the running turn and wait until it is gone; return whether one ran."""
         params = Cancel(session_id=session_id, reason=reason)
         return (await self.request("session/cancel", params, Cancelled)).was_running
 
@@ -340,23 +340,23 @@ class Client:
         ).hits
 
     async def rename(self, session_id: str, title: str) -> None:
-        """Gives a session another title; no model replaces it."""
+        """Rename a session; no model replaces this title."""
         await self.request("session/rename", Rename(session_id, title), Nothing)
 
     async def set_agent(self, session_ids: Iterable[str], agent: str) -> None:
-        """Has another agent's configuration hold from the next turns of these sessions on."""
+        """Give sessions another agent, from their next turns on."""
         await self.request("session/set_agent", SetAgent(tuple(session_ids), agent), Nothing)
 
     async def delete_sessions(self, session_ids: Iterable[str]) -> tuple[str, ...]:
-        """Hides sessions and all below them, and ends what runs there; gives those it hid."""
+        """Hide sessions with their children, and end their turns; return those that it hid."""
         return await self._batch("session/delete", session_ids)
 
     async def restore_sessions(self, session_ids: Iterable[str]) -> tuple[str, ...]:
-        """Takes deletions back; gives the sessions that are there again."""
+        """Undo the deletion of sessions; return the restored ones."""
         return await self._batch("session/restore", session_ids)
 
     async def purge_sessions(self, session_ids: Iterable[str]) -> tuple[str, ...]:
-        """Removes deleted sessions for good, and all on record of them; takes an administrator."""
+        """Remove deleted sessions and their records for good; needs the role admin."""
         return await self._batch("session/purge", session_ids)
 
     async def _batch(self, method: str, session_ids: Iterable[str]) -> tuple[str, ...]:
@@ -369,7 +369,7 @@ class Client:
         return await fetch_file(self, session_id)
 
     async def import_session(self, file: bytes, *, workspace: str | None = None) -> str:
-        """Stores the sessions of such a file under new ids; gives the first one's.
+        """Import such a file as new sessions; return the id of the first.
 
         They work in `workspace`, below one of the daemon's roots, or in a folder of their own.
         """
@@ -378,11 +378,11 @@ class Client:
     # ── the last turn once more ──────────────────────────────────────────────────────────────────
 
     async def retry(self, session_id: str, *, message_id: str | None = None) -> Ticket:
-        """Runs the last turn again, which was not answered; see `Session.retry`."""
+        """Run the last turn again, if it was not answered; see `Session.retry`."""
         return await self._again("session/retry", session_id, message_id)
 
     async def regenerate(self, session_id: str, *, message_id: str | None = None) -> Ticket:
-        """Has the last turn answered anew; see `Session.regenerate`."""
+        """Ask for another answer of the last turn; see `Session.regenerate`."""
         return await self._again("session/regenerate", session_id, message_id)
 
     async def _again(self, method: str, session_id: str, message_id: str | None) -> Ticket:
@@ -399,7 +399,7 @@ class Client:
         force: bool = False,
         dry_run: bool = False,
     ) -> UndoReport:
-        """Takes back what calls changed in files, the latest first; see `Session.undo`.
+        """Undo what calls changed in files, the latest change first; see `Session.undo`.
 
         Args:
             session_id: Whose calls.
@@ -415,7 +415,7 @@ class Client:
         return (await self.request("session/changes", OneSession(session_id), Changes)).changes
 
     async def cancel_call(self, session_id: str, call_id: str) -> bool:
-        """Cancels one call whose tool runs; its turn goes on (`False`: it did not run)."""
+        """Cancel one running call; its turn goes on. Return whether it ran."""
         params = CancelCall(session_id=session_id, call_id=call_id)
         return (await self.request("call/cancel", params, Cancelled)).was_running
 
@@ -435,7 +435,7 @@ class Client:
         return (await self.request("question/list", params, QuestionList)).questions
 
     async def set_budget(self, session_id: str, budget: Budget | None) -> None:
-        """Gives a session another budget from its next turn on; `None` is none of its own."""
+        """Set a session's budget from its next turn on; `None` removes it."""
         await self.request(
             "session/set_budget", SetBudget(session_id=session_id, budget=budget), Nothing
         )
@@ -458,7 +458,7 @@ class Client:
         return (await self.request("agent/list", Nothing(), Agents)).agents
 
     async def agent(self, name: str) -> Agent:
-        """One agent; raises `NotFoundError`."""
+        """Return an agent; raise `NotFoundError`."""
         return await self.request("agent/get", OneAgent(name), Agent)
 
     # ── people ───────────────────────────────────────────────────────────────────────────────────
@@ -485,7 +485,7 @@ class Client:
     async def answer(
         self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
     ) -> None:
-        """Answers a question; on record on return. The daemon notes the token's name as who did."""
+        """Answer an approval question, on record on return under the token's name."""
         whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
         if whole.decision not in ("allow", "deny"):
             raise ValidationError("the decision is allow or deny", field="decision")
@@ -504,7 +504,7 @@ class Client:
     async def answer_question(
         self, question_id: str, text: str = "", *, option: int | None = None
     ) -> None:
-        """Answers a question of a model."""
+        """Answer a model's question."""
         params = AnswerQuestion(question_id=question_id, text=text, option=option)
         await self.request("question/answer", params, Nothing)
 
@@ -513,7 +513,7 @@ class Client:
         return (await self.request("grant/list", Nothing(), Grants)).grants
 
     async def revoke(self, grant_id: str) -> None:
-        """Ends a remembered answer."""
+        """Revoke a grant."""
         await self.request("grant/revoke", OneGrant(grant_id), Nothing)
 
     # ── the daemon ───────────────────────────────────────────────────────────────────────────────
@@ -532,7 +532,7 @@ class Client:
         return await self.request("runtime/status", Nothing(), Status)
 
     async def shutdown(self) -> None:
-        """Ends the daemon in order."""
+        """Stop the daemon in order."""
         await self.request("runtime/shutdown", Nothing(), Nothing)
 
 

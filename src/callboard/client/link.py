@@ -38,7 +38,7 @@ LOOKS = 4
 
 
 async def wait_silent(socket: trio_websocket.WebSocketConnection, stream: WatchedStream) -> None:
-    """Returns when nothing comes over the connection, though a ping asked for it."""
+    """Return when nothing has come over the connection for a while, not even a pong."""
     async with trio.open_nursery() as nursery:
         answered = trio.Event()
         answered.set()
@@ -82,7 +82,7 @@ async def send_whole(
     turn: trio.Lock,
     cut: Callable[[], object],
 ) -> None:
-    """Sends a frame when it is its `turn`; after half of one nobody would understand the rest.
+    """Send one whole frame, holding the lock `turn`: half a frame would break the connection.
 
     Whoever is cancelled before that has sent nothing. Afterwards the frame has `CALLED_OFF_SECONDS` for
     its rest, and then the connection is `cut`: half of a frame does no harm at its end.
@@ -162,15 +162,15 @@ class Listener(Protocol):
     """What hears the daemon's own messages, and is told when the connection is another one."""
 
     def hear(self, method: str, params: msgspec.Raw) -> None:
-        """Takes a message; never waits."""
+        """Take a message; never wait."""
         ...
 
     def connected(self) -> None:
-        """A new connection is there, which has no subscriptions; never waits."""
+        """A new connection is there, which has no subscriptions; never wait."""
         ...
 
     def ended(self, error: CallboardError) -> None:
-        """There will be no other connection; never waits."""
+        """There will be no other connection; never wait."""
         ...
 
 
@@ -222,7 +222,7 @@ class Link:
         self.welcome: Welcome | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:  # noqa: ASYNC128
-        """Keeps connected until cancelled; raises why the first attempt failed."""
+        """Keep connected until cancelled; raise the error of the first attempt, if it fails."""
         pause = FIRST_PAUSE_SECONDS
         try:
             while True:
@@ -241,7 +241,7 @@ class Link:
                 self._end(ConflictError(CLOSED))
 
     async def _serve_once(self, task_status: trio.TaskStatus[None]) -> CallboardError | None:
-        """One connection from its beginning to its end; gives what was wrong with it."""
+        """Serve one connection to its end; return what was wrong with it."""
         failure: CallboardError | None = NetworkError(
             f"the daemon at {self.url} says nothing, or hangs up"
         )
@@ -293,7 +293,7 @@ class Link:
         *,
         key: str | None = None,
     ) -> Result:
-        """Asks, and waits for the answer; with a key, over the next connection if one breaks.
+        """Send a request and wait for its answer; with a key, again over the next connection.
 
         Raises:
             CallboardError: What the daemon says is wrong, by its type.
@@ -324,7 +324,7 @@ class Link:
     async def _wait_there(
         self, method: str, deadline: float, refused: OverloadedError | None
     ) -> None:
-        """Waits for a connection; raises why there is none, and will be none.
+        """Wait for a connection; raise the error if there will be none.
 
         Of what was `refused` for a while that is the reason: it was not done, and can be asked again.
         """
@@ -346,7 +346,7 @@ class Link:
     # ── the connection ───────────────────────────────────────────────────────────────────────────
 
     async def _connect(self, stream: WatchedStream, nursery: trio.Nursery) -> CallboardError | None:
-        """Shakes hands and says hello; gives why that failed."""
+        """Do the handshake and the first request; return the error if that failed."""
         try:
             self._socket = await trio_websocket.wrap_client_stream(
                 nursery,
@@ -377,7 +377,7 @@ class Link:
         return read_params(answer.result, Welcome, self.url)
 
     async def _read(self) -> CallboardError | None:
-        """Takes what comes until it ends; gives what was wrong when it is what no daemon says."""
+        """Read frames until the connection ends; return the error if they are not a daemon's."""
         assert self._socket is not None
         try:
             while True:
@@ -453,7 +453,7 @@ class Link:
             raise ConnectionBroke(BROKE) from None
 
     def _check_size(self, method: str, size: int) -> None:
-        """Raises `ValidationError` for what the daemon would close the connection for."""
+        """Raise `ValidationError` for a request that is larger than the daemon accepts."""
         assert self.welcome is not None
         most = self.welcome.limits.max_frame_bytes
         if size > most:

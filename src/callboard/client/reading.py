@@ -69,7 +69,7 @@ class _Garbage(Exception):
 
 
 def read_frame(message: str | bytes, url: str) -> ServerFrame:
-    """A frame of a daemon; raises `NetworkError` for what is none."""
+    """Return a frame of a daemon; raise `NetworkError` for anything else."""
     try:
         return _decode(message, ServerFrame)
     except _Garbage as error:
@@ -77,7 +77,7 @@ def read_frame(message: str | bytes, url: str) -> ServerFrame:
 
 
 def read_params(params: msgspec.Raw, known: type[Known], url: str) -> Known:
-    """What a daemon says by itself; raises `NetworkError` for what no version says."""
+    """Return a notification's parameters; raise `NetworkError` for what no version sends."""
     try:
         return _decode(params, known)
     except _Garbage as error:
@@ -85,7 +85,7 @@ def read_params(params: msgspec.Raw, known: type[Known], url: str) -> Known:
 
 
 def read_result(raw: msgspec.Raw, result: type[Known], method: str, url: str) -> Known:
-    """An answer; raises `ConflictError` when it has another form than this version knows."""
+    """Return an answer's result; raise `ConflictError` if this version does not know its form."""
     try:
         return _decode(raw, result)
     except _Garbage as error:
@@ -96,7 +96,7 @@ def read_result(raw: msgspec.Raw, result: type[Known], method: str, url: str) ->
 
 
 def read_update(params: msgspec.Raw, url: str) -> Update | UnknownUpdate | OtherForm:
-    """`session/update`; raises `NetworkError`."""
+    """Return a `session/update`; raise `NetworkError`."""
     try:
         return _decode(params, Update)
     except _Garbage:
@@ -115,7 +115,7 @@ def read_update(params: msgspec.Raw, url: str) -> Update | UnknownUpdate | Other
 
 
 def read_snapshot(params: msgspec.Raw, url: str) -> Snapshot | OtherForm:
-    """`session/snapshot`; raises `NetworkError`."""
+    """Return a `session/snapshot`; raise `NetworkError`."""
     try:
         return _decode(params, Snapshot)
     except _Garbage:

@@ -83,12 +83,12 @@ class WatchedStream(trio.abc.Stream):
         await self._stream.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
-        """Closes the stream below."""
+        """Close the stream below."""
         await self._stream.aclose()
 
 
 async def open_stream(address: Address) -> trio.abc.Stream:
-    """TCP, or TLS over it; raises `NetworkError`."""
+    """Connect with TCP, or TLS over it; raise `NetworkError`."""
     try:
         stream = await trio.open_tcp_stream(address.host, address.port)
     except socket.gaierror as error:

@@ -219,7 +219,7 @@ class Host:
         return next((_innermost(failure) for failure in failures if failure is not None), None)
 
     async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
-        """Runs all actors until `stop` is set; then sessions end first and the journal last."""
+        """Run all actors until `stop` is set; then sessions end first and the journal last."""
         plan = self.plan
         indexed = self._indexed_memories()
         handles = self._handles(indexed)
@@ -356,7 +356,7 @@ class Host:
 
 @asynccontextmanager
 async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
-    """Runs a host around the block; closes the plan's store at the end.
+    """Run a host around the block, and close the plan's store at the end.
 
     Cancelling the block does not cut the actors off: they end in order, within `STOP_SECONDS`.
     An exception of the block comes out as it is.

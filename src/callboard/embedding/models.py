@@ -22,7 +22,7 @@ PROBE_SECONDS = 2.0
 def open_finder(
     wish: ModelSelection, model: str | LocalModel | None, data: Path | None
 ) -> ModelFinder:
-    """Finds models for a runtime with this data folder, whose stored keys it uses.
+    """Find models for a runtime with this data folder, whose stored keys it uses.
 
     Args:
         wish: What else was asked for, and the surroundings.
@@ -104,7 +104,7 @@ class ModelFinder:
         return found
 
     async def look_around(self, http: HttpClient) -> None:
-        """Asks the servers whose lists of models the default depends on; usually none."""
+        """Ask the servers whose lists of models the default depends on; usually none."""
         if None in self._found:
             return
         endpoints = servers_to_ask(self.wish)  # ahead of the nursery: it may refuse the wish
@@ -131,13 +131,13 @@ class ModelFinder:
         return ModelFinder(msgspec.structs.replace(self.wish, settings=settings), local)
 
     def replace(self, other: ModelFinder) -> None:
-        """Finds what another one finds from now on."""
+        """Take over the settings and findings of another finder."""
         self.wish, self.reason = other.wish, other.reason
         self._listed, self._found = other._listed, other._found
         self._fallbacks.clear()
 
     def forget_keys(self) -> None:
-        """Resolves every model anew from now on, with the key that there is by then.
+        """Resolve every model again at its next use, with the key of that moment.
 
         A model object stays, and which model is the default: what was listed is remembered.
         """

@@ -41,7 +41,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def check_options(**given: object) -> None:
-    """Raises `ValidationError` for one that is of another kind than it may be."""
+    """Raise `ValidationError` for an option of a wrong type."""
     for field, value in given.items():
         kinds, wanted = _KINDS[field]
         # A class has the methods of its objects, and would pass for a model.
@@ -50,14 +50,14 @@ def check_options(**given: object) -> None:
 
 
 def folder_of(**given: str | Path) -> Path:
-    """The absolute path of the one option that is given; raises `ValidationError` for no path."""
+    """Return the absolute path of the one option that is passed; raise `ValidationError`."""
     check_options(**given)
     [path] = given.values()
     return Path(path).expanduser().absolute()
 
 
 def settings_of(settings: Settings | None) -> Settings:
-    """The settings, or the defaults; raises `ValidationError` for what are none."""
+    """Return the settings, or the defaults; raise `ValidationError` for anything else."""
     check_options(settings=settings)
     return Settings() if settings is None else settings
 
@@ -78,7 +78,7 @@ def http_of(http: GivenHttp | None) -> AsyncClient | None:
 
 
 def checked_tools(tools: object) -> list[Tool]:
-    """The tools; raises `ValidationError` for what is none."""
+    """Return the tools as a list; raise `ValidationError` for anything else."""
     advice = "is no tool: decorate it with @callboard.tool"
     return _checked_items("tools", tools, lambda item: isinstance(item, Tool), advice)
 
@@ -86,7 +86,7 @@ def checked_tools(tools: object) -> list[Tool]:
 def channel_of(
     channel: Channel | None, on_approval: Approver | Literal["allow", "deny", "wait"] | None
 ) -> Channel | None:
-    """Where people are; raises `ValidationError` for what can't be."""
+    """Return the channel on which people are reached; raise `ValidationError`."""
     if channel is None:
         return _approver_channel(on_approval)
     if on_approval is not None:
@@ -136,7 +136,7 @@ def _approver_channel(
 def agents_of(
     settings: Settings, own: Sequence[Agent], policy: Preset | str | None
 ) -> dict[str, Agent]:
-    """All agents by name; raises `ValidationError` for what is none."""
+    """Return all agents by name; raise `ValidationError`."""
     agents = {"general": settings.agent("general"), **settings.agents}
     advice = "is no agent: pass callboard.Agent(…)"
     own = _checked_items("agents", own, lambda item: isinstance(item, Agent), advice)

@@ -15,7 +15,7 @@ from .models import ModelFinder
 
 
 async def reconfigure(host: Host, settings: Settings) -> SettingsChange:
-    """Takes what of the settings needs no restart; says what changed, and what waits for one.
+    """Apply the settings that need no restart; return what changed, and what needs one.
 
     Raises:
         CallboardError: They can't hold, and nothing of them does: the default model does not exist,

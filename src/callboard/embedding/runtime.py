@@ -91,7 +91,7 @@ async def open_runtime(
     strict: bool = False,
     wake: bool = True,
 ) -> AsyncGenerator[Runtime, None]:
-    """Runs callboard around the block; leaving it ends all turns and closes the store.
+    """Run callboard around the block; leaving it ends all turns and closes the store.
 
     Cancelling the block ends turns in order, within some seconds; nothing is left behind.
 
@@ -215,7 +215,7 @@ class Runtime:
         budget: Budget | None = None,
         request: RequestKey | None = None,
     ) -> Session:
-        """Begins a session; it is on record when this returns.
+        """Create a session; it is on record when this returns.
 
         Args:
             agent: The name of its agent.
@@ -285,7 +285,7 @@ class Runtime:
         return await self._host.keeping.search(WordSearch(query=query, limit=limit))
 
     async def purge(self, session_ids: Sequence[str]) -> list[str]:
-        """Removes deleted sessions for good, and all below them; gives what was removed.
+        """Remove deleted sessions and their children for good; return the removed ids.
 
         What was said goes, and questions, grants, memories, usage and what could be undone.
 
@@ -341,7 +341,7 @@ class Runtime:
     async def answer(
         self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
     ) -> None:
-        """Answers a question, of a running turn or of a suspended one; on record on return.
+        """Answer an approval question of a running or suspended turn; on record on return.
 
         Raises:
             NotFoundError: There is no such question.
@@ -352,7 +352,7 @@ class Runtime:
         await self._host.broker.ask(AnswerApproval(approval_id=approval_id, answer=whole))
 
     async def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:
-        """Answers a model's question (`ask_user`) that is open; on record on return.
+        """Answer an open question of a model (`ask_user`); on record on return.
 
         Raises:
             NotFoundError: There is no such question.
@@ -366,7 +366,7 @@ class Runtime:
         return await self._host.plan.store.grants()
 
     async def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
-        """Ends a remembered answer, at once and for queued calls too.
+        """End a remembered answer, at once and for queued calls too.
 
         Raises:
             NotFoundError: There is no such grant.
