@@ -152,7 +152,7 @@ class BackgroundPrograms:
         """Return how often a session has ended; see `start`."""
         return self._ends.get(session_id, 0)
 
-    def of_all(self) -> tuple[tuple[str, BackgroundProcess], ...]:
+    def all_running(self) -> tuple[tuple[str, BackgroundProcess], ...]:
         """Return those that run, each with its session, in the order of their start."""
         return tuple(
             (session_id, each.shown())
@@ -161,11 +161,11 @@ class BackgroundPrograms:
             if each.ran is None
         )
 
-    def named(self, session_id: str) -> tuple[str, ...]:
+    def describe_running(self, session_id: str) -> tuple[str, ...]:
         """Return those of a session that run, in words for a person."""
         return tuple(
             f"{each.process_id}: {each.command}"
-            for its_session, each in self.of_all()
+            for its_session, each in self.all_running()
             if its_session == session_id
         )
 

@@ -41,7 +41,7 @@ from ..workspace.paths import is_below, root_names, shown, split_path
 from .background import BackgroundPrograms
 from .box.recipe import Recipe
 from .box.start_gate import FolderIdentity, identity_of
-from .changes.change_tracker import Observation, concluded, observe
+from .changes.change_tracker import Observation, conclude, observe
 from .changes.scan import written_since
 from .changes.snapshot import CopyCache
 from .named_programs import NamedFile, named_files, shown_files
@@ -288,18 +288,18 @@ class SessionProcesses:
                 unreaped().add_killed(self._base.turn_id, self._call_id, program.killed)
                 if observation is not None and observation.snapshot is not None:
                     with trio.CancelScope(shield=True):  # what it changed is there all the same
-                        await self._concluded(observation)
+                        await self._conclude(observation)
                 raise
             if observation is None:
                 return ran
             # The call's time may be up, and its result is wanted all the same; bounded itself.
             changed = ChangedFiles()
             with trio.CancelScope(shield=True):
-                changed = await self._concluded(observation)
+                changed = await self._conclude(observation)
             return msgspec.structs.replace(ran, changed=changed)
 
-    async def _concluded(self, observation: Observation) -> ChangedFiles:
-        return await run_write(concluded, self._workspace, observation, self._versions)
+    async def _conclude(self, observation: Observation) -> ChangedFiles:
+        return await run_write(conclude, self._workspace, observation, self._versions)
 
     def _program(
         self,

@@ -204,7 +204,9 @@ class Host:
             plan.forbidden,
             locks=self.locks,
             marked_files=self.marked_files,
-            running=plan.sandbox.background.named if plan.sandbox else lambda session_id: (),
+            running=plan.sandbox.background.describe_running
+            if plan.sandbox
+            else lambda session_id: (),
         )
 
     @property

@@ -19,7 +19,7 @@ MAX_TOLD_SESSIONS = 100
 def status_of(host: Host) -> RuntimeStatus:
     """The status of a host."""
     sandbox = host.plan.sandbox
-    programs = sandbox.background.of_all() if sandbox is not None else ()
+    programs = sandbox.background.all_running() if sandbox is not None else ()
     return RuntimeStatus(
         sessions=tuple(host.live),
         turns=host.activity.turns(),

@@ -7,7 +7,7 @@ versions, as one change of its call. All of it is bounded by time, number and si
 reported as not undoable, with the reason. `scan` also has the look that taint tracking uses, and says why it
 is another one.
 
-Begin with `change_tracker`: `observe` before a program, `concluded` behind it.
+Begin with `change_tracker`: `observe` before a program, `conclude` behind it.
 Comes in: a workspace, and the log of versions of the call's session.
 Goes out: `ChangedFiles` for the program's result; a `Change` in the log; `Written` for taint.
 Owns: the copies of the workspaces that were used last, in files without names.

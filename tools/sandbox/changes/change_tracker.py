@@ -1,7 +1,7 @@
 """What a program changed in its workspace, and what of that can be undone.
 
 Before the program begins, `observe` scans the workspace and, in a git repository, puts aside what git would
-keep. When it has ended, `concluded` scans again, and writes what differs into the session's log of versions,
+keep. When it has ended, `conclude` scans again, and writes what differs into the session's log of versions,
 as one change of its call, like a change of a file tool. What can't be undone is listed with its reason. A
 runtime that dies in between leaves no change; the call says that it was interrupted.
 """
@@ -77,7 +77,7 @@ def observe(workspace: str, copies: CopyCache, versions: CallVersions | None) ->
         return Observation(before, why_not=why)
 
 
-def concluded(
+def conclude(
     workspace: str, observation: Observation, versions: CallVersions | None
 ) -> ChangedFiles:
     """Return what the program changed, when it has ended, after recording it. Blocks on the disk."""
