@@ -1,4 +1,4 @@
-"""Who asks: what a method gets to know of the connection that called it."""
+"""The caller of a method: its credential, what it may see, and its connection's subscriptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Caller:
     Attributes:
         daemon: What it acts on.
         credential: Whose role and limits hold.
-        subscriptions: What the connection hears.
+        subscriptions: The connection's subscriptions.
         request: What makes the request be done once, when it has a key.
     """
 
@@ -54,7 +54,7 @@ class Caller:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there may be sessions that it does not know of."""
+        """Whether the credential is limited to some agents or sessions."""
         return self.credential.agents is not None or self.credential.sessions is not None
 
     @property
@@ -63,7 +63,7 @@ class Caller:
         return Visibility(agents=self.credential.agents, session_ids=self.credential.sessions)
 
     def sees(self, session: SessionRow) -> bool:
-        """Whether the credential's limits let it know of a session."""
+        """Return whether the credential may know of a session."""
         return self.credential.sees(session.session_id, session.agent)
 
     async def session(self, session_id: str) -> SessionRow:

@@ -58,7 +58,7 @@ LATE_CLOSE_SECONDS = 3.0
 """For a client that did not read to take the frame in flight: the close reason comes after it."""
 MAX_MISSED_PINGS = 2
 LEAST_UPLOAD = 64 << 10
-"""Bytes that excuse an unanswered ping: the client's pong waits behind a large frame of its own."""
+"""Bytes that excuse an unanswered ping: the client's pong waits for a large frame of its own."""
 
 HELLO = "initialize"
 FEATURES = ("resume", "snapshot", "topics", "idempotency")

@@ -16,11 +16,11 @@ MAX_CONTROLS = 256
 CONTROL_SECONDS = 60.0
 """After which those are forgiven."""
 SEND_SIZE = 64 * 1024
-"""Bytes that a client must take within the time for a send: on a slow line, too."""
+"""Bytes that a client must receive within `send_seconds`, even on a slow line."""
 TELL_SECONDS = 1.0
 """To tell a client why it is cut off, behind what is being sent to it."""
 MAX_HEAD = 14
-"""Bytes of the head of a frame: two, eight of a length, four of a mask."""
+"""Bytes of a frame's head at most: two, eight of length, four of mask."""
 
 RULES_BROKEN, TOO_LARGE = 1008, 1009
 

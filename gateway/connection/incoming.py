@@ -1,4 +1,4 @@
-"""What clients send, made into requests.
+"""Decode and check what clients send: frames into requests, parameters into their types.
 
 Nothing is built of a frame but what the types of its method name: until the method is known, its
 parameters are bytes, of which the decoder has found that they are JSON, and not nested without end.

@@ -30,14 +30,14 @@ Recall = Callable[[Caller, DoneRequest], Awaitable[Any]]
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client may ask.
+    """A method of the protocol.
 
     Attributes:
         name: As on the wire.
         role: What it takes.
         params, result: Their types.
         handler: What does it.
-        is_slow: Whether it may take long: it does not hold up the requests behind it.
+        is_slow: Whether it may take long: later requests of its connection then overtake it.
         is_whole: Whether it is for no token that is limited to agents or sessions.
         recall: What it answers to a request with a key that was done already, when its effect is
             an event.

@@ -1,4 +1,4 @@
-"""What one connection hears: sessions and topics, each brought up to date as its outbox drains."""
+"""The subscriptions of one connection, each brought up to date as the outbox drains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..shared.state import DaemonState
 MAX_SUBSCRIPTIONS = 1024
 """Sessions that one connection hears: each costs a look for every update."""
 MAX_CATCHING_UP = 2
-"""That are brought up to date at a time: more would read pages for which there is no room."""
+"""Subscriptions that catch up at a time: more would read pages that do not fit the outbox."""
 
 
 class Subscriber(Protocol):
@@ -30,7 +30,7 @@ class Subscriber(Protocol):
 
     @property
     def is_ended(self) -> bool:
-        """Whether nobody listens any more."""
+        """Whether the subscription is over."""
         ...
 
     async def joined(self) -> None:
@@ -46,7 +46,7 @@ class Subscriptions:
     """The subscriptions of one connection.
 
     Args:
-        daemon: Whose feeds are heard.
+        daemon: Has the feeds.
         credential: What it may know of.
         outbox: Where updates are put.
         nursery: Where subscriptions are brought up to date.
@@ -145,7 +145,7 @@ class Subscriptions:
             self._nursery.start_soon(self._bring_up, subscriber, lost, feed, name="catch up")
 
     async def _may_hear(self, feed: SessionFeed) -> bool:
-        """Whether all that the feed has heard may be told; `False` when that is to be asked again.
+        """Return whether the caller may see the session by all events so far; `False`: ask again.
 
         Raises:
             NotFoundError: It may not know of the session: another agent may have it.

@@ -33,7 +33,7 @@ MAX_WAITING = 100
 """Notices that wait to be posted; then the oldest are dropped."""
 ATTEMPTS = 3
 POST_SECONDS = 10.0
-"""Of one attempt."""
+"""For one attempt."""
 AGAIN_SECONDS = 2.0
 """Between attempts."""
 

@@ -22,13 +22,13 @@ methods = MethodTable()
 
 @methods.add("key/list", Role.OPERATOR)
 async def list_keys(caller: Caller, params: Nothing) -> Keys:
-    """Who has a key, and whether it is used; never a key itself."""
+    """List who has a key, and whether it is used; never a key itself."""
     return await trio.to_thread.run_sync(lambda: _book(caller).keys())
 
 
 @methods.add("key/place", Role.ADMIN)
 async def place_of_key(caller: Caller, params: KeyOwner) -> KeyDestination:
-    """Where a key would be sent."""
+    """Say where a key would be sent."""
     return await trio.to_thread.run_sync(
         lambda: _book(caller).place(params.provider, params.origin)
     )
@@ -117,7 +117,7 @@ async def revoke_token(caller: Caller, params: NamedToken) -> Nothing:
 
 
 def _asking(caller: Caller) -> Credential | None:
-    """Whom the file must still have: not the credential of this process, which it never has."""
+    """Return the credential that the file must still have; this process' own is in no file."""
     return None if caller.daemon.is_local(caller.credential) else caller.credential
 
 
@@ -127,7 +127,7 @@ async def _digests(caller: Caller, name: str) -> list[str]:
 
 
 def _end(caller: Caller, digests: list[str], reason: str) -> None:
-    """Behind the answer: the caller's own connection may be among them."""
+    """End connections after the answer, as the caller's own may be among them."""
 
     def end() -> None:
         for digest in digests:

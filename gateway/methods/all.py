@@ -38,7 +38,7 @@ _TABLES = (
 
 
 def all_methods() -> MethodTable:
-    """What a client may call."""
+    """Return the table of all methods."""
     table = MethodTable()
     for each in _TABLES:
         table.merge(each)

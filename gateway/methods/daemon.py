@@ -30,7 +30,7 @@ from ..connection.method_table import MethodTable, Nothing
 from ..shared.workspaces import checked_root
 
 FOLDER = "backups"
-"""Where the daemon writes them, in its data folder: a client names no paths on its machine."""
+"""The folder of backups in the data folder: clients name no paths on the daemon's machine."""
 
 methods = MethodTable()
 
@@ -74,13 +74,13 @@ def get_settings(caller: Caller, params: Nothing) -> SettingRows:
 
 @methods.add("price/list", Role.OBSERVER)
 async def list_prices(caller: Caller, params: Nothing) -> Prices:
-    """What models cost, in US dollars for a million tokens: the operator's prices first."""
+    """List prices of models, in US dollars for a million tokens, the operator's own first."""
     return await trio.to_thread.run_sync(host_of(caller.runtime).plan.prices.rows)
 
 
 @methods.add("usage/get", Role.OBSERVER, is_slow=True)
 async def get_usage(caller: Caller, params: GetUsage) -> UsageReport:
-    """What model calls took in tokens, and cost at present prices."""
+    """Sum up tokens of model calls, and their cost at present prices."""
     if params.session_id is not None:
         await caller.session(params.session_id)
     elif caller.is_limited:

@@ -29,7 +29,7 @@ methods = MethodTable()
 
 @methods.add("memory/list", Role.OPERATOR)
 async def list_memories(caller: Caller, params: ListMemories) -> Memories:
-    """What is remembered, the latest first."""
+    """List memories, the latest first."""
     found = await caller.runtime.store.memories(
         agent=params.agent, before=params.before, within=caller.visible, limit=page(params.limit)
     )

@@ -9,7 +9,7 @@ from ...runtime.errors import ValidationError
 from ..feeds.frames import wire_json
 
 PAGE_BYTES = 1024 * 1024
-"""Of one answer, or of its only row: a quarter of what may wait for a client."""
+"""Bytes of one answer, unless its only row is larger: a quarter of an outbox."""
 STEP_ROWS = 50
 """Read of the record at a time, as a page fills: each holds some hundred KiB at most."""
 

@@ -80,7 +80,7 @@ async def delete_provider(caller: Caller, params: NamedProvider) -> ProviderChan
 
 @methods.add("provider/test", Role.ADMIN, is_slow=True)
 async def test_provider(caller: Caller, params: TryProvider) -> ConnectionReport:
-    """Whether a provider answers, and when not, what of it fails."""
+    """Test whether a provider answers, and if not, which step fails."""
     return await caller.runtime.test_provider(params.provider, model=params.model)
 
 

@@ -57,7 +57,7 @@ def _is_limited(caller: Caller) -> bool:
 
 
 async def _seen(caller: Caller, status: RuntimeStatus) -> RuntimeStatus:
-    """What of it is about sessions that the token may know of."""
+    """Return the part of a status about sessions that the caller may know of."""
     if not _is_limited(caller):
         return status
     rows = [await caller.runtime.store.session(each) for each in status.sessions]

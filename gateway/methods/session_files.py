@@ -20,9 +20,9 @@ from ..connection.method_table import MethodTable
 from ..shared.workspaces import chosen_workspace
 
 PAGE_CHARS = 128 * 1024
-"""Of a page: below the mebibyte that many websocket libraries take, also when each is escaped."""
+"""Characters of a page: even if each is escaped, below the 1 MiB limit of many websocket libraries."""
 PAGE_EVENTS = 64
-"""That are read for one page: with the texts that most of them have, they fill it."""
+"""Events read for one page; with texts of usual length they fill it."""
 
 methods = MethodTable()
 _ENCODER = msgspec.json.Encoder()

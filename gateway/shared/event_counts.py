@@ -1,4 +1,4 @@
-"""What has happened since the daemon began: counted for monitors, and a line of the log for each.
+"""Count events since the daemon's start for monitors, and log a line for each.
 
 It hears every event that the journal has committed. No prompt, answer, argument or result is logged.
 """
@@ -23,7 +23,7 @@ from ...runtime.redaction import redacting_logger
 logger = redacting_logger(__name__)
 
 _HAPPENED = (SessionCreated, TurnStarted, TurnEnded, CallFinished, ApprovalAsked, ApprovalAnswered)
-"""What is logged as `info`; the rest is `debug`."""
+"""Events that are logged as `info`; the others as `debug`."""
 
 
 class EventCounts:

@@ -1,4 +1,4 @@
-"""Whether the daemon lives: its loop turns, and its journal commits.
+"""Heartbeat: prove that the event loop turns and that the journal commits.
 
 A beat is a round trip through the journal and the thread that writes, behind whatever waits there.
 So a loop that is stuck and a disk that is stuck both miss it, and the supervisor starts anew.
@@ -29,7 +29,7 @@ class Heartbeat:
 
     Args:
         runtime: Whose journal.
-        supervisor: Who is told.
+        supervisor: Gets a message after each beat.
 
     Attributes:
         journal_seconds: How long the latest round trip took; `None` before the first.

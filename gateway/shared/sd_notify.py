@@ -1,4 +1,4 @@
-"""What a daemon tells its supervisor, systemd: ready, reloading, stopping, and that it is alive.
+"""Messages to systemd (sd_notify): ready, reloading, stopping, alive.
 
 Datagrams to the socket that `$NOTIFY_SOCKET` names. Without that variable nobody is told.
 """
@@ -30,19 +30,19 @@ class SystemdNotifier:
         self.watchdog_seconds = _watchdog_seconds(environ) if self._address else None
 
     def ready(self, words: str) -> None:
-        """The daemon serves; `words` are shown by `systemctl status`."""
+        """Report that the daemon serves; `systemctl status` shows `words`."""
         self._tell(f"READY=1\nSTATUS={words}\nMAINPID={os.getpid()}")
 
     def reloading(self) -> None:
-        """It reads its configuration again; `ready` says that this is over."""
+        """Report that the configuration is reloaded; `ready` ends that state."""
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, seconds: float) -> None:
-        """The end has begun, and takes so long at most."""
+        """Report that the daemon stops, within so many seconds."""
         self._tell(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}")
 
     def alive(self) -> None:
-        """It works, by now."""
+        """Report that the daemon is alive."""
         self._tell("WATCHDOG=1")
 
     def _tell(self, message: str) -> None:

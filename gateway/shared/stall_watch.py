@@ -24,13 +24,13 @@ logger = redacting_logger(__name__)
 LOOK_SECONDS = 0.1
 """Between two looks of the thread: it costs a wake-up each."""
 SLOW_SECONDS = 0.25
-"""Of one step of a task: clients see a delay of that length."""
+"""A step of a task that takes longer is logged: clients see a delay of that length."""
 MAX_FRAMES = 6
-"""Of the stack in the log, the innermost ones."""
+"""Innermost frames of the stack that are logged."""
 
 
 class StallWatch(trio.abc.Instrument):
-    """What the loop does.
+    """Watches the steps of the event loop.
 
     Attributes:
         blocked: Steps that took too long, so far.

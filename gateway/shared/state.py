@@ -1,4 +1,4 @@
-"""What all connections of one server share."""
+"""The state that all connections of a daemon share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .stall_watch import StallWatch
 from .uploads import Uploads
 
 MAX_ADDED_ROOTS = 1000
-"""By commands while it runs: one of a person's projects each."""
+"""Roots that commands may add while the daemon runs."""
 
 
 class OpenConnection(Protocol):
@@ -33,7 +33,7 @@ class OpenConnection(Protocol):
 
     @property
     def waiting_size(self) -> int:
-        """Of what waits to be sent, in characters."""
+        """Bytes that wait to be sent."""
         ...
 
     def close(self, code: int, reason: str, *, at_once: bool = False) -> None:
@@ -52,8 +52,8 @@ class DaemonState:
         runtime: What clients control.
         settings: How the door is kept.
         credentials: Who may come in.
-        feeds: What happens in sessions, for whoever listens.
-        topics: What happens in all of them, likewise.
+        feeds: Events of single sessions, for subscribers.
+        topics: Events of all sessions by topic, for subscribers.
         epoch: Of the store.
         repeats: Requests that may come twice.
         uploads: Files that clients send in parts.
@@ -126,7 +126,7 @@ class DaemonState:
         self._stop()
 
     def is_local(self, credential: Credential) -> bool:
-        """Whether it is that of this process, for the commands of its user."""
+        """Return whether it is the credential of this user's own commands."""
         return credential is self._local
 
     async def credential_of(self, token: str) -> Credential | None:

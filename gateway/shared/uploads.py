@@ -9,7 +9,7 @@ from ...runtime.errors import ConflictError, OverloadedError, ValidationError
 MAX_UPLOADS = 2
 """At once, of all clients: each is held in memory."""
 MAX_UPLOAD_BYTES = 64 * 1024 * 1024
-"""Of one file: months of a busy session. A larger one is imported while no daemon runs."""
+"""Of one file: months of a busy session. Larger ones are imported while no daemon runs."""
 IDLE_SECONDS = 60.0
 """After which a file whose next part did not come makes room for another."""
 
@@ -23,7 +23,7 @@ class Upload:
         self.touched_at = trio.current_time()
 
     def lines(self) -> list[bytes]:
-        """What has come, by line; takes long."""
+        """Return the file's lines; takes long for a large file."""
         return b"".join(self.parts).splitlines()
 
 

@@ -1,4 +1,4 @@
-"""Where sessions work that clients begin: below the operator's roots, or in a folder of their own."""
+"""Workspaces of clients' sessions: below the operator's roots, or a new folder for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...runtime.errors import CallboardError, ValidationError
 from .state import DaemonState
 
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store")
-"""Of a home, where programs keep keys: no workspace lies in them, whatever the roots are."""
+"""Folders of a home with keys: never a workspace, whatever the roots are."""
 
 
 @asynccontextmanager

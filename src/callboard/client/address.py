@@ -1,4 +1,4 @@
-"""Where a daemon is and what lets one in, read before anything is sent: what is wrong is said at once."""
+"""URL and token of a daemon, checked before anything is sent, and errors of its handshake."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ..runtime.redaction import Secret
 EXAMPLE = "ws://127.0.0.1:8790/ws"
 MAX_PORT = 65535
 MAX_SHOWN_CHARS = 200
-"""Of a wrong URL in a message."""
+"""Characters of a wrong URL in an error message."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Of a websocket.
+    """The address of a websocket.
 
     Attributes:
         host: In ASCII, without brackets.
@@ -42,7 +42,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def host_header(self) -> str:
-        """What the server is called by."""
+        """The Host header: the port is left out where it is the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
 
@@ -135,9 +135,9 @@ HANDSHAKE_FAILURES = (
     h11.ProtocolError,
     UnicodeDecodeError,
 )
-"""What the websocket library raises in its own task for what it can't take."""
+"""Errors that the websocket library raises in its own task for bytes it cannot read."""
 MAX_SAID_CHARS = 300
-"""Of what was answered: a daemon says a line, another program a page."""
+"""Characters of a refusal that are shown: a daemon sends a line, another program a page."""
 
 
 def refusal(url: str, group: BaseExceptionGroup[BaseException]) -> CallboardError:

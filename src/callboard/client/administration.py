@@ -113,7 +113,7 @@ class ClientUpkeep:
         return (await self._client.request("settings/get", Nothing(), SettingRows)).settings
 
     async def prices(self) -> Sequence[PriceRow]:
-        """What models cost, in US dollars for a million tokens."""
+        """Return prices of models, in US dollars for a million tokens."""
         from ..config.prices import Prices
 
         return (await self._client.request("price/list", Nothing(), Prices)).prices
@@ -228,7 +228,7 @@ class ClientProviders:
         )
 
     async def test(self, provider: str, *, model: str | None = None) -> ConnectionReport:
-        """Whether one answers, and when not, what of it fails; it costs some tokens."""
+        """Test whether a provider answers, and if not, which step fails; costs some tokens."""
         from ..providers.catalog.connection_test import ConnectionReport
 
         params = TryProvider(provider=provider, model=model)
@@ -278,11 +278,11 @@ class ClientKeys:
         self._client = client
 
     async def list(self) -> Sequence[KeyRow]:
-        """Who has a key, from where, and whether it is used."""
+        """Return who has a key, from where, and whether it is used."""
         return (await self._client.request("key/list", Nothing(), Keys)).keys
 
     async def place(self, provider: str, *, origin: str | None = None) -> KeyDestination:
-        """Where a key would be sent; for `git`, say which server."""
+        """Return where a key would be sent; for `git`, pass the server's origin."""
         return await self._client.request("key/place", KeyOwner(provider, origin), KeyDestination)
 
     async def set(self, provider: str, key: str, *, origin: str | None = None) -> KeyStored:

@@ -126,7 +126,7 @@ class Client:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the daemon can be asked now, and not only once it is back."""
+        """Whether there is a connection to the daemon right now."""
         return self._link.is_connected
 
     @property
@@ -136,7 +136,7 @@ class Client:
 
     @property
     def welcome(self) -> Welcome:
-        """What the daemon said of itself: its version, the role of the token, its methods."""
+        """The daemon's answer to the hello: its version, the token's role, its methods."""
         assert self._link.welcome is not None
         return self._link.welcome
 
@@ -290,7 +290,7 @@ class Client:
         after_seq: int | None = None,
         epoch: str | None = None,
     ) -> RemoteTopic:
-        """What happens in all sessions that concerns a topic: enter it, then iterate.
+        """Subscribe to events of all sessions on a topic: enter it, then iterate.
 
         Like `events`, it goes on by itself; `after_seq` counts in all topics, and in its `epoch`.
 
@@ -420,7 +420,7 @@ class Client:
         return (await self.request("call/cancel", params, Cancelled)).was_running
 
     async def check_policy(self, session_id: str, tool: str, arguments: str) -> PolicyAnswer:
-        """Whether a call of a session would run, ask or be denied, and why; nothing runs.
+        """Return whether a call of a session would run, ask or be denied, and why; nothing runs.
 
         `arguments` is the text of a JSON object.
         """
@@ -447,7 +447,7 @@ class Client:
         session_id: str | None = None,
         since_ms: int = 0,
     ) -> UsageReport:
-        """What model calls took in tokens, and cost; of one session or of all."""
+        """Return tokens and cost of model calls, of one session or of all."""
         from ..config.usage_sums import UsageReport
 
         params = GetUsage(by=by, session_id=session_id, since_ms=since_ms)

@@ -17,13 +17,13 @@ from ..runtime.wire.sessions import (
 )
 
 PART_CHARS = 128 * 1024
-"""Of a part that is sent: a few are on their way to a slow line at most."""
+"""Characters of a part that is sent."""
 
 Result = TypeVar("Result")
 
 
 class Asking(Protocol):
-    """What asks the daemon."""
+    """The part of `Client` that sends requests."""
 
     async def request(
         self, method: str, params: msgspec.Struct, result: type[Result], *, key: str | None = None

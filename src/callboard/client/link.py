@@ -56,7 +56,7 @@ async def wait_silent(socket: trio_websocket.WebSocketConnection, stream: Watche
 
 
 async def _hears(stream: WatchedStream) -> bool:
-    """Whether anything comes within the time that it has."""
+    """Return whether any bytes come within `SILENT_SECONDS`."""
     heard_at = stream.heard_at
     for _ in range(LOOKS):
         await trio.sleep(SILENT_SECONDS / LOOKS)
@@ -144,9 +144,9 @@ LONG_METHODS = frozenset(
     }
 )
 AWAY_SECONDS = 120.0
-"""That a request waits for a daemon that is away: it may end turns, and begin anew, meanwhile."""
+"""How long a request waits for a daemon that is away: it may be draining and restarting."""
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""Of one message of the daemon: what it may be set to send at most."""
+"""Of one message: the most that a daemon can be configured to send."""
 
 BROKE = "the connection to the daemon broke; whether the request was done is not known"
 CLOSED = "this client has ended: ask inside of its `async with callboard.connect(…)`"
@@ -159,7 +159,7 @@ class ConnectionBroke(NetworkError):
 
 
 class Listener(Protocol):
-    """What hears the daemon's own messages, and is told when the connection is another one."""
+    """Gets the daemon's notifications, and learns of new connections and the end."""
 
     def hear(self, method: str, params: msgspec.Raw) -> None:
         """Take a message; never wait."""
@@ -282,7 +282,7 @@ class Link:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection now."""
+        """Whether there is a connection right now."""
         return self._socket is not None and self._there.is_set()
 
     async def request(

@@ -1,4 +1,4 @@
-"""What a daemon says, read by a client that may be older than it, or may have come to another program.
+"""Decode what a daemon sends, which may be newer than this client, or another program altogether.
 
 What is new in a later version is passed over: events and topics that this one does not know, and what it
 does not know inside a live event. An event that it knows in another form is no such thing: to pass over
@@ -29,11 +29,11 @@ class UnknownUpdate(msgspec.Struct, frozen=True):
 
 
 class OtherForm(msgspec.Struct, frozen=True):
-    """What this version knows of a session or a topic, in a form that it does not.
+    """An event of a known kind in a form that this version cannot decode.
 
     Attributes:
         name: The session's id, or the topic.
-        error: What whoever reads it is told.
+        error: Raised to the reader of that session or topic.
     """
 
     name: str

@@ -13,7 +13,7 @@ from ..runtime.errors import NetworkError
 from .address import Address
 
 HANDSHAKE_BYTES = 256 * 1024
-"""Of an answer to the handshake and to the first request: it may be a page of another program."""
+"""Bytes accepted before the hello is answered: another program may send a whole page."""
 PIECE_BYTES = 64 * 1024
 SEND_SECONDS = 10.0
 """For the daemon to take a piece of what is sent, as long as it waits for a client by itself."""
@@ -43,7 +43,7 @@ class WatchedStream(trio.abc.Stream):
         self.allowance: float = HANDSHAKE_BYTES
 
     def allow_all(self) -> None:
-        """Whoever speaks there is known: what comes is bounded by message from now on."""
+        """Accept any number of bytes: the daemon is known, and each message is bounded."""
         self.allowance = math.inf
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""Where a runtime's searches are made, and with which key."""
+"""What a runtime's tools get from the outside: search engine, memory index, development tools."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def memory_index(
     Args:
         settings: Name it.
         folder: The data folder, or `None` to keep it in memory.
-        is_read_only: For whoever only searches beside a runtime that may be running.
+        is_read_only: For a command that only searches, beside a runtime that may be running.
 
     Raises:
         ValidationError: What it needs is not installed; says how to install it.
@@ -106,11 +106,11 @@ _INDEXES = {
     "NPM_CONFIG_REGISTRY": "NPM_CONFIG_REGISTRY",
     "npm_config_registry": "NPM_CONFIG_REGISTRY",
 }
-"""By variable of the operator the one that the package manager gets."""
+"""The operator's variable, and the one that the package manager gets."""
 
 
 def workshop_of(settings: Settings, wish: ModelSelection) -> Workshop:
-    """What development tools are given.
+    """Return what development tools need from the outside.
 
     Args:
         settings: Say who commits and how tests run.
@@ -146,7 +146,7 @@ def _author(settings: Settings, environ: Mapping[str, str]) -> Author | None:
 
 
 def _configured(git: str, field: str, environ: Mapping[str, str]) -> str:
-    """What the user's own configuration says; no repository's counts."""
+    """Return a value of the user's own git configuration; a repository's is ignored."""
     kept = {name: environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in environ}
     try:
         ran = subprocess.run(

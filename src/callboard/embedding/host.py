@@ -216,7 +216,7 @@ class Host:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ends it, once that is certain; its parts may still be about to end."""
+        """The error that ends the host, once that is certain; its parts may still be ending."""
         failures = (supervisor.failure for supervisor in self._supervisors)
         return next((_innermost(failure) for failure in failures if failure is not None), None)
 
@@ -401,7 +401,7 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """What a group of one holds: callers catch our errors, not groups around them."""
+    """Return the only exception of a group: callers catch our errors, not groups of one."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""What a program opens a runtime with, checked: what is wrong is told ahead of anything it opens."""
+"""Check the arguments of `open_runtime` before anything is opened."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "settings": ((Settings,), "a Settings object"),
     "environ": ((Mapping,), "a mapping of names to texts"),
 }
-"""What an option may be, beside `None`, and how to say so."""
+"""The types of an option beside `None`, and their description for error messages."""
 
 
 def check_options(**given: object) -> None:
@@ -63,7 +63,7 @@ def settings_of(settings: Settings | None) -> Settings:
 
 
 def environ_of(environ: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Where keys are looked up: the process's own environment by default."""
+    """Return the environment in which keys are looked up: the process' own by default."""
     check_options(environ=environ)
     return os.environ if environ is None else environ
 

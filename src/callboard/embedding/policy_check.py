@@ -1,4 +1,4 @@
-"""What the policy says about a call that nobody makes: its verdict, and what decided."""
+"""Check what the policy would decide about a call, without making it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..tools.workspace.workspace import open_workspace
 
 
 class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked about; the session has connected nowhere so far.
+    """The call to check, in a session that has connected nowhere so far.
 
     Attributes:
         tier: Of a tool that is not known here, what it would be; `None` counts as elevated.

@@ -183,7 +183,7 @@ class Runtime:
 
     @property
     def store(self) -> StoreReader:
-        """What is on record: sessions, messages, calls, usage."""
+        """Reads the record: sessions, messages, calls, usage."""
         return self._host.plan.store
 
     @property
@@ -202,7 +202,7 @@ class Runtime:
         return tuple(tool.definition for tool in self._host.plan.registry.list())
 
     def plugins(self) -> tuple[Plugin, ...]:
-        """What became of the plugins that the configuration enables."""
+        """Return the plugins that the configuration enables, loaded or failed."""
         return self._host.plan.plugins
 
     async def create_session(
@@ -265,7 +265,7 @@ class Runtime:
         return await self.store.sessions(limit=limit)
 
     async def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:
-        """What all sessions on record took, and what that costs at present prices.
+        """Return tokens of all sessions, and their cost at present prices.
 
         Args:
             by: What makes one sum: `call`, `turn`, `session`, `agent`, `model` or `day`.
@@ -300,7 +300,7 @@ class Runtime:
         return await self._host.keeping.purge(session_ids)
 
     async def status(self) -> RuntimeStatus:
-        """What it does right now: loaded sessions, turns and calls that run, background programs."""
+        """Return the work in progress: loaded sessions, running turns and calls, background programs."""
         await trio.lowlevel.checkpoint()
         return status_of(self._host)
 
@@ -386,7 +386,7 @@ class Runtime:
         return await self._model_services().list_models(provider, refresh=refresh)
 
     async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
-        """Whether a provider answers, and when not, what of it fails; ten seconds at most.
+        """Test whether a provider answers, and if not, which step fails; takes ten seconds at most.
 
         A model is asked for a word, which costs some tokens.
 
@@ -432,7 +432,7 @@ class Runtime:
 def _configured(
     settings: Settings, wish: ModelSelection, folder: Path | None, forbidden: Sequence[Path]
 ) -> dict[str, Any]:
-    """What of a plan follows from the configuration, the keys and the data folder alone."""
+    """Return the parts of a plan that follow from configuration, keys and data folder alone."""
     return {
         "search": search_place(settings, wish),
         "policies": PolicyBook(settings.rules, search_places(settings.search)),

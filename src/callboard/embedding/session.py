@@ -297,7 +297,7 @@ def checked_mode(mode: str, budget: Budget | None) -> InputMode:
 
 
 class Following:
-    """What happens in a session from here on; made by `Session.follow`.
+    """The events of a session from now on, made by `Session.follow`.
 
     No turn waits for whoever follows: who reads slower than the session goes on is cut off with an
     `OverloadedError`, and can read the record behind `seq`. A session that is followed stays loaded.

@@ -1,4 +1,4 @@
-"""What a runtime does right now, for people and for programs that watch it."""
+"""The status of a running host: sessions, turns, calls, background programs, mailboxes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .host import Host
 AnyMailbox = Mailbox[Any]
 
 MAX_TOLD_SESSIONS = 100
-"""Of their actors: a daemon may have thousands loaded, nearly all of which have nothing to do."""
+"""Session actors in a status; a daemon may have thousands loaded, nearly all idle."""
 
 
 def status_of(host: Host) -> RuntimeStatus:
@@ -47,7 +47,7 @@ def shared_actors(host: Host) -> tuple[ActorStatus, ...]:
 
 
 def _session_actors(host: Host) -> tuple[ActorStatus, ...]:
-    """Of the loaded sessions: which are given up, then the busiest, then which have crashed."""
+    """Return the most notable session actors: given up, then busiest, then most often restarted."""
     restarts = host.restarts
 
     def rank(box: AnyMailbox) -> tuple[bool, int, int]:
