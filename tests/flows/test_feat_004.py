@@ -38,7 +38,7 @@ ACCEPTANCE: Proofs = {
     "Tool definitions are provider-agnostic; provider adapter handles format conversion":
         "flows/test_format_flow::test_parallel_calls_with_mixed_results "
         "providers/test_openai_chat_request::test_the_whole_request "
-        "providers/test_anthropic_messages::test_the_whole_request "
+        "providers/test_anthropic::test_the_whole_request "
         "providers/test_gemini::test_tools_are_as_the_format_has_them",
     "Tools execute on a background thread, not blocking the UI":
         "a plain function runs in a worker thread, so that sessions and clients go on = "
@@ -132,7 +132,7 @@ TEST_POINTS: Proofs = {
         f"{HERE}test_a_chain_of_twelve_rounds",
     "tool definitions convert correctly for each provider (OpenAI, Anthropic, Gemini)":
         "providers/test_openai_chat_types::test_every_request_to_openai_is_one_by_its_types "
-        "providers/test_anthropic_messages_types::test_every_request_is_one_by_anthropics_types "
+        "providers/test_anthropic_types::test_every_request_is_one_by_anthropics_types "
         "providers/test_gemini::test_any_history_is_a_request_that_the_sdk_accepts",
     "unavailable tool returns \"not available\" error":
         "tools/test_every_tool::test_an_agent_without_tools_has_none",

@@ -32,7 +32,7 @@ GOALS: Proofs = {
         f"{HERE}test_the_four_tools",
     "6. Define tool definition format conversion for each provider":
         "providers/test_openai_chat_request::test_the_whole_request "
-        "providers/test_anthropic_messages::test_the_whole_request "
+        "providers/test_anthropic::test_the_whole_request "
         "providers/test_gemini::test_tools_are_as_the_format_has_them",
     "7. Implement parameter validation against JSON Schema":
         "tools/test_every_tool::test_missing_and_ill_typed_arguments",
@@ -107,7 +107,7 @@ TESTS: Proofs = {
     "Format conversion: OpenAI/Anthropic/Gemini tool definition formats":
         "providers/test_gemini_schema::test_what_a_schema_becomes "
         "providers/test_openai_chat_request::test_the_whole_request "
-        "providers/test_anthropic_messages::test_the_whole_request",
+        "providers/test_anthropic::test_the_whole_request",
     "Permission flow: request -> grant -> tool executes":
         "flows/test_approval_flow::test_the_answer_decides",
     "Permission flow: request -> deny -> error returned":

@@ -212,12 +212,12 @@ MESSAGE_EVENTS = [
 
 
 @given(mix(MESSAGE_EVENTS, JSON, SSE))
-def test_anthropic_messages(data: bytes) -> None:
+def test_anthropic(data: bytes) -> None:
     fuzz_anthropic_messages(data)
 
 
 @given(mix(MESSAGE_EVENTS))
-def test_anthropic_messages_with_whole_events(data: bytes) -> None:
+def test_anthropic_with_whole_events(data: bytes) -> None:
     fuzz_anthropic_messages(data)
 
 
