@@ -249,7 +249,7 @@ class Conversation:
         for stored in events:
             self.fold(stored)
 
-    def fold(self, stored: Stored) -> None:  # ruff: ignore[complex-structure]  one case a kind
+    def fold(self, stored: Stored) -> None:
         """Take the next event into account."""
         self.head_seq, event = stored.seq, stored.event
         match event:
@@ -276,17 +276,8 @@ class Conversation:
                 self._fold_set_aside(event)
             case TurnEnded():
                 self._fold_end(event)
-            case (
-                SessionBudgetSet()
-                | SessionCreated()
-                | SessionDeleted()
-                | SessionRestored()
-                | AgentSwitched()
-                | PlanSet()
-            ):
-                self._fold_setting(event)
             case _:
-                _ignore(event)
+                self._fold_setting(event)
 
     def _fold_input(self, event: InputAccepted | InputDelivered | InputCancelled) -> None:
         input_id = event.input_id
@@ -315,7 +306,8 @@ class Conversation:
         | SessionDeleted
         | SessionRestored
         | AgentSwitched
-        | PlanSet,
+        | PlanSet
+        | Ignored,
     ) -> None:
         match event:
             case SessionBudgetSet():
@@ -327,15 +319,14 @@ class Conversation:
             case PlanSet():
                 self.plan = event.items
             case SessionCreated():
-                self._fold_creation(event)
-
-    def _fold_creation(self, event: SessionCreated) -> None:
-        self.budgets.fold(event)
-        self.agent, self.model = event.agent, event.model
-        self.workspace, self.kind = event.workspace, event.kind
-        self.parent_id, self.tools = event.parent_id, event.tools
-        self.is_detached = event.is_detached
-        self.task = event.title if event.parent_id else ""
+                self.budgets.fold(event)
+                self.agent, self.model = event.agent, event.model
+                self.workspace, self.kind = event.workspace, event.kind
+                self.parent_id, self.tools = event.parent_id, event.tools
+                self.is_detached = event.is_detached
+                self.task = event.title if event.parent_id else ""
+            case _:  # the parameter's type makes checkers prove that only ignored events come here
+                pass
 
     def _fold_turn(self, event: TurnStarted) -> None:
         self.budgets.fold(event)
@@ -472,10 +463,6 @@ class Conversation:
         if any(isinstance(item, Answer) for item in self._tail):
             self._rounds.append(Round(repair_history([*self._tail, *self._results.values()])))
             self._tail = []
-
-
-def _ignore(event: Ignored) -> None:
-    """Do nothing; the parameter's type makes checkers prove that no other event comes here."""
 
 
 def _learned_hosts(marks: SessionMarks, finished: CallFinished) -> tuple[str, ...]:
