@@ -126,7 +126,7 @@ _ALONE: Mapping[str, str] = {
 """Switches off warnings about the user's configuration, which does not exist inside."""
 
 _NO_GIT: Mapping[str, str] = {"NPM_CONFIG_GIT": "/bin/false"}
-"""npm runs the scripts of what comes from git, whatever it was told about scripts."""
+"""npm runs scripts of packages from git repositories even with `--ignore-scripts`."""
 
 
 def _preview(arguments: Any, context: ToolContext) -> str:

@@ -35,7 +35,7 @@ SECONDS = 600.0
 PROBE_SECONDS = 20.0
 MAX_WORDS = 100
 MAX_TAIL_CHARACTERS = 32 * 1024
-"""Of the output; its end says which tests failed, and why."""
+"""The end of the output, which says which tests failed, and why."""
 
 Runner = Literal["pytest", "npm", "cargo", "go", "make"]
 
@@ -91,7 +91,7 @@ _SUMMARIES: dict[str, tuple[str, ...]] = {
 others."""
 
 MAX_SUMMARY_CHARACTERS = 500
-"""Of such a line. The text is the workspace's: no pattern may see more of it at once, since each takes
+"""The part of such a line that is matched. The text is the workspace's: no pattern may see more of it at once, since each takes
 time that grows with the square of what it sees."""
 
 _LAST_LINES = 3

@@ -34,7 +34,7 @@ MAX_PATHS = 1000
 """Nobody reads a longer list of arguments."""
 
 MAX_SAID_CHARACTERS = 2000
-"""Of git's message about a failure; its end holds the reason."""
+"""The end of git's message about a failure, which holds the reason."""
 
 MAX_DRIVERS = 500
 """Filters, diff drivers and submodules of one repository: more than a project has."""

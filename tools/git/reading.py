@@ -13,7 +13,7 @@ from .command import SECONDS, Paths, Revision, check_paths, open_repository
 from .output import LOG_FORMAT, read_diff, read_log, read_status, records
 
 MAX_ENTRIES = 1000
-"""Of a status; with more, a model should look at single folders."""
+"""In a status; with more, a model should look at single folders."""
 
 MAX_DIFF_CHARACTERS = 256 * 1024
 """Some thousand lines; larger changes are better read file by file."""

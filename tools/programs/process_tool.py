@@ -14,7 +14,7 @@ from .program_result import Timeout, ending, processes, result_fields
 
 SECONDS = 10.0
 ANSWER_SECONDS = 0.1
-"""Of a call's time, what is left to report that a process still runs."""
+"""The part of a call's time that is kept for reporting that a process still runs."""
 
 READING = frozenset({"list", "output", "wait"})
 

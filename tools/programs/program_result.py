@@ -17,7 +17,7 @@ Timeout = Annotated[Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeo
 
 MAX_TITLE_CHARACTERS = 80
 MAX_REASON_CHARACTERS = 160
-"""Of a reason why something can't be undone, in the line for people; the result has all of it."""
+"""For a reason why something can't be undone, in the line for people; the result has all of it."""
 
 ENDED_BY = {
     "memory": "used more memory than it may",

@@ -25,7 +25,7 @@ MAX_KEPT_PER_SESSION = 32
 MAX_ENDS = 4096
 """Sessions whose ends are counted: so many others do not end while one call lasts."""
 MAX_UNREAD_BYTES = 256 * 1024
-"""Of output that nobody has asked for yet; its end is kept."""
+"""The end of output that nobody has asked for yet."""
 
 MakeProgram = Callable[[Callable[[bytes], None]], Program]
 

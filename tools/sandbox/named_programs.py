@@ -6,7 +6,7 @@ looked at again when the command starts.
 
 A shell line can't be read without running it. So whatever in it may be a name counts (`names_of`), is tried
 where the command begins and in each folder that it names, since it may go there first, and too much is found
-rather than too little. Where a command may run what no word of it names (`leads_on`), the person is told.
+rather than too little. Where a command may run what no word of it names (`leads_on`), a warning says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..workspace.paths import shown
 MAX_NAMES = 4096
 """Words that are tried, of all texts together; a text with more is data."""
 MAX_READ_LINE = 8 * 1024
-"""Of a line that is split as a shell would do it, which takes 10 ms. In a longer one, such as the text of a
+"""A line of this length is split as a shell would do it, which takes 10 ms. In a longer one, such as the text of a
 program, whatever looks like a name counts."""
 
 _INTERPRETER = re.compile(
@@ -45,7 +45,7 @@ _LEADS_ON = re.compile(
     r"|(^|[;&|({\n]|\b(then|do|else|exec|env|source|(ba|da|z)?sh|python[\d.]{0,9}|node|perl|ruby)\b"
     r"( {1,4}-\S{1,32}){0,8} |(^|\s)\. )[ \t]{0,16}[\"']?[$`]"
 )
-"""What runs something under another name than stands there: patterns of folders, or a variable in the
+"""Matches what runs something under another name than stands there: patterns of folders, or a variable in the
 place of a program."""
 _REDIRECTS = re.compile(r"[<>]+&?|&>+")
 _ENDS_COMMAND = frozenset(";&|()<>\n")
@@ -80,9 +80,9 @@ RUN_FILES: dict[str, tuple[str, ...]] = {
 MAX_NAMED_FILES = 64
 """No command that a person can judge names more programs."""
 MAX_HASHED_BYTES = 1024 * 1024
-"""Of a larger file size, number and ctime count, which no program can set."""
+"""For a larger file, size, inode and ctime count; no program can set the latter."""
 MAX_SHOWN_BYTES = 16 * 1024
-"""Of a file that is shown to the person who decides."""
+"""The part of a file that is shown to the person who decides."""
 
 MAX_PATH = 4096
 """The kernel refuses longer paths."""

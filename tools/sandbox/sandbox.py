@@ -57,9 +57,9 @@ MAX_PROGRAMS = 64
 calls wait, under their own deadline."""
 
 MAX_WORD_BYTES = 128 * 1024
-"""Of one word of a command, or one variable: the kernel takes no longer one."""
+"""One word of a command, or one variable: the kernel takes no longer one."""
 MAX_COMMAND_BYTES = 1024 * 1024
-"""Of all words and variables together: half of what the kernel takes."""
+"""All words and variables together: half of what the kernel takes."""
 
 SLICE_SECONDS = 0.01
 """How long Trio's thread waits for the test at a time."""

@@ -38,7 +38,7 @@ _BOUNDED = ("memory", "pids")
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
-    """Where groups are made: below the runtime's own, so that its own bounds hold for them too.
+    """The place for groups: below the runtime's own, so that its bounds hold for them too.
 
     Attributes:
         version: 1 or 2.

@@ -31,14 +31,14 @@ FILES = "/run/callboard"
 CONFINED = Path(__file__).parent.parent / "tiers" / "landlock_exec.py"
 HOST_NAME = "sandbox"
 SHARED_MEMORY_BYTES = 64 * 1024 * 1024
-"""Of /dev/shm, as with container engines; no limit of a process counts it."""
+"""The size of /dev/shm, as with container engines; no limit of a process counts it."""
 
 SOCKETS_BYTES = 64 * 1024
-"""Of the folder in which sockets are made: the program may write there, and can keep nothing else."""
+"""The size of the folder in which sockets are made, where the program may write too."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """What all sandboxes of a runtime share.
+    """The parts that all sandboxes of a runtime share.
 
     Attributes:
         bwrap: The path of bubblewrap.
@@ -104,7 +104,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """What only one sandbox has.
+    """The parts that only one sandbox has.
 
     Attributes:
         workspace: The real path of the folder that is writable, at its own place.

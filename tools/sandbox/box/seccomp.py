@@ -41,7 +41,7 @@ _FAMILIES = (1, 2, 10)
 machine; the others are ways into the kernel that hardly any program needs."""
 
 ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By machine: the kernel's name for it, and its column below."""
+"""For each machine, the kernel's name for it, and its column in the tables."""
 
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
@@ -94,7 +94,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
-"""What is denied whatever its arguments, with its number on x86-64 and on ARM64."""
+"""Denied with any arguments: numbers on x86-64 and on ARM64."""
 
 _CLONE, _CLONE3, _SOCKET, _SOCKETPAIR, _IOCTL = (
     (56, 220),
@@ -109,12 +109,12 @@ Instruction = tuple[int, int, int, int]
 
 
 def is_known(machine: str | None = None) -> bool:
-    """Whether there is a filter for this architecture; without one nothing is run."""
+    """Return whether there is a filter for this architecture; without one nothing is run."""
     return (machine or platform.machine()) in ARCHITECTURES
 
 
 def seccomp_program(machine: str | None = None) -> bytes:
-    """The filter, as `bwrap --seccomp` reads it.
+    """Return the filter, as `bwrap --seccomp` reads it.
 
     Raises:
         KeyError: There is none for this architecture.
@@ -148,7 +148,7 @@ def _instructions(audit: int, column: int) -> Iterator[Instruction]:
 
 
 def judged(number: int, argument: int, steps: list[Instruction]) -> Iterator[Instruction]:
-    """Steps about one argument of one call; what passes them is looked at further."""
+    """Yield steps about one argument of one call; a call that passes them goes on to later steps."""
     yield (IF_EQUAL, 0, len(steps) + 2, number)
     yield (LOAD, 0, 0, AT_ARGUMENTS + 8 * argument)
     yield from steps
@@ -156,5 +156,5 @@ def judged(number: int, argument: int, steps: list[Instruction]) -> Iterator[Ins
 
 
 def fail(error: int) -> Instruction:
-    """Ends the call with an error."""
+    """Return the step that ends the call with an error."""
     return (_RETURN, 0, 0, _FAIL | error)

@@ -23,7 +23,7 @@ from .recipe import Recipe
 from .user import User, as_user, own_user
 
 MAX_OPEN_FILES = 256
-"""Of each process; with the bound on processes it keeps the machine's table of files from filling."""
+"""For each process; with the bound on processes it keeps the machine's table of files from filling."""
 CPU_GRACE_SECONDS = 5
 """Between the signal that says that the processor time is over (SIGXCPU), and SIGKILL."""
 

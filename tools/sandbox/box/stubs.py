@@ -16,7 +16,7 @@ from typing import NamedTuple
 MODE = 0o555
 """Without rights to write, which no umask adds."""
 CLOSED_MODE = 0o444
-"""Of a folder that can't be entered, so that git does not take it for a part of a repository."""
+"""The mode of a folder that can't be entered, so that git does not take it for a part of a repository."""
 MAX_TRIES = 100
 """A stub that is just being removed is gone after some microseconds."""
 

@@ -38,7 +38,7 @@ from .scan import UNSEEN, Differences, Scan, changed, differences, scan
 from .snapshot import IGNORED, IN_TOOLS_FOLDER, CopyCache, WorkspaceSnapshot
 
 MAX_PATHS = 10_000
-"""Of one program: one that changes more has unpacked or built something."""
+"""A program that changes more has unpacked or built something."""
 MAX_SECONDS = 5.0
 """For reading what a program left, by which an undo finds whether it was changed since."""
 MAX_PATHS_PER_REASON = 3
@@ -48,7 +48,7 @@ CLOSED = "the folder that it is in could not be looked into"
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What was there before a program.
+    """The workspace before a program.
 
     Attributes:
         before: The scan.

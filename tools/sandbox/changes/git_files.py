@@ -25,7 +25,7 @@ _HEAD = struct.Struct(">4sLL")
 _FACTS_BYTES = 40
 """Times, numbers and sizes of an entry, before its digest."""
 _DIGEST_BYTES = (20, 32)
-"""Of SHA-1 and SHA-256; nothing in the file says which it is, so both are tried."""
+"""SHA-1 and SHA-256. Nothing in the file says which it is, so both are tried."""
 _IS_EXTENDED, _LENGTH = 0x4000, 0x0FFF
 _COMPRESSED = 4
 """From this version on, a name holds only what differs from the one before."""

@@ -30,7 +30,7 @@ MAX_CPU_SECONDS = 0.08
 MAX_SECONDS = 2.0
 """For one scan, on a slow disk."""
 MAX_NAMED = 50
-"""Of each kind, in a result, which says how many more there are."""
+"""Paths of each kind in a result, which says how many more there are."""
 
 MAX_WRITTEN_ENTRIES = 100_000
 """Takes half a second; in a larger workspace everything counts as written."""
@@ -39,7 +39,7 @@ MAX_WRITTEN = 2_000
 SLACK_NS = 50_000_000
 """Times of files come from a clock that is some ticks behind ours."""
 COARSE_NS = 2_000_000_000
-"""Where they have no fractions, as on FAT, they may be as much behind."""
+"""The same for times without fractions, as on FAT."""
 
 UNSEEN = frozenset(
     {
@@ -50,11 +50,11 @@ UNSEEN = frozenset(
 """Folders of tools, which people do not look at: histories, environments, caches, builds."""
 
 Facts = tuple[int, ...]
-"""Of a folder its mode; of anything else mode, size, inode and times. Names of folders end in `/`."""
+"""The mode of a folder; mode, size, inode and times of anything else. Names of folders end in `/`."""
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """What was where; with `why_not`, there was too much to say. `closed` folders could not be entered."""
+    """The entries of a workspace; none with `why_not`. `closed` folders could not be entered."""
 
     entries: dict[str, Facts]
     why_not: str = ""
@@ -62,7 +62,7 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class Differences(msgspec.Struct, frozen=True):
-    """What is different now: names, sorted."""
+    """Names that are different now, sorted."""
 
     created: tuple[str, ...]
     modified: tuple[str, ...]
@@ -157,7 +157,7 @@ class _Scanner:
                 elif entry.name in UNSEEN and entry.name != ".git":
                     self._entries[f"{path}/"] = facts_of(status)
                 else:
-                    # Its own times tell of what is in it, which is looked at by itself; those of a
+                    # Its own times change with its entries, which are scanned themselves; those of a
                     # repository's folder change with what the sandbox puts over its hooks.
                     self._entries[f"{path}/"] = (status.st_mode,)
                     if entry.name != ".git":

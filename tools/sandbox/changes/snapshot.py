@@ -28,7 +28,7 @@ from .scan import UNSEEN, Facts, Scan, facts_of
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Files that people write are smaller; copying larger ones would delay the program."""
 MAX_TREE_BYTES = 64 * 1024 * 1024
-"""Of one workspace: a large repository without its history. A runtime without a data folder has them in the
+"""For one workspace: a large repository without its history. A runtime without a data folder has them in the
 temporary folder, which is memory on many machines."""
 MAX_TREES = 4
 """Workspaces whose copies are held at a time."""
@@ -75,7 +75,7 @@ class Aside:
 
 
 class WorkspaceSnapshot(msgspec.Struct, frozen=True):
-    """What a scan saw, as far as it was copied.
+    """The files that a scan saw, as far as they were copied.
 
     Attributes:
         states: Of files and links; `kept_at` is a place in `aside`.

@@ -174,8 +174,8 @@ class EgressProxy:
                 head, rest = await _read_head(server, 504, "the answer", rest)
                 if head is None:
                     return HeadRefused(502, "the server closed the connection without an answer")
-                told, is_last = closing_answer(head)
-                await client.send_all(told)
+                passed_on, is_last = closing_answer(head)
+                await client.send_all(passed_on)
             await client.send_all(rest)
         except HeadRefused as refused:
             return refused

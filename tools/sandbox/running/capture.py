@@ -8,7 +8,7 @@ from collections.abc import Callable
 MAX_LINE_CHARACTERS = 4096
 """A longer line is shown in pieces, so that none has to be kept whole."""
 MAX_LINES_AT_ONCE = 64
-"""Of one chunk, which is at most what a pipe holds. When more come at once, nobody reads them one by one:
+"""In one chunk, which is at most what a pipe holds. When more come at once, nobody reads them one by one:
 they are shown some thousand characters at a time, so that a flood of empty lines costs no more than one of
 long lines."""
 

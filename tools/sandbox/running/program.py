@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.1
 of processes takes a thousandth of it."""
 
 COLLECT_SECONDS = 0.05
-"""Of a call's time, what is left to collect what a program said before it was ended."""
+"""The part of a call's time that is kept for collecting the output of a program that is ended."""
 
 FLOOD_FACTOR = 64
 """A program that puts out this many times what is kept is ended: nobody reads it, and it costs."""
@@ -37,7 +37,7 @@ IN_MEMORY = ("/tmp", "/dev/shm")
 """Where a program can make files that take memory."""
 
 NOT_FOUND = 127
-"""What shells say when there is no such program; bubblewrap says 1, and why."""
+"""The exit code of shells when there is no such program; bubblewrap exits with 1, and a message."""
 _IS_MISSING = re.compile(r"bwrap: execvp [^\n]*: No such file or directory\n?")
 
 _KILLED_BY_CODE = {128 + signal.SIGXCPU: "cpu", 128 + signal.SIGXFSZ: "file_size"}

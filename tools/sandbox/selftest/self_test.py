@@ -60,10 +60,10 @@ ROOT = (
 )
 
 MAX_COPIED_BYTES = 1024 * 1024
-"""Of a file of the system of which each sandbox gets a copy in memory; ld.so.cache is the largest."""
+"""Larger files of the system are mounted; smaller ones, such as ld.so.cache, are copied into each sandbox."""
 
 SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
-"""What makes a sandbox `partial` when it works: the namespaces hold, the filter does not."""
+"""Attempts that make a sandbox `partial` when they work: the namespaces hold, the filter does not."""
 
 _SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 NOT_LINUX = (
@@ -87,7 +87,7 @@ _REFUSED = re.compile(
 
 
 class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the test found.
+    """The outcome of the test.
 
     Attributes:
         strength: How much it holds.
@@ -335,14 +335,14 @@ def _measure(recipe: Recipe) -> SandboxStatus:
 
 
 class ProbeReport(msgspec.Struct, frozen=True):
-    """What the probe puts out: that it ran, and what it could do."""
+    """The line that the probe prints: its nonce, and the names of the attempts that worked."""
 
     nonce: str = ""
     worked: tuple[str, ...] = ()
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a trial.
+    """The outcome of a trial.
 
     Attributes:
         report: The probe's, or `None`.
