@@ -19,7 +19,7 @@ RESTART: dict[str, str] = {
     "tests": "given to tools when they are opened",
     "search": "rules and tools are bound to the engine's place",
     "keys": "the store of keys is opened with its master key",
-    "sessions.titles": "told to titles when they begin",
+    "sessions.titles": "read when titles start",
     "plugins": "their code is loaded at the start",
     "server.host": "the socket is open",
     "server.port": "the socket is open",

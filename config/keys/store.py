@@ -200,7 +200,7 @@ class KeyStore:
                 following = _next_key(place, old)
                 rows = _rows(connection)
                 for row in rows:
-                    _write(connection, _sealed_anew(row, old, following))
+                    _write(connection, _resealed(row, old, following))
                 _set_active(connection, following)
             place.finish()
         return len(rows), place.name
@@ -256,7 +256,7 @@ def _opened(master: MasterKey, row: StoredKey) -> Secret:
     return key
 
 
-def _sealed_anew(row: StoredKey, old: MasterKey, new: MasterKey) -> StoredKey:
+def _resealed(row: StoredKey, old: MasterKey, new: MasterKey) -> StoredKey:
     try:
         value = old.unseal(row.sealed, row.binding)
     except SealError as error:
@@ -463,7 +463,7 @@ def _connection(path: Path) -> Generator[apsw.Connection]:
 def _check(connection: apsw.Connection, path: Path) -> None:
     if connection.pragma("application_id") != APPLICATION_ID:
         raise StorageError(
-            f"{path} is no store of keys; it was left as it is. Move it away, and set the keys again."
+            f"{path} is not a store of keys; it was left as it is. Move it away, and set the keys again."
         )
     if (version := connection.pragma("user_version")) > VERSION:
         raise StorageError(

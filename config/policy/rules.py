@@ -48,7 +48,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 "write a rule for each when several are meant"
             )
         if self.is_ == []:
-            raise ValueError("is: an empty list is no value, and would never match")
+            raise ValueError("is: an empty list would never match")
         for pattern in self.paths:
             PathPattern(pattern)
         for words in self.argvs:
@@ -168,7 +168,7 @@ def _check_words(words: object) -> None:
     if isinstance(words, str):
         raise ValueError(f"argv: {words!r} stands among lists; a command is a list of words")
     if not isinstance(words, tuple) or not words or not all(isinstance(w, str) for w in words):
-        raise ValueError(f"argv: {words!r} is no list of words, like ['git', 'status']")
+        raise ValueError(f"argv: {words!r} is not a list of words, like ['git', 'status']")
 
 
 def _host(text: str) -> str:
