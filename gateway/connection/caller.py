@@ -14,7 +14,7 @@ from ..shared.state import DaemonState
 from .subscriptions import Subscriptions
 
 LOCAL_CALLER = "terminal"
-"""As what a command writes on record that works on the store itself."""
+"""The name on record of commands of this user, with or without a daemon."""
 
 
 class Caller:
@@ -42,12 +42,12 @@ class Caller:
 
     @property
     def runtime(self) -> Runtime:
-        """What it acts on."""
+        """The runtime of the daemon."""
         return self.daemon.runtime
 
     @property
     def name(self) -> str:
-        """How the record names who did it: commands of the daemon's own user are at a terminal."""
+        """The caller's name on record."""
         if self.daemon.is_local(self.credential):
             return LOCAL_CALLER
         return f"token:{self.credential.name}"
@@ -59,7 +59,7 @@ class Caller:
 
     @property
     def visible(self) -> Visibility:
-        """The agents and sessions that its credential lets it see."""
+        """The agents and sessions that the credential may see."""
         return Visibility(agents=self.credential.agents, session_ids=self.credential.sessions)
 
     def sees(self, session: SessionRow) -> bool:
@@ -78,7 +78,7 @@ class Caller:
         return row
 
     def afterwards(self, action: Callable[[], None]) -> None:
-        """Done when the answer stands in the outbox: what it leads to comes behind it."""
+        """Leave an action for after the answer, which is in the outbox by then."""
         self._afterwards.append(action)
 
     def answered(self) -> None:

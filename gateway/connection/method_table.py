@@ -23,7 +23,7 @@ from .incoming import strict
 
 Params = TypeVar("Params", bound=msgspec.Struct)
 Handler = Callable[[Caller, Params], "Awaitable[Any] | Any"]
-"""An `async def`, or a `def` when nothing is waited for."""
+"""An `async def`, or a `def` if it never waits."""
 
 
 Recall = Callable[[Caller, DoneRequest], Awaitable[Any]]
@@ -115,7 +115,7 @@ class MethodTable:
         return register
 
     def get(self, name: str) -> Method | None:
-        """The method of that name."""
+        """Return the method of that name."""
         return self._methods.get(name)
 
     def __iter__(self) -> Iterator[Method]:

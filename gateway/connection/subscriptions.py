@@ -18,13 +18,13 @@ from ..feeds.session_feed import SessionFeed
 from ..shared.state import DaemonState
 
 MAX_SUBSCRIPTIONS = 1024
-"""Sessions that one connection hears: each costs a look for every update."""
+"""Sessions that one connection may subscribe to."""
 MAX_CATCHING_UP = 2
 """Subscriptions that catch up at a time: more would read pages that do not fit the outbox."""
 
 
 class Subscriber(Protocol):
-    """A place in a session or in a topic."""
+    """A connection's place in the feed of a session or of a topic."""
 
     is_live: bool
 
@@ -38,7 +38,7 @@ class Subscriber(Protocol):
         ...
 
     async def catch_up(self, store: StoreReader) -> None:
-        """One step towards being live."""
+        """Take one step towards being live."""
         ...
 
 
@@ -70,7 +70,7 @@ class Subscriptions:
         self._is_ended = False
 
     def subscribe(self, session_id: str, position: int) -> Callable[[], None]:
-        """See `Subscriptions`; one that is there already begins anew."""
+        """Subscribe to a session after an event; return what starts it, to be called after the answer."""
         self.unsubscribe(session_id)
         self._check_open()
         if len(self._sessions) >= MAX_SUBSCRIPTIONS:
@@ -90,11 +90,11 @@ class Subscriptions:
         return begin
 
     def unsubscribe(self, session_id: str) -> None:
-        """See `Subscriptions`."""
+        """End the subscription to a session."""
         self._end(self._sessions.pop(session_id, None))
 
     def subscribe_topic(self, topic: Topic, position: int) -> Callable[[], None]:
-        """See `Subscriptions`; one that is there already begins anew."""
+        """Subscribe to a topic after a `seq`; return what starts it, to be called after the answer."""
         self.unsubscribe_topic(topic)
         self._check_open()
 
@@ -112,7 +112,7 @@ class Subscriptions:
         return begin
 
     def unsubscribe_topic(self, topic: Topic) -> None:
-        """See `Subscriptions`."""
+        """End the subscription to a topic."""
         self._end(self._topics.pop(topic, None))
 
     def end(self) -> None:

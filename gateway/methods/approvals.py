@@ -121,7 +121,7 @@ async def _go_on(caller: Caller, session_id: str) -> None:
 
 @methods.add("grant/list", Role.OBSERVER)
 async def list_grants(caller: Caller, params: Nothing) -> Grants:
-    """The remembered answers that hold."""
+    """Return the grants in force."""
     seen = []
     for grant in await caller.runtime.grants():
         session = await caller.runtime.store.session(grant.session_id)
@@ -148,7 +148,7 @@ async def _sees_grant(caller: Caller, grant_id: str) -> bool:
 
 @methods.add("question/list", Role.OBSERVER)
 async def list_questions(caller: Caller, params: ListQuestions) -> QuestionList:
-    """The questions of models that wait for an answer, the oldest first."""
+    """Return models' questions that wait for an answer, oldest first."""
     return QuestionList(
         [
             each

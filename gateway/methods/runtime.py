@@ -31,7 +31,7 @@ methods = MethodTable()
 
 @methods.add("runtime/status", Role.OBSERVER)
 async def status(caller: Caller, params: Nothing) -> Status:
-    """How the daemon is."""
+    """Return the daemon's status."""
     daemon = caller.daemon
     heart, loop, configuration = daemon.heartbeat, daemon.stall_watch, daemon.configuration
     default = default_of(caller.runtime)
@@ -45,20 +45,16 @@ async def status(caller: Caller, params: Nothing) -> Status:
         version=importlib.metadata.version("callboard"),
         pid=os.getpid(),
         work=await _seen(caller, msgspec.structs.replace(now, actors=())),
-        actors=() if _is_limited(caller) else now.actors,
+        actors=() if caller.is_limited else now.actors,
         journal_seconds=None if heart is None else heart.journal_seconds,
         loop=None if loop is None else loop.state(),
         config=None if configuration is None else configuration.state,
     )
 
 
-def _is_limited(caller: Caller) -> bool:
-    return caller.credential.agents is not None or caller.credential.sessions is not None
-
-
 async def _seen(caller: Caller, status: RuntimeStatus) -> RuntimeStatus:
     """Return the part of a status about sessions that the caller may know of."""
-    if not _is_limited(caller):
+    if not caller.is_limited:
         return status
     rows = [await caller.runtime.store.session(each) for each in status.sessions]
     seen = {row.session_id for row in rows if row is not None and caller.sees(row)}
@@ -81,7 +77,7 @@ def shutdown(caller: Caller, params: Nothing) -> Nothing:
 
 @methods.add("tool/list", Role.OBSERVER)
 def list_tools(caller: Caller, params: Nothing) -> ToolList:
-    """All tools."""
+    """Return all tools."""
     return ToolList(list(caller.runtime.tools()))
 
 

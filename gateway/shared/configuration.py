@@ -1,4 +1,4 @@
-"""The daemon's configuration: read again on demand and when its files change, whole or not at all."""
+"""The daemon's configuration: reloaded on demand and when its files change, whole or not at all."""
 
 from __future__ import annotations
 

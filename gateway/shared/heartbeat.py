@@ -19,9 +19,9 @@ from .sd_notify import SystemdNotifier
 logger = redacting_logger(__name__)
 
 BEAT_SECONDS = 5.0
-"""Between beats when no supervisor says how often; `runtime/status` has the latest."""
+"""Between beats, unless systemd asks for shorter intervals."""
 SLOW_SECONDS = 1.0
-"""A commit takes milliseconds; what takes longer is worth a line in the log."""
+"""A beat that takes longer is logged; a commit takes milliseconds."""
 
 
 class Heartbeat:
@@ -49,7 +49,7 @@ class Heartbeat:
             await trio.sleep(pause)
 
     async def beat(self) -> None:
-        """One round trip; the supervisor is told when it comes back."""
+        """Make one round trip, then tell the supervisor that the daemon is alive."""
         began = trio.current_time()
         try:
             await _round_trip(self._runtime)

@@ -45,7 +45,7 @@ class StallWatch(trio.abc.Instrument):
         self._step: tuple[float, trio.lowlevel.Task] | None = None
 
     def state(self) -> LoopState:
-        """The figures by now."""
+        """Return the present figures."""
         return LoopState(
             lag_seconds=self.lag_seconds, blocked=self.blocked, longest_seconds=self.longest_seconds
         )
@@ -55,7 +55,7 @@ class StallWatch(trio.abc.Instrument):
         self._step = time.monotonic(), task
 
     def before_io_wait(self, timeout: float) -> None:
-        """No task runs."""
+        """Note that no task runs."""
         self._step = None
 
     @contextmanager
@@ -102,7 +102,7 @@ class StallWatch(trio.abc.Instrument):
 
 
 def _where(frame: FrameType | None) -> str:
-    """The innermost frames, the outer ones first."""
+    """Return the innermost frames, the outer ones first."""
     if frame is None:
         return "no frame"
     found = traceback.extract_stack(frame)[-MAX_FRAMES:]

@@ -27,7 +27,7 @@ MAX_ADDED_ROOTS = 1000
 
 
 class OpenConnection(Protocol):
-    """A connection, as far as others end it."""
+    """What other parts of the daemon need of a connection."""
 
     credential: Credential
 

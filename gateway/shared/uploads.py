@@ -7,15 +7,15 @@ import trio
 from ...runtime.errors import ConflictError, OverloadedError, ValidationError
 
 MAX_UPLOADS = 2
-"""At once, of all clients: each is held in memory."""
+"""Uploads at once, of all clients: each is held in memory."""
 MAX_UPLOAD_BYTES = 64 * 1024 * 1024
 """Of one file: months of a busy session. Larger ones are imported while no daemon runs."""
 IDLE_SECONDS = 60.0
-"""After which a file whose next part did not come makes room for another."""
+"""Without a new part, after which an upload may be dropped for another one."""
 
 
 class Upload:
-    """A file as far as it has come."""
+    """The parts of a file that have come so far."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -28,7 +28,7 @@ class Upload:
 
 
 class Uploads:
-    """The files that are not whole yet."""
+    """The uploads that are not complete yet."""
 
     def __init__(self) -> None:
         self._uploads: dict[tuple[str, str], Upload] = {}
@@ -65,7 +65,7 @@ class Uploads:
         return upload.size
 
     def take(self, sender: str, upload_id: str) -> Upload:
-        """The whole file, which is forgotten here."""
+        """Remove a complete upload and return it."""
         return self._uploads.pop((sender, upload_id))
 
     def _begin(self, key: tuple[str, str]) -> None:

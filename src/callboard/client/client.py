@@ -1,4 +1,4 @@
-"""A daemon from afar: the same sessions, prompts and answers, over its websocket."""
+"""The client of a daemon: its requests as methods, and `connect`."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ if TYPE_CHECKING:  # what a request needs of these is imported when it is made
 
 
 MAX_APPROVALS = 100
-"""Questions that are listed: more than people answer at once."""
+"""Questions listed at most."""
 
 Result = TypeVar("Result")
 
 
 class Client:
-    """A daemon that one is connected to; made by `connect`.
+    """A connection to a daemon, made by `connect`.
 
     Attributes:
         memories, providers, models, keys, tokens, upkeep: Its requests about these.
@@ -131,7 +131,7 @@ class Client:
 
     @property
     def stops_in(self) -> float | None:
-        """The seconds that turns have, since the daemon said that it stops; `None` until then."""
+        """The seconds that turns have to end, once the daemon has announced that it stops."""
         return self._subscriptions.stops_in
 
     @property
@@ -186,7 +186,7 @@ class Client:
         return await self.request("session/new", params, SessionRow, key=new_id("request"))
 
     async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
-        """Sessions on record, the latest activity first."""
+        """Return stored sessions, latest activity first."""
         return (await self.request("session/list", ListSessions(limit=limit), SessionPage)).sessions
 
     async def session(self, session_id: str) -> SessionRow:
@@ -196,7 +196,7 @@ class Client:
     async def messages(
         self, session_id: str, *, after: int = 0, limit: int = 100
     ) -> list[MessageRow]:
-        """Messages of a session behind a position, in order."""
+        """Return messages of a session after a position, in order."""
         rows: list[MessageRow] = []
         while True:  # a page may end at a size
             params = ListMessages(session_id=session_id, after=after, limit=limit - len(rows))
@@ -268,7 +268,7 @@ class Client:
     def events(
         self, session_id: str, *, after_seq: int | None = None, epoch: str | None = None
     ) -> RemoteEvents:
-        """All that happens in a session behind an event, or from now on: enter it, then iterate.
+        """Subscribe to a session, after an event or from now on: enter it, then iterate.
 
         It goes on by itself over broken connections and restarts of the daemon, and waits while it is
         away. Who goes on from a `seq` that was kept gives the `epoch` of it, too: in another store, as
@@ -313,7 +313,7 @@ class Client:
         before: int | None = None,
         limit: int = 100,
     ) -> SessionPage:
-        """A page of sessions, the latest activity first; its `next_before` begins the next page.
+        """Return a page of sessions, latest activity first; its `next_before` begins the next page.
 
         Args:
             query: What title, preview or id hold.
@@ -334,7 +334,7 @@ class Client:
         return await self.request("session/list", params, SessionPage)
 
     async def search(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
-        """Sessions in which all these words were said, with what stands around them."""
+        """Return sessions with a message that has all these words, with the surrounding text."""
         return (
             await self.request("session/search", FindWords(query=query, limit=limit), Hits)
         ).hits
@@ -365,7 +365,7 @@ class Client:
         ).session_ids
 
     async def export_session(self, session_id: str) -> bytes:
-        """A session and all below it as the JSON Lines of a file."""
+        """Return a session and its children as a file of JSON Lines."""
         return await fetch_file(self, session_id)
 
     async def import_session(self, file: bytes, *, workspace: str | None = None) -> str:
@@ -411,7 +411,7 @@ class Client:
         return await self.request("session/undo", params, UndoReport)
 
     async def changes(self, session_id: str) -> Sequence[ChangedCall]:
-        """The calls whose changes of files can be undone, and what was, in their order."""
+        """Return the calls whose changes of files can be undone or were, in their order."""
         return (await self.request("session/changes", OneSession(session_id), Changes)).changes
 
     async def cancel_call(self, session_id: str, call_id: str) -> bool:
@@ -430,7 +430,7 @@ class Client:
         return await self.request("policy/check", params, PolicyAnswer)
 
     async def questions(self, *, session_id: str | None = None) -> Sequence[UserQuestion]:
-        """The questions of models that wait for an answer, the oldest first."""
+        """Return models' questions that wait for an answer, oldest first."""
         params = ListQuestions(session_id=session_id)
         return (await self.request("question/list", params, QuestionList)).questions
 
@@ -454,7 +454,7 @@ class Client:
         return await self.request("usage/get", params, UsageReport)
 
     async def agents(self) -> Sequence[Agent]:
-        """The agents that sessions may have, by name."""
+        """Return the agents, sorted by name."""
         return (await self.request("agent/list", Nothing(), Agents)).agents
 
     async def agent(self, name: str) -> Agent:
@@ -464,7 +464,7 @@ class Client:
     # ── people ───────────────────────────────────────────────────────────────────────────────────
 
     async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
-        """Questions to a person, the latest first, at most 100."""
+        """Return approval questions, latest first, at most 100."""
         rows: list[ApprovalRow] = []
         has_more = True
         while has_more and len(rows) < MAX_APPROVALS:  # a page may end at a size
@@ -478,7 +478,7 @@ class Client:
         return rows
 
     async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
-        """A question that waits, as it is put to a person; see `Runtime.approval`."""
+        """Return a waiting question as a person sees it; see `Runtime.approval`."""
         params = OneApproval(approval_id=approval_id, arguments=arguments)
         return await self.request("approval/get", params, ApprovalRequest)
 
@@ -509,7 +509,7 @@ class Client:
         await self.request("question/answer", params, Nothing)
 
     async def grants(self) -> list[GrantRow]:
-        """The remembered answers that hold."""
+        """Return the grants in force."""
         return (await self.request("grant/list", Nothing(), Grants)).grants
 
     async def revoke(self, grant_id: str) -> None:
@@ -519,16 +519,16 @@ class Client:
     # ── the daemon ───────────────────────────────────────────────────────────────────────────────
 
     async def tools(self) -> ToolList:
-        """All tools."""
+        """Return all tools."""
         return await self.request("tool/list", Nothing(), ToolList)
 
     async def calls(self, *, session_id: str | None = None, limit: int = 100) -> list[CallRow]:
-        """Tool calls on record, the latest first."""
+        """Return stored tool calls, latest first."""
         params = ListCalls(session_id=session_id, limit=limit)
         return (await self.request("tool/history", params, CallPage)).calls
 
     async def status(self) -> Status:
-        """How the daemon is."""
+        """Return the daemon's status."""
         return await self.request("runtime/status", Nothing(), Status)
 
     async def shutdown(self) -> None:
@@ -538,7 +538,7 @@ class Client:
 
 @asynccontextmanager
 async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Client]:
-    """A client of a daemon around the block; leaving it ends nothing but the connection.
+    """Connect to a daemon for the block; leaving it ends only the connection.
 
     Args:
         url: Of its websocket, as `callboard serve` prints it. By default that of the daemon on this

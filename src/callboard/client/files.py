@@ -1,4 +1,4 @@
-"""Sessions as files, by way of a daemon: fetched and sent in bounded parts."""
+"""Sessions as files: fetched from a daemon and sent to it in bounded parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Asking(Protocol):
 
 
 async def fetch_file(client: Asking, session_id: str) -> bytes:
-    """A session and all below it as a file; what happens meanwhile is not in it."""
+    """Return a session and its children as a file, without what happens meanwhile."""
     first = await _page(client, session_id, 0, 0)
     lines = 0
     texts: list[str] = []
@@ -46,7 +46,7 @@ async def fetch_file(client: Asking, session_id: str) -> bytes:
 
 
 async def _events(client: Asking, session_id: str, page: ExportedPage, last: int) -> str:
-    """The lines of the events up to `last`, of which this is the first page."""
+    """Return the lines of the events up to `last`, given their first page."""
     text = [page.text]
     while page.after_seq < last:
         page = await _page(client, session_id, page.after_seq, page.offset)

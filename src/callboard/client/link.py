@@ -1,4 +1,4 @@
-"""A client's connection to a daemon, which is made again when it breaks."""
+"""A client's connection to a daemon, made again when it breaks; requests and their answers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from .reading import read_frame, read_params, read_result
 from .stream import WatchedStream, open_stream
 
 QUIET_SECONDS = 15.0
-"""Without a byte, before it is asked for one; a daemon pings about as often by itself."""
+"""Without a byte until the client pings; a daemon pings about as often by itself."""
 SILENT_SECONDS = 10.0
-"""For anything at all to come then: far longer than any line is slow."""
+"""For any byte to come after the ping."""
 LOOKS = 4
-"""In that time: one of them may be late because this process was, but not all."""
+"""Looks in that time: one may be late because this process was suspended, but not all."""
 
 
 async def wait_silent(socket: trio_websocket.WebSocketConnection, stream: WatchedStream) -> None:
@@ -73,7 +73,7 @@ async def _ping(socket: trio_websocket.WebSocketConnection, answered: trio.Event
 
 
 CALLED_OFF_SECONDS = 2.0
-"""For the rest of a frame whose sender is cancelled: most lines take it in that time."""
+"""For sending the rest of a frame whose sender was cancelled."""
 
 
 async def send_whole(
@@ -121,9 +121,9 @@ FIRST_PAUSE_SECONDS = 0.05
 LAST_PAUSE_SECONDS = 5.0
 """Between attempts to connect again: doubled from the first to the last."""
 ANSWER_SECONDS = 60.0
-"""For the answer to a request, over a connection that is there."""
+"""For the answer to a request, while the connection is up."""
 LONG_ANSWER_SECONDS = 900.0
-"""For those that may take long: a backup, the end of a turn, the models of a provider."""
+"""For the answer of `LONG_METHODS`: a backup, the end of a turn, the models of a provider."""
 LONG_METHODS = frozenset(
     {
         "approval/get",
@@ -166,11 +166,11 @@ class Listener(Protocol):
         ...
 
     def connected(self) -> None:
-        """A new connection is there, which has no subscriptions; never wait."""
+        """Note that there is a new connection, without subscriptions; never wait."""
         ...
 
     def ended(self, error: CallboardError) -> None:
-        """There will be no other connection; never wait."""
+        """Note that there will be no other connection; never wait."""
         ...
 
 

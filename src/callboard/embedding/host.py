@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from ..runtime.http.client import AsyncClient
 
 STOP_SECONDS = 15.0
-"""How long sessions may take to end their turns when the runtime closes; then they are cut off."""
+"""How long sessions may take to end their turns when the runtime closes; then they are cancelled."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,7 +211,7 @@ class Host:
 
     @property
     def restarts(self) -> dict[str, int]:
-        """How often actors that crashed were started anew, by name."""
+        """How often crashed actors were restarted, by name."""
         return {name: count for each in self._supervisors for name, count in each.restarts.items()}
 
     @property

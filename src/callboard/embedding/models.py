@@ -1,4 +1,4 @@
-"""Finds the model of a turn: what was asked for, configured, or answers on this machine."""
+"""Find the model of a turn: the program's choice, the configured one, or a server on this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def open_finder(
 
 
 def with_keys(wish: ModelSelection, data: Path | None) -> ModelSelection:
-    """The wish with the keys that are stored under a data folder; all it has are masked from now on."""
+    """Return the selection with the stored keys of a data folder; all keys are masked from now on."""
     mask_environment_keys(wish.settings, wish.environ)
     if data is None:
         return wish
@@ -71,7 +71,7 @@ class ModelFinder:
             )
 
     def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
-        """The model for `PROVIDER/MODEL`, or the default's.
+        """Return the model of a `PROVIDER/MODEL`, or the default one.
 
         Args:
             choice: What the session was created with; wins over all.
@@ -88,7 +88,7 @@ class ModelFinder:
         return found
 
     def fallback(self, name: str) -> ModelTarget:
-        """The model of this `PROVIDER/MODEL`, for when another one fails.
+        """Return the model to fall back to when another one fails.
 
         It is at its own provider, also where the program's choice is a base URL.
 
@@ -124,7 +124,7 @@ class ModelFinder:
         self._listed[endpoint.base_url] = tuple(listed.model for listed in models)
 
     def anew(self, settings: Settings) -> ModelFinder:
-        """One by other settings, which has found nothing yet; a model object stays what it is."""
+        """Return a finder for other settings, which has found nothing yet; a model object stays."""
         mask_environment_keys(settings, self.wish.environ)
         found = self._found.get(None)
         local = found.local if self._is_local and found is not None else None

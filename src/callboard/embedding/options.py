@@ -106,7 +106,7 @@ def channel_of(
 
 
 class _Unattended(Channel):
-    """Nobody is there: questions wait for whoever answers them by id."""
+    """A channel without anybody: questions wait until they are answered by id."""
 
     is_connected = False
 
@@ -153,7 +153,7 @@ def agents_of(
 
 
 def _check_fallbacks(agents: Mapping[str, Agent], settings: Settings) -> None:
-    """An unknown provider is told now, and not when it is needed most; its key may come later."""
+    """Raise for an unknown provider now, and not when it is needed; its key may come later."""
     for agent in agents.values():
         for choice in agent.fallbacks:
             try:

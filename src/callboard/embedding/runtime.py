@@ -261,7 +261,7 @@ class Runtime:
         return Session(self._host, session_id)
 
     async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
-        """Sessions on record, the latest activity first."""
+        """Return stored sessions, latest activity first."""
         return await self.store.sessions(limit=limit)
 
     async def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:

@@ -1,4 +1,4 @@
-"""A session as a Trio program holds it: prompt it, and go on with what was left."""
+"""A session in a Trio program: prompt it, follow it, resume it, undo its changes."""
 
 from __future__ import annotations
 
@@ -337,14 +337,14 @@ class Following:
         return self
 
     async def __anext__(self) -> TurnEvent:
-        """The next event; waits for it."""
+        """Wait for the next event and return it."""
         event = await self.next_event()
         if event is None:
             raise StopAsyncIteration
         return event
 
     async def next_event(self) -> TurnEvent | None:
-        """The next event; `None` when it was left.
+        """Wait for the next event and return it; `None` after the block was left.
 
         Raises:
             ActorStopped: The session, or the runtime, has ended.
