@@ -390,22 +390,22 @@ class Charge:
         A batch that ends the answer is taken whole: cutting it would save nothing. A provider's
         count that exceeds the limit often comes right before that end, so the end is waited for.
         """
-        told, size = 0, self._bytes
+        counted, size = 0, self._bytes
         for event in events:
             if type(event) is TextDelta and event.text.isascii():  # by far the most frequent
                 size += len(event.text)
             elif type(event) is Usage:
-                told = self._note(event, told)
+                counted = self._note(event, counted)
             else:
                 size += event_bytes(event)
-        output = max(told, tokens_of_bytes(size), self._output)
+        output = max(counted, tokens_of_bytes(size), self._output)
         if output > self._granted or self._is_overdrawn:
-            return self._grow(events, size, output, told)
+            return self._grow(events, size, output, counted)
         self._bytes, self._output = size, output
         return events, None
 
     def _grow(
-        self, events: list[AnyStreamEvent], size: int, output: int, told: int
+        self, events: list[AnyStreamEvent], size: int, output: int, counted: int
     ) -> tuple[list[AnyStreamEvent], BudgetError | None]:
         """Reserve for an answer of this length and a little more, or cut it."""
         room = self._room()
@@ -421,8 +421,8 @@ class Charge:
             self._hold()
             return events, None
         room_bytes = 0 if self._is_overdrawn else most * BYTES_PER_TOKEN - self._bytes
-        kept = events if told > most else _cut(events, room_bytes)
-        self._output = self._granted = output if told > most else most
+        kept = events if counted > most else _cut(events, room_bytes)
+        self._output = self._granted = output if counted > most else most
         self._hold()
         return kept, self._spent()
 
@@ -487,14 +487,14 @@ class Charge:
         by_cost = min(self._scopes, key=lambda scope: scope.nanos_left)
         return BudgetError(by_cost.used_up("cost_usd", self._session_id))
 
-    def _note(self, usage: Usage, told: int) -> int:
+    def _note(self, usage: Usage, counted: int) -> int:
         """Take the provider's own count, as far as it goes; return that of the output."""
         # An input of zero is not a count: see `tokens_taken`.
         if usage.input_tokens and usage.input_tokens != self._input:
             self._input = usage.input_tokens
             self._weigh_input()
             self._hold()
-        return max(usage.output_tokens or 0, told)
+        return max(usage.output_tokens or 0, counted)
 
     def _weigh_input(self) -> int:
         """Return what the input costs, and note what each token of the output does."""

@@ -21,7 +21,7 @@ NANOS = 1_000_000_000
 
 
 TURN_ADVICE = (
-    "The next prompt has it anew; a larger one is given with --budget, prompt(…, budget=…) or the "
+    "The next prompt has the whole of it again; a larger one is given with --budget, prompt(…, budget=…) or the "
     "agent's turn_budget."
 )
 SESSION_ADVICE = (

@@ -322,7 +322,7 @@ async def tell_parent(
     try:
         await journal.ask(AppendEvents(session_id=parent, events=events))
     except CallboardError as error:  # the child has it on record, and nothing else depends on it
-        logger.warning("%s can't be told what %s gave up: %s", parent, child, error)
+        logger.warning("%s has no record of what %s gave up: %s", parent, child, error)
 
 
 def _stop(name: str) -> str:

@@ -269,5 +269,5 @@ def asked_again_text(event: CallDeferred, before: str) -> str:
     """Return what the model reads of a deferred call that can't run as it was allowed."""
     return (
         f"The call of {event.name} that was pending as {before} did not run: what it was allowed "
-        f"under has changed since. It is asked about anew, and is pending as {event.approval_id}."
+        f"under has changed since. It is asked about again, and is pending as {event.approval_id}."
     )

@@ -70,7 +70,7 @@ logger = redacting_logger(__name__)
 MAILBOX_CAPACITY = 64
 """Inputs and cancels that wait while the session stores one: more than a person can type."""
 MAX_WAITING_INPUTS = 256
-"""Inputs that wait for their turn; past that a client is told to slow down."""
+"""Inputs that wait for their turn; past that a client gets `OverloadedError`."""
 
 INTERRUPTED = "another input interrupted it"
 """Why a turn ended that an input cancelled."""

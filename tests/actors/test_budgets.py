@@ -223,7 +223,7 @@ async def test_a_second_request_hears_what_is_used() -> None:
     with pytest.raises(BudgetError) as caught:
         budget.reserve(PRICED, REQUEST)
     assert str(caught.value) == (
-        "The budget of the turn is used up: 250 of 250 tokens. The next prompt has it anew; a "
+        "The budget of the turn is used up: 250 of 250 tokens. The next prompt has the whole of it again; a "
         "larger one is given with --budget, prompt(…, budget=…) or the agent's turn_budget."
     )
 
