@@ -1,4 +1,4 @@
-"""What a turn or a session may use, and no more."""
+"""Budgets: limits of what turns and sessions may use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from .errors import ValidationError
 
 MAX_AMOUNT = 10**12
-"""No budget is sensibly larger; it catches a slipped finger."""
+"""More than any sensible budget; catches a typing error."""
 
 Amount = Annotated[int, msgspec.Meta(ge=0, le=MAX_AMOUNT)]
 
@@ -20,11 +20,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         tokens: Tokens of models, input and output together.
-        cost_usd: What they cost, in US dollars; a model without a known price is refused then.
-        seconds: Wall time of turns; waiting for people counts too. What a turn delegates and waits
-            for runs within its time, and what it does not wait for adds up.
-        tool_calls: Calls of tools that run.
-        model_calls: Requests to models, those that are made again too.
+        cost_usd: Their cost in US dollars; models without a known price are then refused.
+        seconds: Wall time of turns, waiting for people included. Delegated sessions that a turn waits
+            for run within its time; the time of others is added.
+        tool_calls: Tool calls that run.
+        model_calls: Requests to models, repeated ones included.
 
     Example:
         budget = callboard.Budget(tokens=50_000, tool_calls=20)
@@ -45,7 +45,7 @@ UNLIMITED = Budget()
 
 
 def narrowed(*budgets: Budget | None) -> Budget:
-    """The least of all limits."""
+    """Return the smallest of each limit."""
     amounts: dict[str, float] = {}
     for budget in filter(None, budgets):
         for field in Budget.__struct_fields__:
@@ -56,22 +56,22 @@ def narrowed(*budgets: Budget | None) -> Budget:
 
 
 def checked_budget(budget: object) -> Budget | None:
-    """A budget as a program gave it; raises `ValidationError` for what is none."""
+    """Check a budget that a program passed; raise `ValidationError` if it is not valid."""
     if budget is None:
         return None
     if not isinstance(budget, Budget):
         raise ValidationError(
-            f"budget is {budget!r:.80}: pass a Budget, as in Budget(tokens=50_000)", field="budget"
+            f"budget is {budget!r:.80}; pass a Budget, as in Budget(tokens=50_000)", field="budget"
         )
     try:
         return msgspec.convert(msgspec.structs.asdict(budget), Budget, strict=True)
     except msgspec.ValidationError as error:
-        raise ValidationError(f"The budget can't be: {error}.", field="budget") from error
+        raise ValidationError(f"The budget is not valid: {error}.", field="budget") from error
 
 
 class CallQuota(Protocol):
-    """How many calls of tools may still run."""
+    """The number of tool calls that may still run."""
 
     def take(self, call_id: str) -> str | None:
-        """Counts a call that is about to run; says why it may not, when nothing is left."""
+        """Count a call that is about to run; return why it may not run, or `None` if it may."""
         ...

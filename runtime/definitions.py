@@ -1,4 +1,4 @@
-"""What a tool is and what a call of one gives, in words that every layer shares."""
+"""What tools, calls and agents are, in types that every layer shares."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Resource(msgspec.Struct, frozen=True, order=True):
         write: Whether the call changes what is there.
 
     Raises:
-        ValidationError: `path` is no such path.
+        ValidationError: `path` is not such a path.
 
     Example:
         def keys(arguments):
@@ -42,7 +42,7 @@ class Resource(msgspec.Struct, frozen=True, order=True):
         if not isinstance(self.path, str) or not isinstance(self.write, bool):
             given = f"path={self.path!r}, write={self.write!r}"
             raise ValidationError(
-                f"Resource({given}): the path is a text, and write is true or false.", field="path"
+                f"Resource({given}): path must be a text, and write true or false.", field="path"
             )
         if self.path and not _NO_NAMES.isdisjoint(self.path.split("/")):
             raise ValidationError(
@@ -53,7 +53,7 @@ class Resource(msgspec.Struct, frozen=True, order=True):
 
 
 _NO_NAMES = frozenset({"", ".", ".."})
-"""Between the slashes of a path they would make two keys of one place."""
+"""Forbidden between slashes: they would give one place two keys."""
 
 
 class Verdict(enum.StrEnum):
@@ -65,7 +65,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def rank(self) -> int:
-        """The position from 0 (lax): of two verdicts, the one of the higher rank holds."""
+        """The position from 0 (lax): of two verdicts, the one with the higher rank wins."""
         return _STRICTNESS[self]
 
 
@@ -132,32 +132,32 @@ class SessionKind(enum.StrEnum):
 
 
 class InputSource(enum.StrEnum):
-    """Who an input comes from."""
+    """Where an input comes from."""
 
     PERSON = "person"
     """A person, or the program that embeds the runtime."""
     DEFERRED = "deferred"
     """A call that waited for its approval has its result."""
     DELEGATE = "delegate"
-    """A session that nobody waited for has its answer."""
+    """A delegated session that no call waited for has its answer."""
 
 
 class InputMode(enum.StrEnum):
-    """What an input is to a turn that runs when it comes; when none runs, it begins one."""
+    """What an input does while a turn runs; if none runs, it begins one."""
 
     QUEUE = "queue"
-    """It waits for its own turn, behind those that wait already."""
+    """It waits for its own turn, after the inputs that wait already."""
     STEER = "steer"
-    """That turn is told it before its next model call; if none comes, it waits as in the queue."""
+    """The running turn gets it before its next model call; if there is none, it waits in the queue."""
     INTERRUPT = "interrupt"
-    """That turn is cancelled, and its own comes next, ahead of the queue."""
+    """The running turn is cancelled, and its own turn is next, ahead of the queue."""
 
 
 class Effect(enum.StrEnum):
-    """What may happen to a call whose outcome a crash left unknown."""
+    """Whether a call may run again when a crash left its outcome unknown."""
 
     READ = "read"
-    """It changes nothing: may run again, and needs no `started` before it runs."""
+    """It changes nothing: it may run again, and needs no `CallStarted` before it runs."""
     IDEMPOTENT = "idempotent"
     """It may run again under the same key."""
     ONCE = "once"
@@ -178,7 +178,7 @@ class Capability(enum.StrEnum):
 
 
 class CallStatus(enum.StrEnum):
-    """The one vocabulary of call states, everywhere."""
+    """The state of a call, in all layers."""
 
     PENDING = "pending"
     WAITING = "waiting"
@@ -193,7 +193,7 @@ class CallStatus(enum.StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether a call in this state has its one result."""
+        """Whether a call in this state has its result."""
         return self not in _OPEN_STATES
 
 
@@ -261,7 +261,7 @@ class ToolFailure(ToolError):
     """A tool's own, expected failure: raise it inside a tool to give the model a typed error.
 
     Args:
-        error_type: Which kind of failure; its word does too.
+        error_type: The kind of failure, as an `ErrorType` or its value.
         message: What happened, to what, and what to do.
         details: More for the model, as JSON values (`field`, `tier`, `reason`, …).
 
@@ -285,8 +285,8 @@ class ToolFailure(ToolError):
             self.error_type = ErrorType(error_type)
         except ValueError:
             raise ValidationError(
-                f"{error_type!r} is no error type of a ToolFailure (it says: {message}). There "
-                f"are: {', '.join(ErrorType)}.",
+                f"{error_type!r} is not an error type of a ToolFailure (its message: {message}). "
+                f"The error types are: {', '.join(ErrorType)}.",
                 field="error_type",
             ) from None
         self.details = details
@@ -303,9 +303,9 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
         tier: The least tier of any call; a call's arguments may raise it.
         needs: The capabilities without which it can't act.
         timeout_seconds: How long one call may run; waiting for approval does not count.
-        approval: `never`, `always`, or `dynamic`: its function of the arguments says.
-        effect: What may run again after a crash.
-        source: Where it comes from when it is a plugin's: whose, and of which version.
+        approval: `never`, `always`, or `dynamic`: a function of the arguments decides.
+        effect: Whether a call may run again after a crash.
+        source: The plugin that it comes from, with its version; empty for other tools.
     """
 
     max_name_length: ClassVar[int] = 64
@@ -328,7 +328,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a call left behind.
+    """Something that a call produced beside its output.
 
     Attributes:
         kind: `file`, `output` (the whole of a result that was cut) or `memory`.
@@ -342,14 +342,14 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gives back.
+    """The result of a tool.
 
     Attributes:
         output: A JSON value, for the model.
         display: One line, for people; may be empty.
-        artifacts: What the call left behind.
-        both_ends: Fields of `output` that are texts: when it is too large for the model, these are
-            shortened in their middle. Without them it is cut after its beginning.
+        artifacts: What the call produced beside its output.
+        both_ends: Text fields of `output` that are shortened in their middle if the output is too
+            large for the model. Without any, the output is cut at its end.
 
     Example:
         @callboard.tool
@@ -365,13 +365,13 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MAX_OUTPUT_TOKENS = 10_000_000
-"""No model writes as much at once; it catches a slipped finger."""
+"""More than any model writes at once; catches a typing error."""
 MAX_TEMPERATURE = 2.0
-"""The highest that any provider takes; some refuse more than 1."""
+"""The highest that any provider accepts; some refuse more than 1."""
 MAX_FALLBACKS = 16
-"""More models than these don't fail at once; each is looked up before a turn begins."""
+"""Each fallback is looked up before a turn begins, and more never fail at once."""
 MAX_MODEL_CHARS = 512
-"""Of `PROVIDER/MODEL`: some servers name a model by the path of its file."""
+"""The longest `PROVIDER/MODEL`: some servers name a model by the path of its file."""
 
 ModelName = Annotated[str, msgspec.Meta(max_length=MAX_MODEL_CHARS)]
 Fallbacks = Annotated[tuple[ModelName, ...], msgspec.Meta(max_length=MAX_FALLBACKS)]
@@ -393,11 +393,11 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         policy: The preset: how much runs without asking.
         max_output_tokens: The limit of one model call, or `None` for the provider's own.
         temperature: The sampling temperature, or `None` for the provider's own.
-        thinking: How much the model reasons before it answers, or `None` for its own measure.
-        fallbacks: `PROVIDER/MODEL`s that go on, in this order, when the one before them fails.
-        defer: Whether its turns go on while a person is asked: the model hears of the answer later.
-        turn_budget: What each turn may use, at most.
-        session_budget: What a whole session may use, at most.
+        thinking: How much the model reasons before it answers, or `None` for the model's default.
+        fallbacks: `PROVIDER/MODEL`s to use, in this order, when the ones before them fail.
+        defer: Whether turns continue while a person is asked; the model gets the answer later.
+        turn_budget: The most that each turn may use.
+        session_budget: The most that a whole session may use.
 
     Example:
         reader = callboard.Agent(
@@ -422,29 +422,29 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     session_budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        # A plain text is equal to its preset, but not the same: rules look for the latter.
+        # A plain text is equal to its preset but not identical, and rules compare by identity.
         msgspec.structs.force_setattr(self, "policy", Preset(self.policy))
         if isinstance(self.fallbacks, str):
-            raise ValueError(f"fallbacks: {self.fallbacks!r} is one text, and not several")
+            raise ValueError(f"fallbacks: {self.fallbacks!r} is one text; write a list")
         if len(self.fallbacks) > MAX_FALLBACKS:
             raise ValueError(
-                f"fallbacks: {len(self.fallbacks)} are too many, {MAX_FALLBACKS} the most"
+                f"fallbacks: {len(self.fallbacks)} are too many; at most {MAX_FALLBACKS} are allowed"
             )
         for choice in self.fallbacks:
             provider, _, model = choice.partition("/")
             if not provider or not model:
                 example = "as in openai/gpt-5-mini"
-                raise ValueError(f"fallbacks: {choice!r} is no PROVIDER/MODEL, {example}")
+                raise ValueError(f"fallbacks: {choice!r} is not PROVIDER/MODEL, {example}")
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls of a tool a remembered answer covers; every argument is bound by one of these.
+    """Which calls of a tool a grant covers. A call may have only arguments that are bound here.
 
     Attributes:
-        arguments: Canonical JSON of the arguments that must be equal; the others may not be said.
+        arguments: Canonical JSON of the arguments that must be equal.
         paths: Patterns of paths in the workspace, by argument.
         hosts: Hosts of URLs, by argument.
-        free: Arguments that may be anything.
+        free: Arguments with any value.
     """
 
     arguments: str

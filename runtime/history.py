@@ -1,8 +1,11 @@
-"""A conversation as a provider needs it: inputs, answers and results, in rounds.
+"""The history of a conversation as providers need it: inputs, answers and results, in rounds.
 
-A round is one answer of the model with the input before it and the results behind it. Finished
-rounds never change, so their encoded form is made once and kept (`Round.encoded`, keyed by wire
-format): turn 400's request is a join of byte strings, not a re-encoding.
+A round is one answer of the model with the input before it and the results after it. Finished rounds
+never change, so each is encoded once for a wire format and the bytes are kept (`Round.encoded`): the
+request of turn 400 is a join of byte strings, not a re-encoding.
+
+Attachments are checked here before anything is stored or sent. An input that a provider refuses would
+stay in its session's history and be refused again in every later turn.
 """
 
 from __future__ import annotations
@@ -58,20 +61,20 @@ Part = Text | Thinking | Refusal | Opaque | Call
 
 
 MAX_ATTACHMENTS = 16
-"""Beside one input: as many images as the narrowest provider takes at once."""
+"""Attachments of one input: as many images as the strictest provider accepts."""
 MAX_ATTACHED_BYTES = 20 * 1024 * 1024
-"""Of all attachments of one input: what providers take in one request, in base64."""
+"""All attachments of one input: what providers accept in one request, in base64."""
 
 
 class Attachment(msgspec.Struct, frozen=True):
     """An image or a file beside an input.
 
-    Models take images and PDF files where their provider does, and text anywhere; what a provider
-    does not take is named to the model instead.
+    Models get text files everywhere, and images and PDF files if their provider accepts them; of others
+    they only get the name.
 
     Attributes:
         media_type: Like `image/png`, `application/pdf` or `text/plain`.
-        data: The bytes themselves.
+        data: The bytes.
         name: The file's name, for the model and for people; may be empty.
 
     Example:
@@ -85,7 +88,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True, tag_field="type", tag="input", gc=False):
-    """What a person, or the runtime for them, said."""
+    """An input of a person, or of the runtime."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
@@ -94,8 +97,8 @@ class Input(msgspec.Struct, frozen=True, tag_field="type", tag="input", gc=False
 class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
     """One answer of a model.
 
-    `dialect`, `provider` and `model` say who made it: signatures and opaque parts go back to that
-    provider alone, in that dialect.
+    `dialect`, `provider` and `model` say where it comes from: signatures and opaque parts are sent back
+    only to that provider, in that dialect.
     """
 
     parts: tuple[Part, ...]
@@ -106,7 +109,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The calls that it asks for, in its order."""
+        """The calls that it asks for, in order."""
         return tuple(part for part in self.parts if type(part) is Call)
 
     @property
@@ -133,12 +136,11 @@ Item = Input | Answer | Result
 
 
 class Round:
-    """One finished round; immutable but for the cache of its encoded forms.
+    """A finished round; immutable except for the cache of its encoded forms.
 
     Attributes:
-        items: Inputs, at most one answer, and that answer's results in its order.
-        encoded: Bytes by wire format, and by provider where those differ, filled by whoever
-            encodes first.
+        items: Inputs, at most one answer, and the results of that answer in order.
+        encoded: Bytes by wire format, and by provider where those differ; filled on first use.
     """
 
     __slots__ = ("encoded", "items")
@@ -156,15 +158,15 @@ LOST = msgspec.json.encode(
         "Check before you retry.",
     }
 ).decode()
-"""The result that a call gets when none was recorded."""
+"""The result of a call for which none was recorded."""
 
 
 def repair_history(items: Iterable[Item]) -> list[Item]:
-    """Makes a history that every provider accepts: each call has exactly one result, behind it.
+    """Return a history that every provider accepts: each call is followed by exactly one result.
 
-    Missing results are filled with `LOST`, results of unknown calls dropped, of several results
-    for one call a real one wins over a filled one and the first over later ones, and results stand
-    in call order directly behind their answer. Pure, deterministic and idempotent.
+    Missing results become `LOST` and results of unknown calls are dropped. Of several results for one
+    call, a real one wins over a `LOST` one, and the first over later ones. Results come in call order
+    directly after their answer. Pure, deterministic and idempotent.
     """
     items = list(items)
     results: dict[str, Result] = {}
@@ -203,7 +205,7 @@ def _with_results(items: Sequence[Item], results: dict[str, Result]) -> Iterator
 
 
 def split_rounds(items: Sequence[Item]) -> list[list[Item]]:
-    """Cuts a repaired history into rounds; the last one is open when it lacks an answer."""
+    """Split a repaired history into rounds; the last one is open if it has no answer."""
     rounds: list[list[Item]] = []
     current: list[Item] = []
     answered = False
@@ -224,10 +226,10 @@ def is_error(status: CallStatus) -> bool:
 
 
 OWN_TYPE = "give it its own media type"
-"""What to do about an attachment that is something else, where a program names the types."""
+"""The advice for a wrong media type where the caller names the types."""
 
 MAX_NAME_CHARS = 255
-"""As long as file systems let a name be."""
+"""The longest file name of common file systems."""
 
 _MEDIA_TYPE = re.compile(r"[A-Za-z]+/[A-Za-z0-9][A-Za-z0-9.+_-]{0,100}( *;[ -~]{0,100})?")
 
@@ -238,21 +240,20 @@ _BEGINNINGS = {
     "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
     "application/pdf": re.compile(rb".{0,1024}%PDF-", re.DOTALL),
 }
-"""How the files begin that providers decode; the PDF mark may stand a little behind the beginning,
-as readers of PDF have it."""
+"""The beginnings of files that providers decode. PDF readers accept some bytes before the mark."""
 
 
 def media_type_of(data: bytes) -> str | None:
-    """The media type of an image or a PDF, by how it begins; `None` for anything else."""
+    """Return the media type of an image or PDF by its first bytes; `None` for anything else."""
     found = (kind for kind, beginning in _BEGINNINGS.items() if beginning.match(data))
     return next(found, None)
 
 
 def checked_attachments(attachments: Iterable[Attachment]) -> tuple[Attachment, ...]:
-    """The attachments of one input, if they may be.
+    """Return the attachments of one input after checking them.
 
     Raises:
-        ValidationError: They are too many, too large, empty, or not what they say.
+        ValidationError: They are too many, too large, empty, or not of their media type.
     """
     given = tuple(attachments)
     for each in given:
@@ -261,8 +262,8 @@ def checked_attachments(attachments: Iterable[Attachment]) -> tuple[Attachment, 
     size = sum(len(each.data) for each in given)
     if len(given) > MAX_ATTACHMENTS or size > MAX_ATTACHED_BYTES:
         raise ValidationError(
-            f"{len(given)} attachments of {size} bytes are too much for one prompt; "
-            f"{MAX_ATTACHMENTS} and {MAX_ATTACHED_BYTES} bytes are the most",
+            f"{len(given)} attachments of {size} bytes are too much for one prompt; at most "
+            f"{MAX_ATTACHMENTS} of together {MAX_ATTACHED_BYTES} bytes are allowed",
             field="attachments",
         )
     return given
@@ -274,7 +275,7 @@ def _problem(given: Attachment) -> str | None:
     if not is_typed or not all(isinstance(text, str) for text in texts):
         return f"an attachment is a callboard.Attachment with bytes; this is {given!r:.80}"
     if not _MEDIA_TYPE.fullmatch(given.media_type):
-        return f"{given.media_type!r:.80} is no media type, like image/png or text/plain"
+        return f"{given.media_type!r:.80} is not a media type, like image/png or text/plain"
     if len(given.name) > MAX_NAME_CHARS:
         return f"the name {given.name!r:.80} has more than {MAX_NAME_CHARS} characters"
     named = f"the attachment {given.name!r:.80}" if given.name else "an attachment"
@@ -284,5 +285,5 @@ def _problem(given: Attachment) -> str | None:
     if (beginning := _BEGINNINGS.get(kind)) is not None and not beginning.match(given.data):
         found = media_type_of(given.data)
         is_what = f"; it begins like {found}" if found is not None else ""
-        return f"{named} is no {kind}{is_what}: {OWN_TYPE}"
+        return f"{named} is not {kind}{is_what}: {OWN_TYPE}"
     return None

@@ -1,4 +1,4 @@
-"""Names and times of things."""
+"""Ids, the wall clock, and idempotency keys."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_id(prefix: str) -> str:
-    """A fresh id such as `turn_6f1k…`: 100 random bits, never guessable, never reused."""
+    """Return a new id such as `turn_6f1k…`: 100 random bits, so never guessed and never repeated."""
     bits = int.from_bytes(os.urandom(13)) >> 4
     return f"{prefix}_" + "".join(_ALPHABET[bits >> shift & 31] for shift in range(95, -1, -5))
 
 
 def now_ms() -> int:
-    """The wall clock in Unix milliseconds: for records, never for deadlines."""
+    """Return the wall clock in Unix milliseconds: for records, never for deadlines."""
     return time.time_ns() // 1_000_000
 
 
 MAX_KEY_LENGTH = 128
-"""Characters of a client's key: a UUID has 36."""
+"""The longest idempotency key of a client; a UUID has 36 characters."""
 
 
 class RequestKey(msgspec.Struct, frozen=True, gc=False):
-    """Names a request among all of one credential.
+    """The idempotency key of a request; sender, method and key together identify it.
 
     Attributes:
-        sender: The credential's name.
-        method: What was asked.
-        key: The client's word for this request, and for no other.
+        sender: The name of the credential.
+        method: The method of the protocol.
+        key: The key that the client chose for this request alone.
         digest: The SHA-256 of the parameters, in hex.
     """
 

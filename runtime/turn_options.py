@@ -1,4 +1,4 @@
-"""What a turn may be given in the place of its agent's own: how its model answers, and what asks."""
+"""Options of one turn, in place of its agent's: how the model answers, and how much is asked."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .definitions import (
 from .errors import ValidationError
 
 STRICTNESS = (Preset.AUTO, Preset.BALANCED, Preset.STRICT)
-"""From the preset under which most runs without asking to the one under which least does."""
+"""The presets, from the one that asks least to the one that asks most."""
 
 
 class TurnOptions(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """For one turn, and for what it delegates; what is left out is as the agent has it.
+    """Options of one turn and of what it delegates; fields left out are as the agent has them.
 
     Attributes:
         model: `PROVIDER/MODEL`.
@@ -41,12 +41,12 @@ class TurnOptions(
     policy: Preset | None = None
 
     def widens(self, agent: Agent) -> bool:
-        """Whether more would run without asking than this agent has it."""
+        """Whether these options ask less than the agent's preset does."""
         wanted = self.policy
         return wanted is not None and _strictness(wanted) < _strictness(agent.policy)
 
     def applied(self, agent: Agent, *, may_widen: bool) -> Agent:
-        """The agent with these; without `may_widen`, with no preset that lets more run."""
+        """Return the agent with these options; without `may_widen`, a preset that asks less is ignored."""
         given = {
             "fallbacks": self.fallbacks,
             "thinking": self.thinking,
@@ -59,12 +59,12 @@ class TurnOptions(
 
 
 def check_fallbacks(names: Iterable[str]) -> None:
-    """Raises `ValidationError` for one that names no model."""
+    """Raise `ValidationError` if a name is not `PROVIDER/MODEL`."""
     for name in names:
         provider, _, model = name.partition("/")
         if not provider or not model:
             raise ValidationError(
-                f"{name!r} is no PROVIDER/MODEL, as in openai/gpt-5-mini", field="fallbacks"
+                f"{name!r} is not PROVIDER/MODEL, as in openai/gpt-5-mini", field="fallbacks"
             )
 
 

@@ -360,7 +360,7 @@ def test_an_error_names_the_option_that_is_wrong(call: Calls, tmp_path: Path) ->
     fake = tmp_path / "fake.png"
     fake.write_text("no picture")
     attached = call("run", "hi", *place, "--attach", str(fake))
-    check_refused(attached, "is no image/png: rename it")
+    check_refused(attached, "is not image/png: rename it")
 
 
 def test_a_default_whose_provider_is_gone_is_said_to_be_the_default(call: Calls) -> None:

@@ -133,7 +133,7 @@ def test_what_is_no_file_to_attach_is_refused(tmp_path: Path) -> None:
         ("pipe", "is not a regular file"),
         (".", "is not a regular file"),
         ("empty.txt", "is empty"),
-        ("fake.png", "is no image/png; it begins like image/gif"),
+        ("fake.png", "is not image/png; it begins like image/gif"),
         ("large.txt", "too large"),
         ("locked.txt/x", "can't be read"),
     ):

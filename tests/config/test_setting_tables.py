@@ -38,8 +38,8 @@ def test_an_agent_has_its_fallbacks_and_how_it_samples() -> None:
     ("line", "field", "words"),
     [
         ('fallbacks = "openai/gpt-5-mini"', "fallbacks", "expected array"),
-        ('fallbacks = ["openai"]', "fallbacks", "'openai' is no PROVIDER/MODEL"),
-        ('fallbacks = ["a/b", "/m"]', "fallbacks", "'/m' is no PROVIDER/MODEL"),
+        ('fallbacks = ["openai"]', "fallbacks", "'openai' is not PROVIDER/MODEL"),
+        ('fallbacks = ["a/b", "/m"]', "fallbacks", "'/m' is not PROVIDER/MODEL"),
         ('fallbacks = ["a/b", 3]', "fallbacks", "expected string"),
         ('fallback = ["a/b"]', "fallback", "did you mean 'fallbacks'?"),
         ('thinking = "max"', "thinking", "choices: off, low, medium, high"),

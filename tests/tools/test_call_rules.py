@@ -62,7 +62,7 @@ def test_what_is_no_list_of_keys_is_refused(said: Any, message: str) -> None:
 
 @pytest.mark.parametrize("fields", [{"path": 5}, {"path": None}, {"path": "a", "write": "no"}])
 def test_a_resource_is_a_path_and_a_yes_or_no(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="the path is a text, and write is true or false"):
+    with pytest.raises(ValidationError, match="path must be a text, and write true or false"):
         Resource(**fields)
 
 
