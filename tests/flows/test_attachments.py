@@ -106,7 +106,10 @@ async def test_a_name_with_control_characters_is_on_one_line_for_the_model(tmp_p
         ([callboard.Attachment("text/plain\r\nX: y", b"x")], "not a media type"),
         ([text_file(b"x", "n" * 256)], "more than 255"),
         ([text_file(b"")], "'notes.txt' is empty"),
-        ([callboard.Attachment("IMAGE/png", b"GIF89a...")], "not image/png; it begins like image/g"),
+        (
+            [callboard.Attachment("IMAGE/png", b"GIF89a...")],
+            "not image/png; it begins like image/g",
+        ),
         ([callboard.Attachment("application/pdf", b"words")], "is not application/pdf: give"),
         ([IMAGE] * (MAX_ATTACHMENTS + 1), "too much"),
         ([text_file(bytes(MAX_ATTACHED_BYTES + 1))], "too much"),
