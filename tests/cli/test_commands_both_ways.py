@@ -322,7 +322,7 @@ async def test_a_restore_waits_for_the_daemon_to_end(tmp_path: Path, say: Say) -
 async def test_the_protocol_is_printed(tmp_path: Path, say: Say) -> None:
     command = Command(tmp_path)
     listed = await say(command, "protocol")
-    assert "session/prompt          operator  Gives a session an input" in listed.out
+    assert "session/prompt          operator  Prompt a session" in listed.out
     schema = json.loads((await say(command, "protocol", "--json-schema")).out)
     names = re.findall(r'"#/\$defs/([^"]+)"', json.dumps(schema))
     assert names

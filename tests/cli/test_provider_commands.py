@@ -190,7 +190,7 @@ def test_the_environments_key_stays_behind_when_its_provider_moves(call: Calls) 
         (["add", "house"], "--base-url", 2),
         (["add", "house", "--base-url", "nonsense"], "begins with http", 1),
         (["add", "house", "--base-url", f"https://me:{KEY}@h/v1"], "no user name", 1),
-        (["add", "a/b", "--base-url", "http://h/v1"], "no name of a provider", 1),
+        (["add", "a/b", "--base-url", "http://h/v1"], "can't be a provider's name", 1),
         (["add", "rehearsal", "--base-url", "http://h/v1"], "is built in", 1),
         (["add", "x", "--base-url", "http://h/v1", "--key-env", KEY], "never the key", 1),
         (["add", "x", KEY, "--base-url", "http://h/v1"], "`callboard keys set`", 2),
