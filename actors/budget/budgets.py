@@ -311,9 +311,7 @@ class TurnBudget:
         Raises:
             BudgetError: Nothing, or too little, is left for it.
         """
-        charge = Charge(self._scopes, self._session_id, request)
-        charge.reserve(self._book.prices, target)
-        return charge
+        return Charge(self._scopes, self._session_id, request, target, self._book.prices)
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
@@ -340,7 +338,7 @@ class TurnBudget:
 
 
 class Charge:
-    """What one model call is charged, in all scopes that it counts for.
+    """What one model call is charged, in all scopes that it counts for; made before the call.
 
     Attributes:
         is_watched: Whether its stream must be measured: tokens or costs have a limit.
@@ -349,9 +347,21 @@ class Charge:
         scopes: From the turn upwards.
         session_id: The session of the turn.
         request: What the model is asked.
+        target: The model.
+        prices: What models cost.
+
+    Raises:
+        BudgetError: Nothing, or too little, is left for the call; nothing was counted.
     """
 
-    def __init__(self, scopes: Sequence[Scope], session_id: str, request: ModelRequest) -> None:
+    def __init__(
+        self,
+        scopes: Sequence[Scope],
+        session_id: str,
+        request: ModelRequest,
+        target: ModelTarget,
+        prices: PriceTable,
+    ) -> None:
         self.is_watched = any(
             scope.limit.tokens is not None or scope.limit.cost_usd is not None for scope in scopes
         )
@@ -359,29 +369,25 @@ class Charge:
         self._session_id = session_id
         self._request = request
         self._price: Price | None = None
-        self._prices: PriceTable | None = None
-        self._target: ModelTarget | None = None
+        self._prices = prices
+        self._target = target
         self._rate = 0.0
         self._input = self._output = self._granted = self._bytes = 0
         self._held_tokens = self._held_nanos = 0
         self._is_overdrawn = False
-
-    def reserve(self, prices: PriceTable, target: ModelTarget) -> None:
-        """Count the call and its input; raise `BudgetError` when there is no room."""
-        for scope in self._scopes:
+        for scope in scopes:
             if scope.model_calls_left < 1:
                 raise BudgetError(scope.used_up("model_calls", self._session_id))
         if self.is_watched:
-            if any(scope.limit.cost_usd is not None for scope in self._scopes):
+            if any(scope.limit.cost_usd is not None for scope in scopes):
                 self._price = prices.price(target.provider, target.model)
                 self._check_known_costs()
-            self._input = request_tokens(self._request)
+            self._input = request_tokens(request)
             cost = self._weigh_input()
-            for scope in self._scopes:
+            for scope in scopes:
                 self._check_room(scope, cost)
             self._hold()
-        self._prices, self._target = prices, target
-        for scope in self._scopes:
+        for scope in scopes:
             scope.model_calls += 1
 
     def fit(self, events: list[AnyStreamEvent]) -> tuple[list[AnyStreamEvent], BudgetError | None]:
@@ -435,7 +441,7 @@ class Charge:
         for scope in self._scopes:
             scope.hold(-self._held_tokens, -self._held_nanos)
             scope.spend(tokens_in + tokens_out)
-        if self._prices is not None and self._target is not None and not taken.is_nothing:
+        if not taken.is_nothing:
             cached, written = usage.cached_tokens, usage.cache_write_tokens
             whole = Usage(tokens_in, tokens_out, cached, None, written)
             # Without a limit of the cost too: one may come later.

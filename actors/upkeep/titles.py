@@ -222,9 +222,7 @@ class Titles:
         is_priced = prices.price(target.provider, target.model) is not None
         if not is_priced and any(scope.limit.cost_usd is not None for scope in scopes):
             raise BudgetError("its budget limits the cost, and the price of its model is unknown")
-        charge = Charge(scopes, account.session_id, request)
-        charge.reserve(prices, target)
-        return charge
+        return Charge(scopes, account.session_id, request, target, prices)
 
     async def _listen(
         self,

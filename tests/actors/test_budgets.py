@@ -277,8 +277,7 @@ def said(events: list[AnyStreamEvent]) -> int:
 def test_a_stream_is_cut_at_the_limit(limit: int, sizes: list[list[int]]) -> None:
     scope = Scope("s1", "t")
     scope.limit = Budget(tokens=limit)
-    charge = Charge([scope], "s1", REQUEST)
-    charge.reserve(PRICES, UNPRICED)
+    charge = Charge([scope], "s1", REQUEST, UNPRICED, PRICES)
     kept: list[AnyStreamEvent] = []
     for batch in sizes:
         events, spent = charge.fit([TextDelta("x" * size) for size in batch])
@@ -503,9 +502,8 @@ def test_no_order_of_uses_lets_a_child_have_more_than_its_parent(
     running: dict[int, tuple[Charge, list[AnyStreamEvent]]] = {}
     for who, what in steps:
         if what == "call" and who not in running:
-            charge = Charge(chains[who], f"s{who}", REQUEST)
             try:
-                charge.reserve(PRICES, UNPRICED)
+                charge = Charge(chains[who], f"s{who}", REQUEST, UNPRICED, PRICES)
             except BudgetError:
                 assert min(scope.tokens_left for scope in chains[who]) <= 100
             else:
