@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from ...runtime.errors import (
     StorageError,
     ValidationError,
 )
+from ...runtime.identity import now_ms
 from ...runtime.redaction import Secret
 from ...runtime.wire.fields import Role as Role
 from ..private_file import locked, make_private_folder, read_private, write_private
@@ -133,7 +133,7 @@ class Credentials:
             name=name,
             role=role,
             digest=_digest(token),
-            created_at_ms=_now_ms(),
+            created_at_ms=now_ms(),
             agents=agents,
             sessions=sessions,
         )
@@ -156,7 +156,7 @@ class Credentials:
 
         def renew(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
             old = _named(name, present)
-            new = msgspec.structs.replace(old, digest=_digest(token), created_at_ms=_now_ms())
+            new = msgspec.structs.replace(old, digest=_digest(token), created_at_ms=now_ms())
             return tuple(new if each is old else each for each in present)
 
         self._change(renew, by)
@@ -203,7 +203,7 @@ def local_credential() -> tuple[Credential, Secret]:
     """Return an administrator's credential that is in no file, and its token."""
     token = _new_token()
     credential = Credential(
-        name=LOCAL_NAME, role=Role.ADMIN, digest=_digest(token), created_at_ms=_now_ms()
+        name=LOCAL_NAME, role=Role.ADMIN, digest=_digest(token), created_at_ms=now_ms()
     )
     return credential, Secret(token)
 
@@ -226,7 +226,3 @@ def _new_token() -> str:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
