@@ -97,17 +97,17 @@ class StorageFull(StorageError):
 
 
 class StorageFailed(StorageFull):
-    """Nothing new begins, since there is no room left on the disk but for ending what runs."""
+    """The disk has room only for ending what runs, so nothing new begins."""
 
     kind = "storage_failed"
 
 
 class DiskBroken(StorageError):
-    """The disk did not keep what was given to it; only a new start finds out what is there."""
+    """The disk lost a write; only a new process can find out what is stored."""
 
 
 class StoreLimitReached(StorageError):
-    """The store is as large as `[sessions] max_store_mib` lets it be: no session begins."""
+    """The store has reached `[sessions] max_store_mib`, so no session begins."""
 
 
 class PermissionRefused(CallboardError):
@@ -129,7 +129,7 @@ class ContextOverflow(CallboardError):
 
 
 class QuotaError(CallboardError):
-    """The account at the provider has nothing left."""
+    """The account at the provider is used up."""
 
     type = "quota"
 
@@ -153,15 +153,14 @@ class NotFoundError(CallboardError):
 
 
 class ConflictError(CallboardError):
-    """The request contradicts what is already the case (a turn is running, a lock is held).
+    """The request contradicts the present state (a turn is running, a lock is held).
 
     Attributes:
-        kind: Of an answer to a question, why it does not count: `answered` (it does not wait any
-            more), `expired`, `grant` (the remembered answer that gives it does not hold there) or
-            `scope` (it can't be remembered for that). Of a request over the wire, `seq` (it is of
-            another store: start over), `key` (it was used for another request) or `told` (it was done,
-            and what it made is told once). Of a turn that shall
-            be run again, `state`: there is nothing to run again. Else `None`.
+        kind: Why an answer to a question was refused: `answered` (it no longer waits), `expired`,
+            `grant` (the grant behind it does not hold there) or `scope` (it can't be remembered for
+            that). Why a request over the wire was: `seq` (it is of another store: start over), `key`
+            (the key was used for another request) or `told` (it was done, and its result is sent only
+            once). `state` if there is no turn to run again. Otherwise `None`.
     """
 
     type = "conflict"
@@ -172,10 +171,10 @@ class ConflictError(CallboardError):
 
 
 class OverloadedError(CallboardError):
-    """A bound was reached; the same request may succeed a little later.
+    """A limit was reached; the same request may succeed a little later.
 
     Attributes:
-        kind: `stopping` when the daemon ends, and takes it when it is back; else `None`.
+        kind: `stopping` if the daemon stops and will accept the request after its restart; else `None`.
     """
 
     type = "overloaded"
@@ -193,11 +192,11 @@ class InternalError(CallboardError):
 
 
 class ActorStopped(InternalError):
-    """The actor that was asked has ended, so that there will be no answer."""
+    """The actor has ended, so there will be no answer."""
 
 
 def error_of(error_type: str, message: str) -> CallboardError:
-    """The error for a `type` that was kept as a word; `InternalError` for an unknown one."""
+    """Return the error with a stored `type`; `InternalError` for an unknown one."""
     for leaf in CallboardError.__subclasses__():
         if leaf.type == error_type:
             return leaf(message)

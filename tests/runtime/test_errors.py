@@ -82,5 +82,5 @@ def test_a_failure_takes_the_word_of_its_type() -> None:
 
 @pytest.mark.parametrize("word", ["nope", "", None, 5, ["timeout"]])
 def test_a_failure_of_no_known_type_is_refused(word: Any) -> None:
-    with pytest.raises(ValidationError, match=r"no error type .*it says: lost.* timeout"):
+    with pytest.raises(ValidationError, match=r"not an error type .*its message: lost.* timeout"):
         ToolFailure(word, "lost")
