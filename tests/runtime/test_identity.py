@@ -1,3 +1,5 @@
+"""Ids are unguessable, fit everywhere, and the wall clock counts milliseconds."""
+
 from __future__ import annotations
 
 import re

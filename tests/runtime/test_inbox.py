@@ -1,3 +1,5 @@
+"""Committed events reach the session that is live, in order, and a successor after a crash."""
+
 from __future__ import annotations
 
 import trio

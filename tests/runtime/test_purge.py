@@ -1,3 +1,5 @@
+"""Purging removes the rows of every table that refers to a session."""
+
 from __future__ import annotations
 
 import apsw
