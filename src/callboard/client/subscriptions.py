@@ -116,10 +116,9 @@ class RemoteFeed(ABC, Generic[Item]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with trio.move_on_after(FORGET_SECONDS, shield=True):
-            if self._subscriptions.remove(self) and self._subscriptions.link.is_connected:
-                with suppress(CallboardError):
-                    await self._unsubscribe()
+        if self._subscriptions.remove(self) and self._subscriptions.link.is_connected:
+            with trio.move_on_after(FORGET_SECONDS, shield=True), suppress(CallboardError):
+                await self._unsubscribe()
 
     def __aiter__(self) -> Self:
         return self

@@ -164,7 +164,7 @@ class Runtime(RuntimeHandle):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await close_portal(self._portal)
+        await close_portal(self._portal)  # noqa: ASYNC102  an event loop has no scopes
         if error is None:  # the block's own error takes precedence
             self._portal.check_end()
 

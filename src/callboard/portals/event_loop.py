@@ -156,7 +156,7 @@ async def cross(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> An
         return await asyncio.wrap_future(crossing.future)
     except asyncio.CancelledError:
         portal.cancel(crossing)
-        await _wait_gone(crossing.future, GONE_SECONDS)
+        await _wait_gone(crossing.future, GONE_SECONDS)  # noqa: ASYNC102  an event loop has no scopes
         raise
     finally:
         del crossing  # its future's exception refers to this frame
