@@ -51,7 +51,7 @@ ACCEPTANCE: Proofs = {
         "tools/test_every_tool::test_past_its_deadline_it_says_so",
     "Tool crashes are caught and returned as error results (app does not crash)":
         "flows/test_parallel_calls::test_whatever_a_tool_raises_is_its_own "
-        "actors/test_tool_dispatcher::test_a_crash_touches_no_sibling",
+        "flows/test_parallel_calls::test_siblings",
     "Android permissions are checked before tool execution":
         "policy and handles are looked at before each call = "
         "flows/test_one_gate::test_each_way_passes_the_broker "
@@ -181,7 +181,7 @@ EDGE_CASES: Proofs = {
     "Permission requested while app is in background":
         "nobody is there: the question waits, or is denied = "
         "flows/test_approval_flow::test_silence_is_a_denial "
-        "actors/test_tool_dispatcher::test_nobody_to_ask_is_a_denial",
+        "flows/test_parallel_calls::test_model",
 }  # fmt: skip
 
 ERRORS: Proofs = {

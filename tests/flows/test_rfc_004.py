@@ -86,8 +86,8 @@ TESTS: Proofs = {
     "validateParameters(): required params, type checking, enum validation":
         "tools/test_validation::test_a_wrong_argument_is_named_with_what_was_expected",
     "executeTool(): mock tool, verify timeout, verify error catching":
-        "actors/test_tool_dispatcher::test_a_timeout_is_a_result_and_touches_no_sibling "
-        "actors/test_tool_dispatcher::test_a_crash_touches_no_sibling",
+        "flows/test_parallel_calls::test_model "
+        "flows/test_parallel_calls::test_siblings",
     "GetCurrentTimeTool: default timezone, specified timezone, invalid timezone, both formats":
         "tools/test_clock::test_without_a_zone_it_is_the_machines "
         "tools/test_clock::test_the_time_is_now_in_the_zone "
@@ -129,7 +129,7 @@ EDGE_CASES: Proofs = {
     "File read on a binary file": f"{HERE}test_each_scenario_has_its_error",
     "Write file to a path where parent directory doesn't exist": f"{HERE}test_parents_are_made",
     "Permission request while Activity is in background":
-        "nobody is there = actors/test_tool_dispatcher::test_nobody_to_ask_is_a_denial",
+        "nobody is there = flows/test_parallel_calls::test_model",
     "Concurrent permission requests (should be serialized)":
         "questions are put side by side, each answered by its id; a terminal asks one by one = "
         "flows/test_approval_flow::test_siblings_run_while_one_waits",
