@@ -51,7 +51,9 @@ async def test_every_event_is_read(data: Path) -> None:
         everything = SessionFilter(deleted="also", limit=100)
         for row in (await runtime.store.session_page(everything)).sessions:
             events += await runtime.store.events(row.session_id)
-        assert len(events) == EVENTS
+        # The question on record has expired since, which opening the store adds.
+        added = [s for s in events if getattr(s.event, "decision", "") == "expired"]
+        assert len(events) - len(added) == EVENTS
         results = [stored.event for stored in events if isinstance(stored.event, CallFinished)]
         assert {result.name for result in results} == {
             "write_file",
