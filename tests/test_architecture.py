@@ -154,6 +154,12 @@ def test_every_folder_has_a_door_that_holds_its_docstring_and_no_code() -> None:
     assert [door for door, tree in trees.items() if len(tree.body) != 1] == []
 
 
+@pytest.mark.parametrize("word", ["Begin with", "Comes in:", "Goes out:", "Owns:", "Imports:"])
+def test_every_door_says_how_its_folder_is_entered(word: str) -> None:
+    texts = {place(door): door.read_text(encoding="utf-8") for door in DOORS}
+    assert [door for door, text in texts.items() if f"\n{word} " not in text] == []
+
+
 def test_the_import_contracts_name_folders_and_never_modules() -> None:
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     contracts = linter["importlinter"]["contracts"]
