@@ -12,7 +12,6 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import msgspec
 import trio
 
 from ...client.client import Client, connect
@@ -25,7 +24,7 @@ from ..terminal.output import Output
 from .daemon import (
     AGAIN_SECONDS,
     ChatDaemon,
-    OwnDaemonPlan,
+    ChatOptions,
     OwnEnd,
     find_chat_daemon,
     open_chat_daemon,
@@ -33,25 +32,16 @@ from .daemon import (
 )
 from .slash_commands import COMMANDS, find_session, run_command
 from .surface import open_surface
-from .talk import NewSessionOptions, Talk
+from .talk import Talk
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOST_SECONDS = 2.0
 """A lost connection is mentioned after this time; shorter breaks concern nobody."""
 DRAIN_SECONDS = 2.0
 """Time to print the last lines: the reader may be stopped."""
+AWAY = "the daemon is away; what you send waits for it (Ctrl-C to stop waiting, /quit to leave)"
 LAST_EVENTS_SECONDS = 1.0
 """Time for the end of a turn to be shown, once it is on record."""
-
-
-class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line of `callboard chat`; `session` is an id, the beginning of one, or `last`."""
-
-    session: str | None = None
-    agent: str | None = None
-    workspace: Path | None = None
-    model: str | None = None
-    config: Path | None = None
 
 
 def chat(options: ChatOptions, settings: Settings, data: Path) -> int:
@@ -87,22 +77,12 @@ class _Chat:
     def __init__(
         self, options: ChatOptions, settings: Settings, data: Path, output: Output
     ) -> None:
-        workspace = (options.workspace or Path.cwd()).expanduser().absolute()
         self._options = options
-        self._plan = OwnDaemonPlan(
-            data=data,
-            settings=settings,
-            workspace=workspace,
-            model=options.model,
-            config=options.config,
-        )
+        self._settings = settings
         self._data = data
         self._output = output
-        new = NewSessionOptions(
-            workspace=workspace, agent=options.agent or "general", model=options.model
-        )
         self._surface = open_surface(output, settings, data, [f"/{name}" for name in COMMANDS])
-        self.talk = Talk(self._surface, new, run_command)
+        self.talk = Talk(self._surface, options, run_command)
         self._is_first = True
         self._scope = trio.CancelScope()
         self._code: int | None = None
@@ -121,11 +101,13 @@ class _Chat:
         """Run the chat; return the error that ended it, if one did."""
         try:
             with self._scope, self._surface.screen.taken():
-                async with open_chat_daemon(self._plan) as daemon:
+                async with open_chat_daemon(self._options, self._settings, self._data) as daemon:
                     self._own_end = daemon.own_end
                     await self._talk_with(daemon)
                     while not self.talk.is_over and not daemon.is_own:
-                        await self._talk_with(await self._next_daemon())
+                        other = await wait_chat_daemon(self._data, math.inf)
+                        assert other is not None
+                        await self._talk_with(other)
                     self._say_goodbye(daemon)
         except CallboardError as error:
             return error
@@ -198,11 +180,6 @@ class _Chat:
         self.talk.notice("`callboard stop` ended this chat")
         self.talk.leave()
 
-    async def _next_daemon(self) -> ChatDaemon:
-        found = await wait_chat_daemon(self._data, math.inf)
-        assert found is not None
-        return found
-
     def _say_goodbye(self, daemon: ChatDaemon) -> None:
         view = self.talk.view
         if view is None or not self._surface.can_ask:
@@ -229,6 +206,3 @@ class _Chat:
         """Leave when nobody reads the output any more."""
         await self._output.wait_lost()
         self._scope.cancel(reason="nobody reads the output")
-
-
-AWAY = "the daemon is away; what you send waits for it (Ctrl-C to stop waiting, /quit to leave)"

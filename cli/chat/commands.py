@@ -39,15 +39,19 @@ def chat(
     from ...config.files import load_settings
     from ...runtime.disk.core_dumps import forbid_core_dumps
     from ..log_file import start_logging
-    from .chat import ChatOptions
     from .chat import chat as talk
+    from .daemon import ChatOptions
 
     forbid_core_dumps()
     settings = load_settings(config)
     folder = data_path(data)
     start_logging(folder, verbose=False)
     options = ChatOptions(
-        session=session, agent=agent, workspace=workspace, model=model, config=config
+        workspace=(workspace or Path.cwd()).expanduser().absolute(),
+        agent=agent or "general",
+        model=model,
+        session=session,
+        config=config,
     )
     return talk(options, settings, folder)
 

@@ -76,16 +76,19 @@ class ChatDaemon(msgspec.Struct, frozen=True, kw_only=True):
         return self.own_end is not None
 
 
-class OwnDaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a daemon inside the command; `workspace` is a root of it.
+class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `callboard chat`.
 
-    `config` is the file that the settings were read from; `None` is the usual one.
+    Attributes:
+        workspace: Where new sessions work; a root of a daemon inside the command.
+        session: An id, the beginning of one, or `last`.
+        config: The file that the settings were read from; `None` is the usual one.
     """
 
-    data: Path
-    settings: Settings
     workspace: Path
+    agent: str = "general"
     model: str | None = None
+    session: str | None = None
     config: Path | None = None
 
 
@@ -99,7 +102,9 @@ def find_chat_daemon(data: Path) -> ChatDaemon | None:
 
 
 @asynccontextmanager
-async def open_chat_daemon(plan: OwnDaemonPlan) -> AsyncGenerator[ChatDaemon]:
+async def open_chat_daemon(
+    options: ChatOptions, settings: Settings, data: Path
+) -> AsyncGenerator[ChatDaemon]:
     """Give a daemon for the block: the one that runs, or one of this process.
 
     Raises:
@@ -107,16 +112,17 @@ async def open_chat_daemon(plan: OwnDaemonPlan) -> AsyncGenerator[ChatDaemon]:
         CallboardError: No runtime can be opened.
     """
     async with AsyncExitStack() as stack:
-        daemon, held = find_chat_daemon(plan.data), None
+        daemon, held = find_chat_daemon(data), None
         if daemon is None:
             try:
-                daemon = await stack.enter_async_context(_open_own_daemon(plan))
+                own = _open_own_daemon(options, settings, data)
+                daemon = await stack.enter_async_context(own)
             except DataInUse as error:
                 held = error
         if daemon is None:
-            daemon = await wait_chat_daemon(plan.data, APPEAR_SECONDS)
+            daemon = await wait_chat_daemon(data, APPEAR_SECONDS)
         if daemon is None:
-            raise held or NotFoundError(f"no daemon can be reached on {plan.data}")
+            raise held or NotFoundError(f"no daemon can be reached on {data}")
         yield daemon
 
 
@@ -131,7 +137,9 @@ async def wait_chat_daemon(data: Path, seconds: float) -> ChatDaemon | None:
 
 
 @asynccontextmanager
-async def _open_own_daemon(plan: OwnDaemonPlan) -> AsyncGenerator[ChatDaemon]:
+async def _open_own_daemon(
+    options: ChatOptions, settings: Settings, data: Path
+) -> AsyncGenerator[ChatDaemon]:
     # Here: with a daemon, a chat needs none of it.
     from ...config.daemon_file import DaemonFile
     from ...config.keys.tokens import local_credential
@@ -142,21 +150,21 @@ async def _open_own_daemon(plan: OwnDaemonPlan) -> AsyncGenerator[ChatDaemon]:
     from ...runtime.redaction import redactor
 
     server = msgspec.structs.replace(
-        plan.settings.server, host="127.0.0.1", port=0, roots=(str(plan.workspace),)
+        settings.server, host="127.0.0.1", port=0, roots=(str(options.workspace),)
     )
     local, token = local_credential()
     redactor.add(token)
     async with (
         open_runtime(
-            model=plan.model,
-            workspace=plan.workspace,
-            data=plan.data,
+            model=options.model,
+            workspace=options.workspace,
+            data=data,
             channel=ClientsChannel(),
-            settings=plan.settings,
+            settings=settings,
         ) as runtime,
-        open_gateway(runtime, server, plan.data, local=local) as gateway,
+        open_gateway(runtime, server, data, local=local) as gateway,
     ):
-        gateway.daemon.configuration = _configuration(plan, server)
+        gateway.daemon.configuration = _configuration(options.config, data, server)
         url = websocket_url(server.host, gateway.port)
         running = RunningDaemon(
             url=url,
@@ -166,7 +174,7 @@ async def _open_own_daemon(plan: OwnDaemonPlan) -> AsyncGenerator[ChatDaemon]:
             is_chat=True,
             drain_seconds=server.drain_seconds,
         )
-        with DaemonFile(plan.data, running):
+        with DaemonFile(data, running):
             yield ChatDaemon(url=url, token=token, own_end=_own_end(runtime, gateway, server))
 
 
@@ -182,15 +190,15 @@ def _own_end(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnE
     return OwnEnd(wanted=gateway.stopped, hurry=hurry, seconds=server.drain_seconds, drain=end)
 
 
-def _configuration(plan: OwnDaemonPlan, server: ServerSettings) -> Configuration:
+def _configuration(config: Path | None, data: Path, server: ServerSettings) -> Configuration:
     """Return the configuration that other commands may change meanwhile; its socket stays as it is."""
     from ...config.files import MANAGED_NAME, config_file, load_settings
     from ...gateway.shared.configuration import Configuration
     from ...providers.catalog.book import ProviderBook
 
     def load() -> Settings:
-        return msgspec.structs.replace(load_settings(plan.config), server=server)
+        return msgspec.structs.replace(load_settings(config), server=server)
 
-    file = config_file(plan.config)
-    book = ProviderBook(plan.config, plan.data, os.environ)
+    file = config_file(config)
+    book = ProviderBook(config, data, os.environ)
     return Configuration(load, (file, file.with_name(MANAGED_NAME)), book)

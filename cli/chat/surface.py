@@ -50,8 +50,17 @@ def open_surface(output: Output, settings: Settings, data: Path, commands: list[
     can_ask = os.isatty(0) and os.isatty(1)
     is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
     style = style_of(sys.stdout)
+    screen: PlainScreen | LiveScreen
+    if not can_ask:
+        screen = PipeScreen(output)
+    elif is_dumb:
+        screen = PlainScreen(output)
+    else:
+        from .prompt import LiveScreen  # here: prompt_toolkit is for terminals alone
+
+        screen = LiveScreen(output, data, commands, has_signs=style.signs)
     return Surface(
-        screen=_screen(output, style, data, commands, can_ask=can_ask, is_dumb=is_dumb),
+        screen=screen,
         output=output,
         style=style,
         data=data,
@@ -59,24 +68,6 @@ def open_surface(output: Output, settings: Settings, data: Path, commands: list[
         is_live=can_ask and not is_dumb,
         can_ask=can_ask,
     )
-
-
-def _screen(
-    output: Output,
-    style: Style,
-    data: Path,
-    commands: list[str],
-    *,
-    can_ask: bool,
-    is_dumb: bool,
-) -> PlainScreen | LiveScreen:
-    if not can_ask:
-        return PipeScreen(output)
-    if is_dumb:
-        return PlainScreen(output)
-    from .prompt import LiveScreen  # here: prompt_toolkit is for terminals alone
-
-    return LiveScreen(output, data, commands, has_signs=style.signs)
 
 
 def view_of(surface: Surface, rows: MarkdownRows, session_id: str) -> ChatView:

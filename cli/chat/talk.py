@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import msgspec
 import trio
@@ -26,6 +25,7 @@ from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..terminal.escaping import safe_line
 from ..terminal.keyboard import Keyboard
 from ..terminal.markdown_live import MarkdownRows
+from .daemon import ChatOptions
 from .questions import (
     ChatQuestions,
     InputEnded,
@@ -47,14 +47,6 @@ Beginning = Callable[[Client], Awaitable[SessionRow | None]]
 """Returns the session that is shown first."""
 
 
-class NewSessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The workspace, agent and model of the next new session."""
-
-    workspace: Path
-    agent: str = "general"
-    model: str | None = None
-
-
 class Talk:
     """One chat.
 
@@ -68,7 +60,7 @@ class Talk:
     def __init__(
         self,
         surface: Surface,
-        options: NewSessionOptions,
+        options: ChatOptions,
         run_command: Callable[[Talk, str], Awaitable[None]],
     ) -> None:
         self.client: Client

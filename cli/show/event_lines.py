@@ -71,8 +71,22 @@ _DECISIONS = {
 def event_line(event: LineEvent) -> str:  # ruff: ignore[complex-structure]  one case a kind
     """Return the line for an event, of whatever length; it holds foreign text."""
     match event:
-        case ApprovalAsked() | ApprovalAnswered() | GrantGiven() | GrantRevoked() | CallDeferred():
-            return _of_permissions(event)
+        case ApprovalAsked():
+            where = f", put in {event.asked_in}" if event.asked_in else ""
+            same = f", as {event.same_as}" if event.same_as else ""
+            return f"question {event.approval_id}{where}{same} (tier {event.tier}): {event.reason}"
+        case ApprovalAnswered():
+            changed = f", with {event.arguments}" if event.arguments is not None else ""
+            return answer_line(event) + changed
+        case GrantGiven():
+            verdict = "allowed" if event.verdict == "allow" else "not asked about, denied"
+            covered = coverage(event.tool, event.binding)
+            scope = _SCOPES.get(event.scope, event.scope)
+            return f"remembered as {event.grant_id}: {verdict} {scope}: {covered}"
+        case GrantRevoked():
+            return f"{event.grant_id} holds no longer (revoked by {event.revoked_by})"
+        case CallDeferred():
+            return waits(event)
         case SessionTainted(source=source):
             return f"the session has read what strangers may have written, by {source}"
         case PrivateDataRead(source=source):
@@ -89,8 +103,12 @@ def event_line(event: LineEvent) -> str:  # ruff: ignore[complex-structure]  one
         case TurnSetAside(why=why):
             what = "is tried again" if why == "retry" else "is answered again"
             return f"the turn {what}: what came of it before is set aside, and nothing is undone"
+        case InputAccepted(source=InputSource.DEFERRED):
+            return f"late result of {event.call_id}: {event.text}"
+        case InputAccepted(source=InputSource.DELEGATE):
+            return f"answer of {event.child_id}: {event.text}"
         case InputAccepted():
-            return f"{_late(event)}: {event.text}"
+            return f"input: {event.text}"
         case PlanSet(items=items):
             return f"plan: {progress_of(items)}"
         case ChangesUndone():
@@ -99,8 +117,18 @@ def event_line(event: LineEvent) -> str:  # ruff: ignore[complex-structure]  one
             return f"{event.undo_id}: {done} (undone by {event.undone_by})"
         case MemoryForgotten():
             return f"{event.memory_id} is forgotten (by {event.forgotten_by})"
-        case ChildAsks() | QuestionAsked() | QuestionAnswered() | MessageSent():
-            return _of_channels(event)
+        case ChildAsks():
+            return f"{event.child_id} asks about {event.name} ({event.question_id})"
+        case QuestionAsked():
+            options = f" ({' / '.join(event.options)})" if event.options else ""
+            return f"the model asks: {event.question}{options}"
+        case QuestionAnswered(answered_by=""):
+            return "nobody answered"
+        case QuestionAnswered():
+            return f"{event.answered_by} answers: {event.answer}"
+        case MessageSent():
+            who = f" of {event.child_id}" if event.child_id else ""
+            return f"message{who} to {event.channel}: {event.text}"
         case _:
             assert_never(event)
 
@@ -119,58 +147,6 @@ def answer_line(answered: ApprovalAnswered) -> str:
         return f"allowed, and not started{reason}; if it comes to that, it is asked again"
     decision = _DECISIONS.get(answered.decision, answered.decision)
     return f"{decision}{lasting}{who}{reason}"
-
-
-def _of_permissions(
-    event: ApprovalAsked | ApprovalAnswered | GrantGiven | GrantRevoked | CallDeferred,
-) -> str:
-    match event:
-        case ApprovalAsked():
-            where = f", put in {event.asked_in}" if event.asked_in else ""
-            same = f", as {event.same_as}" if event.same_as else ""
-            return f"question {event.approval_id}{where}{same} (tier {event.tier}): {event.reason}"
-        case ApprovalAnswered():
-            changed = f", with {event.arguments}" if event.arguments is not None else ""
-            return answer_line(event) + changed
-        case GrantGiven():
-            verdict = "allowed" if event.verdict == "allow" else "not asked about, denied"
-            covered = coverage(event.tool, event.binding)
-            scope = _SCOPES.get(event.scope, event.scope)
-            return f"remembered as {event.grant_id}: {verdict} {scope}: {covered}"
-        case GrantRevoked():
-            return f"{event.grant_id} holds no longer (revoked by {event.revoked_by})"
-        case CallDeferred():
-            return waits(event)
-        case _:
-            assert_never(event)
-
-
-def _of_channels(event: ChildAsks | QuestionAsked | QuestionAnswered | MessageSent) -> str:
-    match event:
-        case ChildAsks():
-            return f"{event.child_id} asks about {event.name} ({event.question_id})"
-        case QuestionAsked():
-            options = f" ({' / '.join(event.options)})" if event.options else ""
-            return f"the model asks: {event.question}{options}"
-        case QuestionAnswered(answered_by=""):
-            return "nobody answered"
-        case QuestionAnswered():
-            return f"{event.answered_by} answers: {event.answer}"
-        case MessageSent():
-            who = f" of {event.child_id}" if event.child_id else ""
-            return f"message{who} to {event.channel}: {event.text}"
-        case _:
-            assert_never(event)
-
-
-def _late(said: InputAccepted) -> str:
-    match said.source:
-        case InputSource.DEFERRED:
-            return f"late result of {said.call_id}"
-        case InputSource.DELEGATE:
-            return f"answer of {said.child_id}"
-        case _:
-            return "input"
 
 
 TroubleEvent = AttemptFailed | ModelSwitched | ProviderSetAside | HistoryCompacted
