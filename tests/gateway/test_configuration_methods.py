@@ -11,8 +11,7 @@ import pytest
 import callboard
 from callboard.client.client import Client, connect
 from callboard.config.managed import load_managed
-from callboard.config.prices import Prices
-from callboard.config.setting_rows import SettingRows, all_settings
+from callboard.config.setting_rows import all_settings
 from callboard.providers.catalog.book import ProviderBook
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
@@ -24,27 +23,17 @@ from callboard.runtime.errors import (
     PermissionRefused,
     ValidationError,
 )
-from callboard.runtime.wire.daemon import Status
-from callboard.runtime.wire.fields import Nothing, Role
+from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.providers import (
     ChangeProvider,
-    ChooseModel,
-    KeyDestination,
-    KeyOwner,
-    Keys,
-    KeysRemoved,
     KeyStored,
     ModelChosen,
-    NamedProvider,
     NewProvider,
-    OneModel,
     ProviderChanged,
-    Providers,
-    SelectedModel,
     SetKey,
 )
 from support.gateway.configured_daemon import served
-from support.gateway.daemon_scene import open_client, open_raw
+from support.gateway.daemon_scene import open_client, open_greeted
 
 KEY = "sk-canary-0123456789abcdefghijklmn"
 WEBHOOK = "https://hooks.example/services/T0-canary-in-the-path"
@@ -60,13 +49,8 @@ async def update(client: Client, name: str, **fields: Any) -> ProviderChanged:
     return await client.request("provider/update", params, ProviderChanged)
 
 
-async def choose(client: Client, model: str | None) -> ModelChosen:
-    return await client.request("model/set_default", ChooseModel(model), ModelChosen)
-
-
 async def names(client: Client) -> dict[str, bool]:
-    found = await client.request("provider/list", Nothing(), Providers)
-    return {row.name: row.is_active for row in found.providers}
+    return {row.name: row.is_active for row in await client.providers.list()}
 
 
 # ── providers and models ─────────────────────────────────────────────────────────────────────────
@@ -80,12 +64,12 @@ async def test_a_provider_answers_as_soon_as_it_is_there(tmp_path: Path) -> None
     ):
         session = await client.create_session()
         with pytest.raises(NotFoundError):
-            await choose(client, "house/m")
+            await client.models.choose("house/m")
         added = await create(client, "house", server.base_url, models=("m",))
         assert added.provider is not None
         assert (added.provider.source, added.provider.key) == ("managed", "none")
-        assert await choose(client, "house/m") == ModelChosen("house/m", "managed")
-        default = await client.request("model/default", Nothing(), SelectedModel)
+        assert await client.models.choose("house/m") == ModelChosen("house/m", "managed")
+        default = await client.models.default()
         assert default.model == "house/m"
         async with client.events(session.session_id) as events:
             await client.prompt(session.session_id, "Hello?")
@@ -101,30 +85,28 @@ async def test_models_that_are_not_listed_are_added_and_removed(tmp_path: Path) 
     async with served(tmp_path) as (daemon, _), open_client(daemon) as client:
         await create(client, "house", "http://127.0.0.1:9/v1")
         for model in ("a", "b"):
-            one = OneModel("house", model)
-            found = await client.request("model/add", one, ProviderChanged)
+            found = await client.models.add("house", model)
         assert found.provider is not None
         assert found.provider.models == ("a", "b")
         with pytest.raises(ConflictError):
-            await client.request("model/add", OneModel("house", "a"), ProviderChanged)
-        gone = await client.request("model/remove", OneModel("house", "a"), ProviderChanged)
+            await client.models.add("house", "a")
+        gone = await client.models.remove("house", "a")
         assert gone.provider is not None
         assert gone.provider.models == ("b",)
         with pytest.raises(NotFoundError):
-            await client.request("model/remove", OneModel("house", "a"), ProviderChanged)
+            await client.models.remove("house", "a")
 
 
 async def test_what_the_daemon_could_not_go_on_with_changes_nothing(tmp_path: Path) -> None:
     text = '[providers.own]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "o"\n'
     async with served(tmp_path, text) as (daemon, _), open_client(daemon) as client:
         await create(client, "house", "http://127.0.0.1:9/v1", model="m")
-        await choose(client, "house/m")
+        await client.models.choose("house/m")
         before = load_managed(tmp_path / "config")
-        delete = NamedProvider("house")
         for change in (
-            lambda: client.request("provider/delete", delete, ProviderChanged),
+            lambda: client.providers.delete("house"),
             lambda: update(client, "house", is_active=False),
-            lambda: choose(client, "openai/gpt"),  # which has no key
+            lambda: client.models.choose("openai/gpt"),  # which has no key
         ):
             with pytest.raises(ConflictError, match="Nothing was changed, because then: "):
                 await change()
@@ -133,7 +115,7 @@ async def test_what_the_daemon_could_not_go_on_with_changes_nothing(tmp_path: Pa
             assert (status.model, status.config and status.config.problem) == ("house/m", "")
         for change in (
             lambda: update(client, "own", model="x"),
-            lambda: client.request("provider/delete", NamedProvider("own"), ProviderChanged),
+            lambda: client.providers.delete("own"),
             lambda: create(client, "own", "http://127.0.0.1:9/v1"),
             lambda: create(client, "openai", "http://127.0.0.1:9/v1"),
         ):
@@ -143,17 +125,17 @@ async def test_what_the_daemon_could_not_go_on_with_changes_nothing(tmp_path: Pa
             with pytest.raises(ValidationError):
                 await update(client, "house", **fields)
         assert load_managed(tmp_path / "config") == before
-        await choose(client, "own/o")
+        await client.models.choose("own/o")
         await update(client, "house", is_active=False)
         assert (await names(client))["house"] is False
-        await client.request("provider/delete", delete, ProviderChanged)
+        await client.providers.delete("house")
         assert "house" not in await names(client)
 
 
 async def test_another_commands_change_is_not_taken_back(tmp_path: Path) -> None:
     async with served(tmp_path) as (daemon, _), open_client(daemon) as client:
         await create(client, "house", "http://127.0.0.1:9/v1", model="m")
-        await choose(client, "house/m")
+        await client.models.choose("house/m")
         book = ProviderBook(tmp_path / "config" / "callboard.toml", tmp_path / "data", {})
 
         def remove_and_be_late(its: ProviderBook) -> ProviderChanged:
@@ -181,7 +163,7 @@ async def test_a_programs_own_server_has_nothing_to_change(tmp_path: Path) -> No
         with pytest.raises(ConflictError, match="belongs to a program"):
             await create(client, "house", "http://127.0.0.1:9/v1")
         with pytest.raises(ConflictError, match="belongs to a program"):
-            await client.request("model/chosen", Nothing(), ModelChosen)
+            await client.models.chosen()
         assert "openai" in await names(client)
 
 
@@ -218,47 +200,44 @@ async def test_a_key_is_used_and_forgotten_at_once(tmp_path: Path) -> None:
         async with served(tmp_path, 'model = "rehearsal/rehearsal"\n') as (daemon, _):
             async with open_client(daemon) as client:
                 (tmp_path / "config" / "callboard.toml").write_text(text)
-                where = KeyOwner("house")
                 with pytest.raises(AuthError, match="needs a key"):
-                    await client.request("config/reload", Nothing(), Nothing)
+                    await client.upkeep.reload()
                 # The key comes ahead of what needs it.
                 await create_without_key(tmp_path, server.base_url, client)
-                stored = await client.request("provider/set_key", SetKey("house", KEY), KeyStored)
+                stored = await client.keys.set("house", KEY)
                 assert stored.is_replaced is False
-                place = await client.request("key/place", where, KeyDestination)
+                place = await client.keys.place("house")
                 assert place.origin == stored.origin
-                await choose(client, "house/m")
-                assert daemon.runtime._models.target(None).endpoint is not None
+                await client.models.choose("house/m")
                 endpoint = daemon.runtime._models.target(None).endpoint
                 assert endpoint is not None
                 assert endpoint.key is not None
                 assert endpoint.key.reveal() == KEY
-                other = SetKey("house", KEY[::-1])
-                replaced = await client.request("provider/set_key", other, KeyStored)
+                replaced = await client.keys.set("house", KEY[::-1])
                 assert replaced.is_replaced is True
                 endpoint = daemon.runtime._models.target(None).endpoint
                 assert endpoint is not None
                 assert endpoint.key is not None
                 assert endpoint.key.reveal() == KEY[::-1]
-                listed = await client.request("key/list", Nothing(), Keys)
-                [row] = [row for row in listed.keys if row.provider == "house"]
+                listed = await client.keys.list()
+                [row] = [row for row in listed if row.provider == "house"]
                 assert (row.source, row.is_used) == ("stored", True)
                 assert KEY not in repr(listed) + repr(stored)
-                removed = await client.request("key/remove", where, KeysRemoved)
+                removed = await client.keys.remove("house")
                 assert removed.origins == (stored.origin,)
                 with pytest.raises(AuthError):
                     daemon.runtime._models.target(None)
-                status = await client.request("runtime/status", Nothing(), Status)
+                status = await client.status()
                 assert status.model == ""
                 assert "needs a key" in status.model_reason
                 with pytest.raises(NotFoundError):
-                    await client.request("key/remove", where, KeysRemoved)
+                    await client.keys.remove("house")
 
 
 async def create_without_key(home: Path, base_url: str, client: Client) -> None:
     text = f'[providers.house]\nkey_env = "HOUSE_KEY"\nbase_url = "{base_url}"\n'
     (home / "config" / "callboard.toml").write_text(text)
-    await client.request("config/reload", Nothing(), Nothing)
+    await client.upkeep.reload()
 
 
 @pytest.mark.parametrize(
@@ -279,9 +258,8 @@ async def test_a_key_that_is_not_stored_is_in_no_error(
         with pytest.raises(kind) as raised:
             await client.request("provider/set_key", params, KeyStored)
         assert KEY not in str(raised.value)
-        assert (await client.request("key/list", Nothing(), Keys)).keys == []
-        good = SetKey("git", KEY, "https://git.example/me")
-        stored = await client.request("provider/set_key", good, KeyStored)
+        assert await client.keys.list() == []
+        stored = await client.keys.set("git", KEY, origin="https://git.example/me")
         assert stored.origin == "https://git.example:443"
 
 
@@ -292,15 +270,15 @@ async def test_all_settings_are_told_and_no_secret(tmp_path: Path) -> None:
     text = f'[notify]\nwebhook = "{WEBHOOK}"\n[limits]\nidle_seconds = 7\n'
     text += '[prices."house/m"]\ninput = 1\noutput = 2\n'
     async with served(tmp_path, text) as (daemon, _), open_client(daemon) as client:
-        found = await client.request("settings/get", Nothing(), SettingRows)
-        rows = {row.name: row for row in found.settings}
+        found = await client.upkeep.settings()
+        rows = {row.name: row for row in found}
         assert list(rows) == list(all_settings())
         assert rows["limits.idle_seconds"].value == 7
         assert rows["server.port"].needs_restart
         assert not rows["limits.idle_seconds"].needs_restart
         assert rows["notify.webhook"].value == "https://hooks.example/…"
         assert "canary" not in msgspec.json.encode(found).decode()
-        prices = (await client.request("price/list", Nothing(), Prices)).prices
+        prices = await client.upkeep.prices()
         assert (prices[0].model, prices[0].is_own, prices[0].price.input) == ("house/m", True, 1)
         assert any(row.model.startswith("openai/") and not row.is_own for row in prices)
 
@@ -308,8 +286,7 @@ async def test_all_settings_are_told_and_no_secret(tmp_path: Path) -> None:
 async def test_an_observer_reads_no_settings(tmp_path: Path) -> None:
     async with served(tmp_path) as (daemon, _):
         token = daemon.new_token("eye", Role.OBSERVER)
-        async with open_raw(daemon, token) as raw:
-            await raw.hello()
+        async with open_greeted(daemon, token) as raw:
             assert "error" in await raw.call("settings/get")
             assert "error" in await raw.call("key/list")
             assert "result" in await raw.call("price/list")

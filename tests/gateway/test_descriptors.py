@@ -12,7 +12,7 @@ from callboard.gateway.door.descriptors import (
     raise_limit,
     room_after_raising,
 )
-from support.gateway.daemon_scene import open_daemon, open_raw
+from support.gateway.daemon_scene import open_daemon, open_greeted
 from support.gateway.raw_door import answer_to, handshake, head_of
 
 
@@ -71,6 +71,5 @@ def test_as_many_come_in_as_there_is_room_for(
 
 async def test_a_connection_without_room_for_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callboard.gateway.door.server.connections_with_room", lambda _: 1)
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon):
         assert (await answer_to(daemon, head_of(handshake(daemon)))).status == 503

@@ -23,7 +23,7 @@ from callboard.gateway.door.rate_limits import (
 from callboard.gateway.door.rules import door_rules
 from callboard.runtime.errors import AuthError
 from callboard.runtime.wire.fields import Role
-from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import open_client, open_daemon, open_greeted
 from support.gateway.raw_door import (
     answer_to,
     code_of_end,
@@ -285,12 +285,10 @@ async def test_case_36_without_readable_tokens_nobody_comes_in(
 async def test_case_37_a_rotated_token_ends_its_connections() -> None:
     async with open_daemon() as daemon:
         old = daemon.new_token("phone", Role.OPERATOR)
-        async with open_client(daemon) as admin, open_raw(daemon, old) as phone:
-            await phone.hello()
+        async with open_client(daemon) as admin, open_greeted(daemon, old) as phone:
             session = (await phone.call("session/new"))["result"]["session_id"]
             await phone.call("session/subscribe", session_id=session)
-            async with open_raw(daemon) as raw:
-                await raw.hello()
+            async with open_greeted(daemon) as raw:
                 new = (await raw.call("token/rotate", name="phone"))["result"]["token"]
                 with trio.fail_after(1):
                     assert await code_of_end(phone) == 1008
@@ -309,9 +307,7 @@ async def test_case_37_whoever_changes_the_file_ends_connections_too(change: str
     async with open_daemon() as daemon:
         token = daemon.new_token("phone", Role.OPERATOR)
         other = daemon.new_token("desk", Role.OPERATOR)
-        async with open_raw(daemon, token) as phone, open_raw(daemon, other) as desk:
-            await phone.hello()
-            await desk.hello()
+        async with open_greeted(daemon, token) as phone, open_greeted(daemon, other) as desk:
             elsewhere = Credentials(daemon.credentials.path.parent)
             await trio.to_thread.run_sync(_change, elsewhere, change)
             assert await code_of_end(phone) == 1008

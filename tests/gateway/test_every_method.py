@@ -15,7 +15,14 @@ from callboard.gateway.connection.method_table import Method, MethodTable
 from callboard.gateway.methods.all import all_methods
 from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
-from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import (
+    Daemon,
+    RawClient,
+    open_client,
+    open_daemon,
+    open_greeted,
+    open_raw,
+)
 from support.gateway.raw_door import answer_to, handshake, head_of, upgrade
 from support.gateway.type_examples import example
 
@@ -102,8 +109,7 @@ async def test_case_35_before_the_hello_a_method_does_nothing(name: str, spies: 
             with pytest.raises(ConnectionClosed, match="initialize"):
                 await raw.receive()
         assert spies.done == []
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             assert "result" in await raw.call(name, **required(METHODS[name]))
             assert spies.done == [name]
             await raw.send({"jsonrpc": "2.0", "id": 2, "method": "initialize"})
@@ -168,8 +174,7 @@ async def test_wrong_parameters_are_named_and_do_nothing(name: str, spies: Spies
         if each.required:
             rest = {key: value for key, value in right.items() if key != each.encode_name}
             wrong.append((rest, each.encode_name))
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         for params, told in wrong:
             error = await error_of(raw, name, params)
             assert error["code"] == INVALID_PARAMS, params
@@ -221,9 +226,7 @@ async def test_to_a_limited_token_a_hidden_session_is_one_that_does_not_exist(li
             {"sessions": (seen.session_id,)} if limit == "sessions" else {"agents": ("general",)}
         )
         token = daemon.new_token("part", Role.APPROVER, **limits)
-        async with open_raw(daemon, token) as part, open_raw(daemon) as whole:
-            await part.hello()
-            await whole.hello()
+        async with open_greeted(daemon, token) as part, open_greeted(daemon) as whole:
             for name in WITH_SESSION:
                 errors = []
                 for session_id in (hidden.session_id, "session_none"):
@@ -266,8 +269,7 @@ async def test_to_a_limited_token_hidden_questions_grants_and_calls_do_not_exist
                 await trio.sleep(0.01)
         (approval,) = waiting
         token = daemon.new_token("part", Role.APPROVER, sessions=(seen.session_id,))
-        async with open_raw(daemon, token) as part:
-            await part.hello()
+        async with open_greeted(daemon, token) as part:
             assert (await part.call("approval/list"))["result"]["approvals"] == []
             assert (await part.call("tool/history"))["result"]["calls"] == []
             for name, params in (

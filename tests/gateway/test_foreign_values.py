@@ -12,7 +12,7 @@ from msgspec import inspect
 from callboard.gateway.connection.method_table import Method
 from callboard.gateway.methods.all import all_methods
 from callboard.runtime.wire.rpc import INTERNAL_ERROR, STORAGE_FAILED
-from support.gateway.daemon_scene import RawClient, open_daemon, open_raw
+from support.gateway.daemon_scene import RawClient, open_daemon, open_greeted
 from support.gateway.raw_door import PATIENCE
 from support.gateway.type_examples import example
 
@@ -75,8 +75,7 @@ def test_every_number_of_a_request_is_one_that_can_be_stored() -> None:
 
 
 async def test_no_value_of_a_request_is_an_error_of_the_server() -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         new = await raw.call("session/new")
         session_id = new["result"]["session_id"]
         bad = []

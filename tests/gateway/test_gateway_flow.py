@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from trio_websocket import ConnectionClosed
 
 import callboard
 from callboard.client.client import connect
 from callboard.runtime.errors import AuthError, ConflictError, NetworkError, NotFoundError
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.wire.fields import Role
-from support.gateway.daemon_scene import View, open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import View, open_client, open_daemon
 
 
 async def test_a_prompt_over_the_wire_tells_all_that_the_record_has() -> None:
@@ -109,30 +108,3 @@ async def test_a_role_may_do_its_own_and_what_is_below_it() -> None:
                 await client.create_session()
         async with open_client(daemon) as client:
             await client.create_session()
-
-
-async def test_to_a_limited_token_other_sessions_do_not_exist() -> None:
-    async with open_daemon() as daemon, open_client(daemon) as admin:
-        seen, hidden = [await admin.create_session(), await admin.create_session()]
-        token = daemon.new_token("guest", Role.OPERATOR, sessions=(seen.session_id,))
-        async with open_client(daemon, token) as guest:
-            assert [each.session_id for each in await guest.sessions()] == [seen.session_id]
-            assert (await guest.session(seen.session_id)).session_id == seen.session_id
-            with pytest.raises(NotFoundError):
-                await guest.session(hidden.session_id)
-            with pytest.raises(NotFoundError):
-                await guest.prompt(hidden.session_id, "Hello.")
-
-
-async def test_nothing_is_done_before_hello_and_hello_is_said_once() -> None:
-    async with open_daemon() as daemon:
-        async with open_raw(daemon) as raw:
-            await raw.send({"jsonrpc": "2.0", "id": 1, "method": "session/new"})
-            with pytest.raises(ConnectionClosed, match="initialize"):
-                await raw.receive()
-        assert await daemon.runtime.sessions() == []
-        async with open_raw(daemon) as raw:
-            assert (await raw.hello())["result"]["role"] == "admin"
-            assert "result" in await raw.call("session/new")
-            with pytest.raises(ConnectionClosed, match="once"):
-                await raw.hello()

@@ -35,7 +35,14 @@ from callboard.runtime.wire.rpc import (
     PARSE_ERROR,
     RpcRequest,
 )
-from support.gateway.daemon_scene import Daemon, View, open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import (
+    Daemon,
+    View,
+    open_client,
+    open_daemon,
+    open_greeted,
+    open_raw,
+)
 from support.gateway.raw_door import (
     are_left,
     close_code,
@@ -217,8 +224,7 @@ BAD_MESSAGES: dict[str, tuple[str | bytes, int]] = {
 @pytest.mark.parametrize("name", BAD_MESSAGES)
 async def test_case_41_a_message_that_is_no_request_is_answered_and_does_nothing(name: str) -> None:
     message, code = BAD_MESSAGES[name]
-    async with open_daemon(settings=SMALL) as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon(settings=SMALL) as daemon, open_greeted(daemon) as raw:
         for _ in range(3):
             await raw.send(message)
             answer = await raw.receive()
@@ -230,8 +236,7 @@ async def test_case_41_a_message_that_is_no_request_is_answered_and_does_nothing
 
 
 async def test_requests_with_the_same_id_are_each_answered() -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         for _ in range(500):
             await raw.send(request(id="again"))
         for _ in range(500):
@@ -239,8 +244,7 @@ async def test_requests_with_the_same_id_are_each_answered() -> None:
 
 
 async def test_a_large_message_is_read_while_others_are_served() -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw, open_client(daemon) as other:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw, open_client(daemon) as other:
         session = (await raw.call("session/new"))["result"]["session_id"]
         flat = f"[{'[],' * 2_000_000}0]"
         await raw.send(request(id=7).replace("}", f',"params":{flat}}}'))
@@ -276,10 +280,9 @@ async def test_case_41_a_method_that_fails_ends_one_request(
         monkeypatch.setitem(runtime_methods.methods._methods, "tool/list", broken)
         async with (
             open_daemon() as daemon,
-            open_raw(daemon) as raw,
+            open_greeted(daemon) as raw,
             open_client(daemon) as other,
         ):
-            await raw.hello()
             error = (await raw.call("tool/list"))["error"]
             assert error["code"] == INTERNAL_ERROR
             assert "secret detail" not in str(error)
@@ -304,8 +307,7 @@ async def test_case_41_a_connection_that_fails_ends_alone(
 
     monkeypatch.setattr(Connection, "_method", fail)
     async with open_daemon() as daemon, open_client(daemon) as other:
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             await raw.send(request(method="bug"))
             with pytest.raises(ConnectionClosed, match="1011"):
                 await raw.receive()
@@ -418,8 +420,7 @@ async def test_case_62_who_never_reads_is_dropped_and_the_others_hear_all() -> N
 async def test_case_62_what_waits_for_a_slow_reader_is_bounded_and_its_view_is_right() -> None:
     settings = msgspec.structs.replace(SMALL, send_seconds=20)
     async with open_daemon(Chatty(PIECES), settings=settings) as daemon:
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             session = (await raw.call("session/new"))["result"]["session_id"]
             await raw.call("session/subscribe", session_id=session, after_seq=0)
             own = next(iter(daemon.gateway.daemon.connections))
@@ -519,8 +520,7 @@ async def test_clients_are_told_when_a_daemon_stops() -> None:
 
             async def client() -> None:
                 nonlocal code
-                async with open_raw(daemon) as raw:
-                    await raw.hello()
+                async with open_greeted(daemon) as raw:
                     opened.set()
                     code = await code_of_end(raw)
                     heard.extend(each["method"] for each in raw.heard)

@@ -11,7 +11,14 @@ import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.wire.fields import Role
-from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import (
+    Daemon,
+    RawClient,
+    open_client,
+    open_daemon,
+    open_greeted,
+    open_raw,
+)
 from support.gateway.kept_daemon import open_kept
 
 
@@ -28,8 +35,7 @@ async def asked(raw: RawClient, method: str, **params: Any) -> Any:
 
 
 async def test_a_repeated_prompt_gets_the_first_answer_and_is_stored_once() -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         session_id = (await asked(raw, "session/new", title="one"))["session_id"]
         prompt = {"session_id": session_id, "content": "What is 2 + 2?"}
         first = await asked(raw, "session/prompt", **prompt, idempotency_key="a")
@@ -40,8 +46,7 @@ async def test_a_repeated_prompt_gets_the_first_answer_and_is_stored_once() -> N
 
 
 async def test_a_key_of_another_request_is_refused() -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         session_id = (await asked(raw, "session/new", idempotency_key="n"))["session_id"]
         prompt = {"session_id": session_id, "idempotency_key": "a"}
         await asked(raw, "session/prompt", **prompt, content="One.")
@@ -77,8 +82,7 @@ async def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
         model = callboard.ScriptedModel([reply("Once.")])
         async with open_kept(tmp_path, model, token=token, port=port) as daemon:
             token, port = daemon.token, daemon.gateway.port
-            async with open_raw(daemon) as raw:
-                await raw.hello()
+            async with open_greeted(daemon) as raw:
                 session = await asked(raw, "session/new", idempotency_key="n")
                 prompt["session_id"] = session["session_id"]
                 answers.append(await asked(raw, "session/prompt", **prompt))
@@ -93,8 +97,7 @@ async def test_the_same_request_at_the_same_time_on_many_connections_is_done_onc
             session = await client.create_session()
 
         async def ask() -> None:
-            async with open_raw(daemon) as raw:
-                await raw.hello()
+            async with open_greeted(daemon) as raw:
                 results.append(
                     await asked(
                         raw,
@@ -119,12 +122,10 @@ async def test_a_prompt_whose_sender_was_cut_off_is_stored_once() -> None:
             session = await client.create_session()
         prompt = {"session_id": session.session_id, "content": "Once.", "idempotency_key": "a"}
         for _ in range(20):
-            async with open_raw(daemon) as raw:
-                await raw.hello()
+            async with open_greeted(daemon) as raw:
                 request = {"jsonrpc": "2.0", "id": 9, "method": "session/prompt"}
                 await raw.send({**request, "params": prompt})
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             ticket = await asked(raw, "session/prompt", **prompt)
         assert ticket["seq"] == 2
         assert await inputs(daemon, session.session_id) == ["Once."]
@@ -134,8 +135,7 @@ async def test_other_methods_repeat_their_answer_too() -> None:
     model = callboard.ScriptedModel(
         [reply(calls=[("delete_file", {"path": "old.txt"})]), reply("It stays.")]
     )
-    async with open_daemon(model) as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon(model) as daemon, open_greeted(daemon) as raw:
         async with open_client(daemon) as client, client.topic("approvals") as topic:
             session = await client.create_session()
             await client.prompt(session.session_id, "Delete old.txt.")
@@ -148,8 +148,7 @@ async def test_other_methods_repeat_their_answer_too() -> None:
 
 
 async def test_a_token_is_told_once_and_a_repeat_says_so() -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         wanted = {"name": "cron", "role": "operator"}
         made = await asked(raw, "token/create", **wanted, idempotency_key="a")
         again = await asked(raw, "token/create", **wanted, idempotency_key="a")
@@ -168,8 +167,7 @@ async def test_a_token_is_told_once_and_a_repeat_says_so() -> None:
 
 async def test_keys_that_are_too_many_are_forgotten_from_the_oldest_on(monkeypatch: Any) -> None:
     monkeypatch.setattr("callboard.runtime.store.tables.requests.MAX_REQUESTS", 2)
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         made = [
             (await asked(raw, "session/new", idempotency_key=key))["session_id"] for key in "abc"
         ]

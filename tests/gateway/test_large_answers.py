@@ -19,7 +19,13 @@ from callboard.gateway.methods.pages import PAGE_BYTES
 from callboard.gateway.shared.idempotency import _key
 from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.store.feeds import StoredBytes
-from support.gateway.daemon_scene import RawClient, View, open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import (
+    RawClient,
+    View,
+    open_client,
+    open_daemon,
+    open_greeted,
+)
 
 LONG = "y" * 300_000
 
@@ -35,8 +41,7 @@ async def test_a_page_of_messages_ends_at_a_size() -> None:
         session = await daemon.runtime.create_session()
         for _ in range(5):
             await session.run("Go on.")
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             after, sizes, texts = 0, [], []
             has_more = True
             while has_more:
@@ -63,8 +68,7 @@ async def test_who_does_not_read_is_told_why_the_connection_ends() -> None:
         session = await daemon.runtime.create_session()
         for _ in range(3):
             await session.run("Go on.")
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             (connection,) = daemon.gateway.daemon.connections
             send = connection._stream.send_all  # type: ignore[attr-defined]
             is_reading = trio.Event()
@@ -106,8 +110,11 @@ async def test_what_is_large_is_read_searched_and_told_off_the_loop(
     monkeypatch.setattr("callboard.gateway.shared.idempotency._key", key_of)
     file = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(LARGE_EVENT)).decode()
     model = callboard.ScriptedModel([callboard.reply("a"), callboard.reply("b")])
-    async with open_daemon(model) as daemon, open_client(daemon) as client, open_raw(daemon) as raw:
-        await raw.hello()
+    async with (
+        open_daemon(model) as daemon,
+        open_client(daemon) as client,
+        open_greeted(daemon) as raw,
+    ):
         session_id = (await raw.call("session/new", idempotency_key="one"))["result"]["session_id"]
         async with client.events(session_id, after_seq=0) as events:
             picture = {"media_type": "image/png", "data": file, "name": "a.png"}
@@ -134,8 +141,7 @@ async def test_what_is_large_is_read_searched_and_told_off_the_loop(
 
 
 async def test_a_title_is_short() -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         assert "result" in await raw.call("session/new", title="a" * 200)
         error = (await raw.call("session/new", title="a" * 201))["error"]
         assert (error["data"]["type"], error["data"]["field"]) == ("validation", "title")

@@ -11,7 +11,7 @@ import callboard
 from callboard.embedding.runtime import host_of
 from callboard.runtime.store.rows import SessionRow
 from callboard.runtime.wire.fields import Role
-from support.gateway.daemon_scene import Daemon, RawClient, open_daemon, open_raw
+from support.gateway.daemon_scene import Daemon, RawClient, open_daemon, open_greeted, open_raw
 
 INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND = -32602, -32002, -32003
 
@@ -37,12 +37,10 @@ async def asked(daemon: Daemon, session_id: str) -> str:
 
 async def test_an_answer_of_a_limited_token_is_for_what_it_sees_alone() -> None:
     model = callboard.ScriptedModel([DELETE, callboard.reply("a"), DELETE, callboard.reply("b")])
-    async with open_daemon(model) as daemon, open_raw(daemon) as whole:
-        await whole.hello()
+    async with open_daemon(model) as daemon, open_greeted(daemon) as whole:
         session_id = await begun(whole)
         token = daemon.new_token("one", Role.APPROVER, sessions=(session_id,))
-        async with open_raw(daemon, token) as one:
-            await one.hello()
+        async with open_greeted(daemon, token) as one:
             await whole.call("session/prompt", session_id=session_id, content="Delete.")
             question = await asked(daemon, session_id)
             shown = (await one.call("approval/get", approval_id=question))["result"]
@@ -67,8 +65,7 @@ async def test_an_answer_of_a_limited_token_is_for_what_it_sees_alone() -> None:
 
 async def test_ids_of_others_are_as_good_as_none() -> None:
     model = callboard.ScriptedModel([DELETE, callboard.reply("a")])
-    async with open_daemon(model) as daemon, open_raw(daemon) as whole:
-        await whole.hello()
+    async with open_daemon(model) as daemon, open_greeted(daemon) as whole:
         session_id, other_id = await begun(whole), await begun(whole)
         token = daemon.new_token("other", Role.APPROVER, sessions=(other_id,))
         await whole.call("session/prompt", session_id=session_id, content="Delete.")
@@ -80,8 +77,7 @@ async def test_ids_of_others_are_as_good_as_none() -> None:
             remember={"scope": "session"},
         )
         (grant,) = (await whole.call("grant/list"))["result"]["grants"]
-        async with open_raw(daemon, token) as other:
-            await other.hello()
+        async with open_greeted(daemon, token) as other:
             for name in (grant["grant_id"], "grant_none"):
                 refused = (await other.call("grant/revoke", grant_id=name))["error"]
                 assert refused["message"] == f"there is no grant {name}"
@@ -93,12 +89,10 @@ async def test_ids_of_others_are_as_good_as_none() -> None:
 
 async def test_the_folder_of_a_session_is_not_of_others_who_can_not_see_it() -> None:
     agents = [callboard.Agent(name=name) for name in ("general", "other")]
-    async with open_daemon(agents=agents) as daemon, open_raw(daemon) as whole:
-        await whole.hello()
+    async with open_daemon(agents=agents) as daemon, open_greeted(daemon) as whole:
         row = (await whole.call("session/new"))["result"]
         token = daemon.new_token("part", Role.OPERATOR, agents=("other",))
-        async with open_raw(daemon, token) as part:
-            await part.hello()
+        async with open_greeted(daemon, token) as part:
             params = {"agent": "other", "workspace": row["workspace"]}
             refused = (await part.call("session/new", **params))["error"]
             assert refused["code"] == INVALID_PARAMS
@@ -111,15 +105,13 @@ async def test_the_folder_of_a_session_is_not_of_others_who_can_not_see_it() -> 
 
 async def test_memories_of_others_take_no_place_and_are_not_added_to() -> None:
     agents = [callboard.Agent(name="other")]
-    async with open_daemon(agents=agents) as daemon, open_raw(daemon) as whole:
-        await whole.hello()
+    async with open_daemon(agents=agents) as daemon, open_greeted(daemon) as whole:
         own, other = await begun(whole), await begun(whole, agent="other")
         await whole.call("memory/store", session_id=own, text="An apple of its own.")
         for number in range(3):
             await whole.call("memory/store", session_id=other, text=f"The apple {number}.")
         by_agent = daemon.new_token("by-agent", Role.OPERATOR, agents=("general",))
-        async with open_raw(daemon, by_agent) as limited:
-            await limited.hello()
+        async with open_greeted(daemon, by_agent) as limited:
             for method, params in (
                 ("memory/list", {"limit": 1}),
                 ("memory/search", {"query": "apple", "limit": 1}),
@@ -129,8 +121,7 @@ async def test_memories_of_others_take_no_place_and_are_not_added_to() -> None:
             found = await limited.call("memory/search", query="apple", agent="other")
             assert found["result"]["memories"] == []
         by_session = daemon.new_token("by-session", Role.OPERATOR, sessions=(own,))
-        async with open_raw(daemon, by_session) as limited:
-            await limited.hello()
+        async with open_greeted(daemon, by_session) as limited:
             refused = await limited.call("memory/store", session_id=own, text="For all of them.")
             assert "for certain sessions" in refused["error"]["message"]
 
@@ -138,12 +129,10 @@ async def test_memories_of_others_take_no_place_and_are_not_added_to() -> None:
 async def test_a_session_that_gets_another_agent_is_heard_no_more() -> None:
     model = callboard.ScriptedModel([callboard.reply("One."), callboard.reply("Two.")])
     agents = [callboard.Agent(name="other")]
-    async with open_daemon(model, agents=agents) as daemon, open_raw(daemon) as whole:
-        await whole.hello()
+    async with open_daemon(model, agents=agents) as daemon, open_greeted(daemon) as whole:
         session_id = await begun(whole)
         token = daemon.new_token("limited", Role.OBSERVER, agents=("general",))
-        async with open_raw(daemon, token) as limited:
-            await limited.hello()
+        async with open_greeted(daemon, token) as limited:
             for raw in (limited, whole):
                 await raw.call("session/subscribe", session_id=session_id)
             await whole.call("session/set_agent", session_ids=[session_id], agent="other")
@@ -165,16 +154,14 @@ async def test_other_arguments_are_shown_to_approvers_alone(tmp_path: Path) -> N
     model = callboard.ScriptedModel([WRITE, callboard.reply("a")])
     async with (
         open_daemon(model, policy="strict", workspace=tmp_path) as daemon,
-        open_raw(daemon) as whole,
+        open_greeted(daemon) as whole,
     ):
-        await whole.hello()
         session = await daemon.runtime.create_session()
         await whole.call("session/prompt", session_id=session.session_id, content="Write.")
         question = await asked(daemon, session.session_id)
         other = '{"path": "secret.txt", "content": "x"}'
         for role, is_shown in ((Role.OBSERVER, False), (Role.APPROVER, True)):
-            async with open_raw(daemon, daemon.new_token(role.value, role)) as raw:
-                await raw.hello()
+            async with open_greeted(daemon, daemon.new_token(role.value, role)) as raw:
                 assert "result" in await raw.call("approval/get", approval_id=question)
                 answer = await raw.call("approval/get", approval_id=question, arguments=other)
                 assert ("canary" in str(answer)) is is_shown

@@ -7,84 +7,66 @@ import pytest
 from callboard.client.client import Client
 from callboard.runtime.errors import CallboardError, NotFoundError, ValidationError
 from callboard.runtime.events import MemoryForgotten
-from callboard.runtime.memory.memories import MAX_MEMORY_CHARS, Memory
-from callboard.runtime.wire.fields import Nothing, Role
-from callboard.runtime.wire.memories import (
-    ListMemories,
-    Memories,
-    OneMemory,
-    SearchMemories,
-    StoreMemory,
-)
+from callboard.runtime.memory.memories import MAX_MEMORY_CHARS
+from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import open_client, open_daemon
 
 
 async def listed(client: Client) -> list[str]:
-    found = await client.request("memory/list", ListMemories(), Memories)
-    return [memory.text for memory in found.memories]
+    return [memory.text for memory in await client.memories.list()]
 
 
 async def test_a_memory_is_stored_found_and_deleted() -> None:
     async with open_daemon() as daemon, open_client(daemon) as client:
-        session = await client.create_session()
-        new = StoreMemory(session_id=session.session_id, text="The kettle is blue.", tags=("tea",))
-        memory = await client.request("memory/store", new, Memory)
+        session_id = (await client.create_session()).session_id
+        memory = await client.memories.store(session_id, "The kettle is blue.", tags=["tea"])
         assert (memory.agent, memory.is_untrusted) == ("general", False)
-        assert await client.request("memory/store", new, Memory) == memory
+        again = await client.memories.store(session_id, "The kettle is blue.", tags=["tea"])
+        assert again == memory
         for query, count in (("KETTLE NEAR", 1), ("bicycle", 0), ('"', 0)):
-            found = await client.request("memory/search", SearchMemories(query=query), Memories)
-            assert len(found.memories) == count
+            assert len(await client.memories.search(query)) == count
         assert await listed(client) == ["The kettle is blue."]
-        one = OneMemory(memory.memory_id)
-        await client.request("memory/delete", one, Nothing)
+        assert await client.memories.list(agent="nobody") == []
+        await client.memories.forget(memory.memory_id)
         assert await listed(client) == []
         with pytest.raises(NotFoundError):
-            await client.request("memory/delete", one, Nothing)
-        events = await daemon.runtime.store.events(session.session_id)
+            await client.memories.forget(memory.memory_id)
+        events = await daemon.runtime.store.events(session_id)
         (forgotten,) = [each.event for each in events if isinstance(each.event, MemoryForgotten)]
         assert forgotten.forgotten_by == "token:test"
 
 
-@pytest.mark.parametrize(
-    ("text", "tags"),
-    [
-        ("", ()),
-        (" ", ()),
-        ("x" * (MAX_MEMORY_CHARS + 1), ()),
-        ("x", ("t",) * 17),
-        ("x", ("t" * 65,)),
-    ],
-)
-async def test_what_is_no_memory_is_refused(text: str, tags: tuple[str, ...]) -> None:
+async def test_what_is_no_memory_is_refused() -> None:
     async with open_daemon() as daemon, open_client(daemon) as client:
-        session = await client.create_session()
-        new = StoreMemory(session_id=session.session_id, text=text, tags=tags)
-        with pytest.raises(ValidationError):
-            await client.request("memory/store", new, Memory)
+        session_id = (await client.create_session()).session_id
+        tags: list[str]
+        for text, tags in (
+            ("", []),
+            (" ", []),
+            ("x" * (MAX_MEMORY_CHARS + 1), []),
+            ("x", ["t"] * 17),
+            ("x", ["t" * 65]),
+        ):
+            with pytest.raises(ValidationError):
+                await client.memories.store(session_id, text, tags=tags)
         assert await listed(client) == []
 
 
 async def test_a_limited_token_knows_its_own_memories_alone() -> None:
     async with open_daemon() as daemon:
         async with open_client(daemon) as client:
-            first, second = [await client.create_session() for _ in range(2)]
-            stored = [
-                await client.request(
-                    "memory/store", StoreMemory(session_id=each.session_id, text=text), Memory
-                )
-                for each, text in ((first, "ours"), (second, "theirs"))
-            ]
-        token = daemon.new_token("limited", Role.OPERATOR, sessions=(first.session_id,))
+            first, second = [(await client.create_session()).session_id for _ in range(2)]
+            await client.memories.store(first, "ours")
+            theirs = await client.memories.store(second, "theirs")
+        token = daemon.new_token("limited", Role.OPERATOR, sessions=(first,))
         async with open_client(daemon, token) as limited:
             assert await listed(limited) == ["ours"]
-            search = SearchMemories(query="ours theirs")
-            found = await limited.request("memory/search", search, Memories)
-            assert [memory.text for memory in found.memories] == ["ours"]
+            found = await limited.memories.search("ours theirs")
+            assert [memory.text for memory in found] == ["ours"]
             with pytest.raises(NotFoundError):
-                await limited.request("memory/delete", OneMemory(stored[1].memory_id), Nothing)
-            new = StoreMemory(session_id=second.session_id, text="x")
+                await limited.memories.forget(theirs.memory_id)
             with pytest.raises(NotFoundError):
-                await limited.request("memory/store", new, Memory)
+                await limited.memories.store(second, "x")
         async with open_client(daemon, daemon.new_token("eye", Role.OBSERVER)) as observer:
             with pytest.raises(CallboardError) as refused:
                 await listed(observer)

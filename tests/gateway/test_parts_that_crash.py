@@ -16,7 +16,7 @@ from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProgress
 from callboard.runtime.stream import AnyStreamEvent, TextDelta
 from callboard.runtime.turns.live_state import whole_events
-from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import open_client, open_daemon, open_greeted
 from support.waits import until
 
 
@@ -37,8 +37,7 @@ async def test_half_a_character_in_what_is_told_live_ends_nothing() -> None:
     ):
         session = await client.create_session()
         progress: list[str] = []
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             await raw.call("session/subscribe", session_id=session.session_id)
             await client.prompt(session.session_id, "Go.")
             with trio.fail_after(20):
@@ -93,8 +92,7 @@ async def test_a_feed_that_crashes_hears_its_session_again(
     model = callboard.ScriptedModel([callboard.reply("One."), callboard.reply("Two.")])
     async with open_daemon(model) as daemon, open_client(daemon) as client:
         session = await client.create_session()
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             await raw.call("session/subscribe", session_id=session.session_id)
             while (await raw.receive()).get("method") != "session/snapshot":
                 pass
@@ -126,8 +124,7 @@ async def test_a_feed_that_crashes_hears_its_session_again(
 async def test_a_connection_that_has_ended_hears_nothing_more() -> None:
     async with open_daemon() as daemon, open_client(daemon) as client:
         session = await client.create_session()
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             await raw.call("session/subscribe", session_id=session.session_id)
             feeds = daemon.gateway.daemon.feeds
             ((feed, _),) = feeds._feeds.values()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import callboard
 from support.flows.program_calls import count, new_tag, tagged
-from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import open_client, open_daemon, open_greeted
 from support.gateway.raw_door import are_left
 from support.sandbox.sandbox_users import needs_sandbox
 from support.tools.workbench import wait_until
@@ -22,8 +22,7 @@ async def test_case_46_it_goes_on_and_a_cancel_by_another_leaves_nothing(tmp_pat
         open_client(daemon) as other,
     ):
         session_id = (await other.create_session()).session_id
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             await raw.call("session/prompt", session_id=session_id, content="Go.")
             await wait_until(lambda: count(tag) >= 2)
             await are_left(other, 2)

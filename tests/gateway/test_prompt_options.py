@@ -15,7 +15,13 @@ from callboard.runtime.events import CallFinished, InputAccepted, Stored, TurnEn
 from callboard.runtime.turn_options import TurnOptions
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
-from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import (
+    Daemon,
+    RawClient,
+    open_client,
+    open_daemon,
+    open_greeted,
+)
 
 WRITE = ("write_file", {"path": "a.txt", "content": "a"})
 
@@ -80,8 +86,7 @@ async def test_only_an_administrator_lets_more_run_and_nobody_who_has_it_run_aga
         row = await client.create_session(workspace=None)
         for name, limits in (("operator", {}), ("admin", {"agents": ("general",)})):
             role = Role.OPERATOR if name == "operator" else Role.ADMIN
-            async with open_raw(daemon, daemon.new_token(name, role, **limits)) as raw:
-                await raw.hello()
+            async with open_greeted(daemon, daemon.new_token(name, role, **limits)) as raw:
                 code = await refused(raw, row.session_id, policy="auto")
                 assert code == NOT_AUTHORIZED
         ticket = await client.prompt(row.session_id, "Go.", options=wide)  # the control
@@ -95,8 +100,7 @@ async def test_what_one_agent_was_let_is_not_let_to_another(agent: str, status: 
     model = callboard.ScriptedModel([stall(), reply(calls=[WRITE]), reply("Done.")])
     agents = [callboard.Agent(name=name, policy=Preset.STRICT) for name in ("general", "power")]
     async with open_daemon(model, agents=agents, on_approval="deny") as daemon:
-        async with open_client(daemon) as admin, open_raw(daemon, operator(daemon)) as raw:
-            await raw.hello()
+        async with open_client(daemon) as admin, open_greeted(daemon, operator(daemon)) as raw:
             session_id = (await admin.create_session()).session_id
             await admin.prompt(session_id, "Long.")
             ticket = await admin.prompt(session_id, "Go.", options=TurnOptions(policy=Preset.AUTO))
@@ -112,8 +116,7 @@ async def test_only_who_may_widen_a_turn_steers_one_that_is_wider() -> None:
     model = callboard.ScriptedModel([stall(), stall(), reply("Done."), reply("Done.")])
     agent = callboard.Agent(policy=Preset.STRICT)
     async with open_daemon(model, agents=[agent], on_approval="deny") as daemon:
-        async with open_client(daemon) as admin, open_raw(daemon, operator(daemon)) as raw:
-            await raw.hello()
+        async with open_client(daemon) as admin, open_greeted(daemon, operator(daemon)) as raw:
             session_id = (await admin.create_session()).session_id
             asked = {"session_id": session_id, "content": "Write.", "mode": "steer"}
             await admin.prompt(session_id, "Go.", options=TurnOptions(policy=Preset.AUTO))
@@ -207,8 +210,7 @@ async def refused(raw: RawClient, session_id: str, **options: Any) -> int:
 async def test_what_can_not_be_is_refused_before_anything_is_stored(
     options: dict[str, Any], code: int
 ) -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         session_id = (await raw.call("session/new"))["result"]["session_id"]
         assert await refused(raw, session_id, **options) == code
         assert await inputs(daemon, session_id) == 0

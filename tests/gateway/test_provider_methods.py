@@ -21,7 +21,7 @@ from callboard.runtime.wire.providers import (
     SetKey,
     TryProvider,
 )
-from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import open_client, open_daemon, open_greeted
 
 KEY = "sk-canary-0123456789abcdefghijklmn"
 
@@ -58,8 +58,7 @@ async def test_a_key_goes_in_and_never_out(
             ):
                 with pytest.raises(kind):
                     await client.request("provider/set_key", SetKey(name, key), KeyStored)
-        async with open_raw(daemon) as raw:
-            await raw.hello()
+        async with open_greeted(daemon) as raw:
             heard = [await raw.call("provider/list"), await raw.call("runtime/status")]
             heard.append(await raw.call("provider/set_key", provider="openai", key=[KEY]))
             assert heard[-1]["error"]["code"] == -32602

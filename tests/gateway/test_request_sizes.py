@@ -30,7 +30,7 @@ from callboard.runtime.store.feeds import Topic
 from callboard.runtime.wire import fields as sizes
 from callboard.runtime.wire.fields import MAX_ITEMS, MAX_LINE_CHARS, MAX_WORD_CHARS, Role
 from callboard.runtime.wire.rpc import CONFLICT, INVALID_PARAMS, INVALID_STATE, NOT_FOUND
-from support.gateway.daemon_scene import open_daemon, open_raw
+from support.gateway.daemon_scene import open_daemon, open_greeted, open_raw
 
 MIB = 1024 * 1024
 CHECKED_OTHERWISE = (Attachment,)
@@ -178,8 +178,7 @@ async def test_a_request_that_names_too_much_does_nothing(name: str) -> None:
     method, most, more, code = REQUESTS[name]
     model = callboard.ScriptedModel([reply("Done.")])
     async with open_daemon(model) as daemon:
-        async with open_raw(daemon, daemon.new_token("operator", Role.OPERATOR)) as raw:
-            await raw.hello()
+        async with open_greeted(daemon, daemon.new_token("operator", Role.OPERATOR)) as raw:
             made = await raw.call("session/new")
             if method == "session/prompt":
                 session_id = made["result"]["session_id"]
@@ -203,8 +202,7 @@ def test_an_agent_has_as_many_fallbacks() -> None:
 
 @pytest.mark.parametrize("key", [None, "a key"])
 async def test_no_part_of_a_file_overtakes_the_one_before_it(key: str | None) -> None:
-    async with open_daemon() as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon() as daemon, open_greeted(daemon) as raw:
         keys = [{}, {}] if key is None else [{"idempotency_key": f"{key} {n}"} for n in range(2)]
         for n, text in enumerate(("x" * 100_000, "y")):
             params = {"upload_id": "u", "part": n, "text": text, "is_last": n == 1, **keys[n]}

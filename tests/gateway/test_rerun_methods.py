@@ -14,7 +14,13 @@ from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import Stored, TurnSetAside, TurnStarted
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.rpc import CONFLICT, INVALID_STATE, NOT_AUTHORIZED, NOT_FOUND
-from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import (
+    Daemon,
+    RawClient,
+    open_client,
+    open_daemon,
+    open_greeted,
+)
 from support.gateway.kept_daemon import open_kept
 
 
@@ -76,8 +82,7 @@ async def test_a_client_has_the_last_turn_tried_again() -> None:
 
 async def test_what_can_not_be_run_again_is_refused_with_its_code() -> None:
     model = callboard.ScriptedModel([reply("One."), stall(), reply("Fine.")])
-    async with open_daemon(model) as daemon, open_raw(daemon) as raw:
-        await raw.hello()
+    async with open_daemon(model) as daemon, open_greeted(daemon) as raw:
         async with open_client(daemon) as client:
             session_id = (await client.create_session()).session_id
             for method in ("session/retry", "session/regenerate"):
@@ -92,8 +97,7 @@ async def test_what_can_not_be_run_again_is_refused_with_its_code() -> None:
             assert await error_of(raw, "session/regenerate", **busy) == CONFLICT
             await client.cancel(session_id)
             watcher = daemon.new_token("watcher", Role.OBSERVER)
-            async with open_raw(daemon, watcher) as other:
-                await other.hello()
+            async with open_greeted(daemon, watcher) as other:
                 assert await error_of(other, "session/retry", **busy) == NOT_AUTHORIZED
             assert await set_aside(daemon, session_id) == []
             again = await client.retry(session_id, message_id=ticket.input_id)  # the control
@@ -114,8 +118,7 @@ async def test_a_turn_is_set_aside_once_however_often_that_is_asked(tmp_path: Pa
                 session = await daemon.runtime.create_session()
                 session_id = session.session_id
                 await session.run("Go.")
-            async with open_raw(daemon) as raw:
-                await raw.hello()
+            async with open_greeted(daemon) as raw:
                 asked = {"session_id": session_id, "idempotency_key": "a"}
                 asking = [raw.call] * times
                 answers += [

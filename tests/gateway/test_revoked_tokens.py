@@ -10,15 +10,14 @@ import trio
 from callboard.config.keys.tokens import Credentials
 from callboard.runtime.errors import PermissionRefused
 from callboard.runtime.wire.fields import Role
-from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.gateway.daemon_scene import open_client, open_daemon, open_greeted
 from support.waits import until
 
 
 async def test_what_comes_behind_the_end_of_a_connection_is_not_done() -> None:
     async with open_daemon() as daemon, open_client(daemon) as client:
         token = daemon.new_token("other", Role.ADMIN)
-        async with open_raw(daemon, token) as raw:
-            await raw.hello()
+        async with open_greeted(daemon, token) as raw:
             (connection,) = [
                 each
                 for each in daemon.gateway.daemon.connections

@@ -11,17 +11,9 @@ import pytest
 import callboard
 from callboard.client.client import Client
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
-from callboard.runtime.store.lists import CallPage, SessionPage
+from callboard.runtime.store.lists import CallPage
 from callboard.runtime.wire.daemon import ListCalls
-from callboard.runtime.wire.fields import Nothing, Role
-from callboard.runtime.wire.sessions import (
-    FindWords,
-    Hits,
-    ListSessions,
-    Rename,
-    SetAgent,
-    SomeSessions,
-)
+from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, View, open_client, open_daemon
 
 
@@ -47,13 +39,7 @@ async def said(client: Client, *texts: str) -> str:
 
 
 async def listed(client: Client, **wanted: Any) -> list[str]:
-    page = await client.request("session/list", ListSessions(**wanted), SessionPage)
-    return [row.session_id for row in page.sessions]
-
-
-async def delete(client: Client, *session_ids: str) -> tuple[str, ...]:
-    params = SomeSessions(session_ids)
-    return (await client.request("session/delete", params, SomeSessions)).session_ids
+    return [row.session_id for row in (await client.find_sessions(**wanted)).sessions]
 
 
 async def test_pages_of_a_list_follow_each_other_without_a_hole() -> None:
@@ -62,8 +48,7 @@ async def test_pages_of_a_list_follow_each_other_without_a_hole() -> None:
         seen: list[str] = []
         before = None
         while True:
-            params = ListSessions(limit=3, before=before)
-            page = await client.request("session/list", params, SessionPage)
+            page = await client.find_sessions(limit=3, before=before)
             seen += [row.session_id for row in page.sessions]
             if (before := page.next_before) is None:
                 break
@@ -79,7 +64,7 @@ async def test_a_list_is_filtered_by_words_agent_and_deletion() -> None:
         assert await listed(client, query="%") == [first]
         assert await listed(client, query="_") == [second, first]  # of their ids
         assert await listed(client, agent="other") == [second]
-        await delete(client, first)
+        await client.delete_sessions([first])
         assert await listed(client) == [second]
         assert await listed(client, deleted="only") == [first]
         assert set(await listed(client, deleted="also")) == {first, second}
@@ -89,23 +74,21 @@ async def test_a_title_that_a_person_gave_holds() -> None:
     async with open_pair() as (_, client):
         session_id = await said(client, "What  is the\nweather?")
         assert (await client.session(session_id)).title == "What is the weather?"
-        await client.request("session/rename", Rename(session_id, " The  weather "), Nothing)
+        await client.rename(session_id, " The  weather ")
         assert (await client.session(session_id)).title == "The weather"
         for bad in ("", " \n", "x" * 201):
             with pytest.raises(ValidationError, match="characters"):
-                await client.request("session/rename", Rename(session_id, bad), Nothing)
+                await client.rename(session_id, bad)
 
 
 async def test_a_deleted_session_takes_no_prompts_until_it_is_restored() -> None:
     async with open_pair() as (_, client):
         session_id = await said(client, "Hello.")
-        assert await delete(client, session_id) == (session_id,)
-        assert await delete(client, session_id) == ()
+        assert await client.delete_sessions([session_id]) == (session_id,)
+        assert await client.delete_sessions([session_id]) == ()
         with pytest.raises(ConflictError, match="restore"):
             await client.prompt(session_id, "Again.")
-        params = SomeSessions((session_id,))
-        restored = await client.request("session/restore", params, SomeSessions)
-        assert restored.session_ids == (session_id,)
+        assert await client.restore_sessions([session_id]) == (session_id,)
         await client.prompt(session_id, "Again.")
         assert (await client.session(session_id)).deleted_at_ms is None
 
@@ -120,8 +103,8 @@ async def test_a_deleted_session_s_turn_is_cancelled_and_its_queue_waits() -> No
         async with client.events(session_id) as events:
             await client.prompt(session_id, "One.")
             await client.prompt(session_id, "Two.")
-            await delete(client, session_id)
-            await client.request("session/restore", SomeSessions((session_id,)), SomeSessions)
+            await client.delete_sessions([session_id])
+            await client.restore_sessions([session_id])
             ended = 0
             async for event in events:
                 view.take(event)
@@ -138,26 +121,25 @@ async def test_a_deleted_session_s_turn_is_cancelled_and_its_queue_waits() -> No
 async def test_only_deleted_sessions_are_purged_and_then_nothing_is_left() -> None:
     async with open_pair() as (daemon, client):
         gone, kept = await said(client, "The secret garden."), await said(client, "A garden.")
-        params = SomeSessions((gone,))
         with pytest.raises(ConflictError, match="delete it first"):
-            await client.request("session/purge", params, SomeSessions)
-        await client.request("session/search", FindWords(query="garden"), Hits)
-        await delete(client, gone)
+            await client.purge_sessions([gone])
+        await client.search("garden")
+        await client.delete_sessions([gone])
         operator = daemon.new_token("operator", Role.OPERATOR)
         async with open_client(daemon, operator) as other:
             with pytest.raises(AuthError):
-                await other.request("session/purge", params, SomeSessions)
-        await client.request("session/purge", params, SomeSessions)
+                await other.purge_sessions([gone])
+        await client.purge_sessions([gone])
         with pytest.raises(NotFoundError):
             await client.session(gone)
         store = daemon.runtime.store
         assert await store.events(gone) == []
         assert await store.usage(gone) == []
-        found = await client.request("session/search", FindWords(query="garden"), Hits)
-        assert [hit.session.session_id for hit in found.hits] == [kept]
+        found = await client.search("garden")
+        assert [hit.session.session_id for hit in found] == [kept]
         new = await said(client, "Another garden.")  # ids of rows may be used again
-        found = await client.request("session/search", FindWords(query="garden"), Hits)
-        assert {hit.session.session_id for hit in found.hits} == {kept, new}
+        found = await client.search("garden")
+        assert {hit.session.session_id for hit in found} == {kept, new}
 
 
 async def test_a_search_finds_what_was_said_and_says_where() -> None:
@@ -165,13 +147,13 @@ async def test_a_search_finds_what_was_said_and_says_where() -> None:
         text = "x " * 200 + "Where is the Zürich   timetable? " + "y " * 200
         first = await said(client, text, "And the timetable of Zurich?")
         await said(client, "Where is Zürich?")
-        found = await client.request("session/search", FindWords(query="zurich TIMETABLE"), Hits)
-        (hit,) = found.hits
+        found = await client.search("zurich TIMETABLE")
+        (hit,) = found
         assert (hit.session.session_id, hit.matches) == (first, 2)
         assert "timetable" in hit.snippet
         third = await said(client, "Bahnhofstraße 5")
-        found = await client.request("session/search", FindWords(query="BAHNHOFSTRAßE"), Hits)
-        assert [hit.session.session_id for hit in found.hits] == [third]
+        found = await client.search("BAHNHOFSTRAßE")
+        assert [hit.session.session_id for hit in found] == [third]
 
 
 LITERAL = ['"', "'; drop table sessions; --", "NEAR(", "NOT", "a*", "text:x", "^x", "\0", "()", "—"]
@@ -181,8 +163,8 @@ LITERAL = ['"', "'; drop table sessions; --", "NEAR(", "NOT", "a*", "text:x", "^
 async def test_case_60_a_query_is_words_and_nothing_else(query: str) -> None:
     async with open_pair() as (_, client):
         session_id = await said(client, "Of it there is less.")
-        found = await client.request("session/search", FindWords(query=query), Hits)
-        assert found.hits == []
+        found = await client.search(query)
+        assert found == []
         assert await listed(client, query=query) == []
         assert await listed(client) == [session_id]
 
@@ -192,23 +174,21 @@ async def test_to_a_limited_token_nothing_else_is_found_listed_or_deleted() -> N
         seen, hidden = await said(client, "Common word."), await said(client, "Common word.")
         token = daemon.new_token("guest", Role.OPERATOR, sessions=(seen,))
         async with open_client(daemon, token) as guest:
-            found = await guest.request("session/search", FindWords(query="common"), Hits)
-            assert [hit.session.session_id for hit in found.hits] == [seen]
+            found = await guest.search("common")
+            assert [hit.session.session_id for hit in found] == [seen]
             assert await listed(guest, limit=1) == [seen]
             with pytest.raises(NotFoundError):
-                await delete(guest, seen, hidden)
+                await guest.delete_sessions([seen, hidden])
         assert set(await listed(client)) == {seen, hidden}, "a refused batch deletes nothing"
 
 
 async def test_another_agent_holds_from_the_next_turn_on() -> None:
     async with open_pair(agents=[callboard.Agent(name="other")]) as (_, client):
         session_id = await said(client, "Hello.")
-        params = SetAgent((session_id,), "other")
-        await client.request("session/set_agent", params, Nothing)
+        await client.set_agent([session_id], "other")
         assert (await client.session(session_id)).agent == "other"
-        params = SetAgent((session_id,), "nobody")
         with pytest.raises(NotFoundError, match="general, other"):
-            await client.request("session/set_agent", params, Nothing)
+            await client.set_agent([session_id], "nobody")
 
 
 async def test_calls_are_listed_by_page_status_and_time() -> None:

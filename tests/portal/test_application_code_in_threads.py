@@ -13,6 +13,7 @@ from callboard.portals import aio, plain
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import CallStatus
 from callboard.tools.tool import Tool
+from support.portal.programs import on_asyncio
 
 
 class Rogue(BaseException):
@@ -90,21 +91,21 @@ def test_a_tool(end: Callable[[], BaseException], is_async: bool, tmp_path: Path
     [ENDS["an exception"], ENDS["an asyncio cancel"], ENDS["an exception of its own"]],
     ids=["an exception", "an asyncio cancel", "an exception of its own"],
 )
-def test_an_approver_on_an_event_loop(end: Callable[[], BaseException], tmp_path: Path) -> None:
+@on_asyncio
+async def test_an_approver_on_an_event_loop(
+    end: Callable[[], BaseException], tmp_path: Path
+) -> None:
     """`sys.exit` is not among them: in asyncio it ends the loop, whoever's task says it."""
 
     async def ask(request: callboard.ApprovalRequest) -> bool:
         raise end()
 
-    async def main() -> None:
-        async with aio.open_runtime(
-            model=callboard.ScriptedModel(STEPS), workspace=tmp_path, tools=[never], environ={},
-            on_approval=ask, strict=True,
-        ) as runtime:  # fmt: skip
-            session = await runtime.create_session()
-            assert await session.run("Go.") == "Done."
-            [call] = await runtime.store.calls(session_id=session.session_id)
-            assert call.status is CallStatus.DENIED
-            assert await session.run("And now?") == "Still here."
-
-    asyncio.run(main())
+    async with aio.open_runtime(
+        model=callboard.ScriptedModel(STEPS), workspace=tmp_path, tools=[never], environ={},
+        on_approval=ask, strict=True,
+    ) as runtime:  # fmt: skip
+        session = await runtime.create_session()
+        assert await session.run("Go.") == "Done."
+        [call] = await runtime.store.calls(session_id=session.session_id)
+        assert call.status is CallStatus.DENIED
+        assert await session.run("And now?") == "Still here."

@@ -167,22 +167,6 @@ def test_questions_are_answered_by_id_from_a_plain_program(tmp_path: Path) -> No
     assert found["act"] == "acted"
 
 
-def test_questions_are_answered_by_id_from_an_asyncio_program(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with aio.open_runtime(**options(tmp_path, Away())) as runtime:
-            session = await runtime.create_session()
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, QuestionAsked):
-                        await runtime.answer_question(event.question_id, "right")
-                    if isinstance(event, ApprovalAsked):
-                        await runtime.answer(event.approval_id, "allow")
-            found = results(await runtime.store.calls(session_id=session.session_id))
-        assert found["ask_user"] == {"answer": "right", "option": 1}
-
-    asyncio.run(main())
-
-
 def test_what_is_no_channel_is_refused_by_every_door(tmp_path: Path) -> None:
     async def main() -> None:
         async with aio.open_runtime(**options(tmp_path, "desk")):

@@ -1,6 +1,6 @@
 """Methods of the runtime and its sessions, called by an asyncio program.
 
-Plain programs have the same methods, generated from these; Trio programs are tested elsewhere.
+Plain programs have the same methods, generated from these; Trio programs are tested with the daemon's methods.
 """
 
 from __future__ import annotations
@@ -14,28 +14,27 @@ from callboard.providers.catalog.connection_test import ConnectionFault
 from callboard.providers.testing.script import fail, reply
 from callboard.runtime.errors import ConflictError, NotFoundError, ProviderError
 from callboard.runtime.stream import Usage
+from support.portal.programs import on_asyncio
 
 
-def test_the_last_turn_once_more() -> None:
+@on_asyncio
+async def test_the_last_turn_once_more() -> None:
     model = callboard.ScriptedModel([fail("out of cards"), reply("Old."), reply("New.")])
 
-    async def main() -> None:
-        async with callboard.aio.open_runtime(model=model, environ={}, strict=True) as runtime:
-            session = await runtime.create_session()
-            async with session.prompt("Go.") as turn:
-                assert [event async for event in turn]
-            async with session.retry() as turn:
-                assert await turn.answer() == "Old."
-            with pytest.raises(ConflictError, match="nothing to retry"):
-                async with session.retry():
-                    pass
-            async with session.regenerate() as turn:
-                events = [event async for event in turn]
-            assert any(isinstance(event, callboard.TurnSetAside) for event in events)
-            rows = await runtime.store.messages(session.session_id)
-            assert [row.content for row in rows if not row.is_set_aside] == ["Go.", "New."]
-
-    asyncio.run(main())
+    async with callboard.aio.open_runtime(model=model, environ={}, strict=True) as runtime:
+        session = await runtime.create_session()
+        async with session.prompt("Go.") as turn:
+            assert [event async for event in turn]
+        async with session.retry() as turn:
+            assert await turn.answer() == "Old."
+        with pytest.raises(ConflictError, match="nothing to retry"):
+            async with session.retry():
+                pass
+        async with session.regenerate() as turn:
+            events = [event async for event in turn]
+        assert any(isinstance(event, callboard.TurnSetAside) for event in events)
+        rows = await runtime.store.messages(session.session_id)
+        assert [row.content for row in rows if not row.is_set_aside] == ["Go.", "New."]
 
 
 def test_models_connections_and_short_texts() -> None:
@@ -56,33 +55,31 @@ def test_models_connections_and_short_texts() -> None:
     assert [request.system for request in model.requests] == ["Be short.", ""]
 
 
-def test_sessions_are_named_found_deleted_and_purged() -> None:
+@on_asyncio
+async def test_sessions_are_named_found_deleted_and_purged() -> None:
     model = callboard.ScriptedModel([reply("It is noon.")])
 
-    async def main() -> None:
-        async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
-            session = await runtime.create_session()
-            await session.run("What time is it in Tokyo?")
-            await session.rename("The clock")
-            (hit,) = await runtime.search("tokyo")
-            assert hit.session.title == "The clock"
-            await session.delete()
-            await session.restore()
-            await session.delete()
-            assert await runtime.purge([session.session_id]) == [session.session_id]
-            assert await runtime.search("tokyo") == []
+    async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
+        session = await runtime.create_session()
+        await session.run("What time is it in Tokyo?")
+        await session.rename("The clock")
+        (hit,) = await runtime.search("tokyo")
+        assert hit.session.title == "The clock"
+        await session.delete()
+        with pytest.raises(ConflictError, match="deleted"):
+            await session.run("And now?")
+        await session.restore()
+        await session.delete()
+        assert await runtime.purge([session.session_id]) == [session.session_id]
+        assert await runtime.search("tokyo") == []
 
-    asyncio.run(main())
 
-
-def test_usage() -> None:
+@on_asyncio
+async def test_usage() -> None:
     model = callboard.ScriptedModel([reply("Hm.", usage=Usage(2, 3))])
 
-    async def main() -> None:
-        async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
-            session = await runtime.create_session()
-            await session.run("Think.")
-            assert (await session.usage(by="call")).total.output_tokens == 3
-            assert (await runtime.usage(by="day")).total.input_tokens == 2
-
-    asyncio.run(main())
+    async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
+        session = await runtime.create_session()
+        await session.run("Think.")
+        assert (await session.usage(by="call")).total.output_tokens == 3
+        assert (await runtime.usage(by="day")).total.input_tokens == 2

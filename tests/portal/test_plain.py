@@ -14,13 +14,11 @@ import pytest
 import trio
 
 import callboard
-from callboard.embedding.runtime import open_runtime
 from callboard.portals import plain
 from callboard.portals.portal import Portal
 from callboard.providers.testing.script import Step, fail, reply, stall
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.errors import (
-    ActorStopped,
     ConflictError,
     NotFoundError,
     ProviderError,
@@ -230,46 +228,6 @@ def test_tools_may_use_the_runtime_but_not_from_its_own_thread(tmp_path: Path) -
     assert "can't wait for itself" in str(results["count_there"])
 
 
-def test_it_works_in_a_thread_that_runs_an_event_loop(tmp_path: Path) -> None:
-    async def main() -> str:
-        with start(tmp_path, reply("Hello.")) as runtime:
-            return runtime.create_session().run("Hi.")
-
-    assert asyncio.run(main()) == "Hello."
-
-
-async def test_it_works_in_a_thread_that_runs_trio(tmp_path: Path) -> None:
-    with start(tmp_path, reply("Hello.")) as runtime:
-        session = runtime.create_session()
-        assert await trio.to_thread.run_sync(session.run, "Hi.") == "Hello."
-
-
-def test_a_turn_of_a_runtime_that_closes_is_told_how_it_ends(tmp_path: Path) -> None:
-    with start(tmp_path, stall("Well")) as runtime:
-        reader = runtime.create_session().prompt("Hi.")
-        with reader as turn:
-            closing = threading.Thread(target=runtime.close)
-            for event in turn:
-                if isinstance(event, callboard.TextDelta):
-                    closing.start()
-            closing.join()
-        assert turn.ended is not None
-        assert turn.ended.outcome == "cancelled"
-        with pytest.raises(ActorStopped, match="closed"):
-            runtime.create_session()
-
-
-async def test_in_trio_too_what_has_come_can_be_taken_at_once(tmp_path: Path) -> None:
-    model = callboard.ScriptedModel([reply(["Hello", ", you."])])
-    async with open_runtime(model=model, workspace=tmp_path, environ={}) as runtime:
-        async with (await runtime.create_session()).prompt("Hi.") as turn:
-            events: list[callboard.TurnEvent] = []
-            while batch := await turn.next_events():
-                events += batch
-        assert [e.text for e in events if isinstance(e, callboard.TextDelta)] == ["Hello", ", you."]
-        assert turn.ended is events[-1]
-
-
 def test_a_turn_that_was_not_entered_says_how(tmp_path: Path) -> None:
     with start(tmp_path) as runtime:
         turn = runtime.create_session().prompt("Hi.")
@@ -303,3 +261,15 @@ def test_an_interrupt_in_the_moment_of_entering_leaves_no_turn_behind(tmp_path: 
             turn.__enter__()
         assert runtime.store.open_turns() == []
         assert outcome(runtime, session) == "cancelled"
+
+
+def test_it_works_in_a_thread_that_runs_an_event_loop_or_trio(tmp_path: Path) -> None:
+    async def talk() -> str:
+        with start(tmp_path, reply("Hello.")) as runtime:
+            return runtime.create_session().run("Hi.")
+
+    async def talk_beside() -> str:
+        with start(tmp_path, reply("Hello.")) as runtime:
+            return await trio.to_thread.run_sync(runtime.create_session().run, "Hi.")
+
+    assert asyncio.run(talk()) == trio.run(talk_beside) == "Hello."

@@ -24,7 +24,7 @@ from callboard.providers.testing.script import Step, reply, stall
 from callboard.runtime.errors import ActorStopped, InternalError
 from callboard.runtime.store.interface import StoreReader
 from callboard.runtime.store.rows import OpenTurn
-from support.portal.programs import run_program
+from support.portal.programs import on_asyncio, run_program
 
 
 def start(workspace: Path, *steps: Step) -> plain.Runtime:
@@ -63,7 +63,8 @@ def test_thirty_starts_and_stops_leave_nothing_behind(tmp_path: Path) -> None:
     assert open_files() == files
 
 
-def test_thirty_starts_and_stops_beside_one_event_loop_leave_nothing_behind(
+@on_asyncio
+async def test_thirty_starts_and_stops_beside_one_event_loop_leave_nothing_behind(
     tmp_path: Path,
 ) -> None:
     async def once() -> None:
@@ -71,16 +72,13 @@ def test_thirty_starts_and_stops_beside_one_event_loop_leave_nothing_behind(
         async with aio.open_runtime(model=model, workspace=tmp_path, environ={}) as runtime:
             assert await (await runtime.create_session()).run("Hi.") == "Hello."
 
-    async def main() -> None:
+    await once()
+    threads, files = own_threads(), open_files()
+    for _ in range(30):
         await once()
-        threads, files = own_threads(), open_files()
-        for _ in range(30):
-            await once()
-        assert own_threads() == threads
-        assert open_files() == files
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
+    assert own_threads() == threads
+    assert open_files() == files
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 def test_two_at_once_know_nothing_of_each_other(tmp_path: Path) -> None:
@@ -389,7 +387,8 @@ def test_the_ways_tell_the_same_story(tmp_path: Path) -> None:
     assert told == trio.run(in_trio) == asyncio.run(in_asyncio())
 
 
-def test_a_checker_knows_the_types_of_both_ways(tmp_path: Path) -> None:
+@on_asyncio
+async def test_a_checker_knows_the_types_of_both_ways(tmp_path: Path) -> None:
     # mypy and pyright read this; a wrong one that they let pass is an unused ignore.
     with start(tmp_path) as runtime:
         assert_type(runtime, plain.Runtime)
@@ -402,15 +401,12 @@ def test_a_checker_knows_the_types_of_both_ways(tmp_path: Path) -> None:
         with pytest.raises(AttributeError):
             callboard.begin_in_thread  # type: ignore[attr-defined]  # ruff: ignore[useless-expression]
 
-    async def main() -> None:
-        async with aio.open_runtime(model="rehearsal", data=None) as runtime:
-            assert_type(runtime, aio.Runtime)
-            assert_type(await runtime.store.open_turns(), list[OpenTurn])
-            session = await runtime.create_session(workspace=tmp_path)
-            async with session.prompt("Hi.") as turn:
-                assert_type(turn, aio.Turn)
-                assert_type(await anext(turn), callboard.TurnEvent)
-        with pytest.raises(TypeError):
-            await aio.open_runtime(colour="red")  # type: ignore[call-arg]
-
-    asyncio.run(main())
+    async with aio.open_runtime(model="rehearsal", data=None) as runtime:
+        assert_type(runtime, aio.Runtime)
+        assert_type(await runtime.store.open_turns(), list[OpenTurn])
+        session = await runtime.create_session(workspace=tmp_path)
+        async with session.prompt("Hi.") as turn:
+            assert_type(turn, aio.Turn)
+            assert_type(await anext(turn), callboard.TurnEvent)
+    with pytest.raises(TypeError):
+        await aio.open_runtime(colour="red")  # type: ignore[call-arg]

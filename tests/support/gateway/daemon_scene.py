@@ -120,6 +120,14 @@ async def open_raw(
             nursery.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def open_greeted(daemon: Daemon, token: str | None = None) -> AsyncGenerator[RawClient]:
+    """A websocket with a token, after `initialize`."""
+    async with open_raw(daemon, token) as raw:
+        await raw.hello()
+        yield raw
+
+
 class View:
     """What a client has come to know of a session: the fold that every client makes."""
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any, ParamSpec
 
 import trio
 
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.runtime.stream import Done, StopReason, TextDelta
+
+P = ParamSpec("P")
 
 PIECES = 1_000
 
@@ -36,6 +42,16 @@ class CountingModel:
 async def wait_quiet() -> None:
     """Waits until no task of the runtime can go on by itself."""
     await trio.testing.wait_all_tasks_blocked(0.05)
+
+
+def on_asyncio(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test that is an asyncio program."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
 
 
 def run_program(program: str, *arguments: str | Path) -> str:
