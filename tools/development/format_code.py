@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ async def format_code(context: ToolContext, paths: Paths | None = None) -> ToolR
     ran = await context.processes.run(
         Command(
             argv=("python3", "-I", f"/run/callboard/{WORKER}", *(paths or ())),
-            files={WORKER: _worker()},
+            files={WORKER: Path(__file__).with_name("format_worker.py").read_bytes()},
             seconds=SECONDS,
             lists_changes=True,
             title=title(f"formats {' '.join(paths or ['all'])}"),
@@ -94,8 +93,3 @@ def _check(report: dict[str, Any]) -> None:
         f"Nothing was formatted: {names} would do it, and can't be found in the sandbox. It must be "
         "on the operator's PATH, or in the workspace (.venv/bin/ruff, node_modules/.bin/prettier).",
     )
-
-
-@cache
-def _worker() -> bytes:
-    return Path(__file__).with_name("format_worker.py").read_bytes()

@@ -165,7 +165,13 @@ async def install_package(
         packages: Names, with a version where it matters: `requests`, `requests>=2.31`, `left-pad@1.3.0`.
         scripts: Whether packages may run code of their own to build themselves; without it pip takes only wheels.
     """
-    _check_names(packages)
+    for package in packages:  # again: `$` in a schema's pattern lets a line break at the end pass
+        if not re.fullmatch(_NAME, package):
+            raise ToolFailure(
+                ErrorType.VALIDATION_ERROR,
+                f"packages: expected {NAME_IN_WORDS}; got {package!r}.",
+                field="packages",
+            )
     files, certificates = await _certificates(context)
     env = {**_ALONE, **ALL_BY_PROXY, **_indexes(manager, context), **certificates}
     wanted = Command(
@@ -224,7 +230,6 @@ async def _run(context: ToolContext, manager: str, wanted: Command, *, scripts: 
 
 
 def _both(first: ChangedFiles, second: ChangedFiles) -> ChangedFiles:
-    """Return what two programs changed, one after the other."""
     return ChangedFiles(
         created=tuple(sorted({*first.created, *second.created})),
         modified=tuple(sorted({*first.modified, *second.modified})),
@@ -233,17 +238,6 @@ def _both(first: ChangedFiles, second: ChangedFiles) -> ChangedFiles:
         why_not=first.why_not or second.why_not,
         not_undoable=tuple(dict.fromkeys((*first.not_undoable, *second.not_undoable))),
     )
-
-
-def _check_names(packages: list[str]) -> None:
-    """Check names again: `$` in a schema's pattern lets a line break at the end pass."""
-    for package in packages:
-        if not re.fullmatch(_NAME, package):
-            raise ToolFailure(
-                ErrorType.VALIDATION_ERROR,
-                f"packages: expected {NAME_IN_WORDS}; got {package!r}.",
-                field="packages",
-            )
 
 
 def _indexes(manager: str, context: ToolContext) -> dict[str, str]:

@@ -193,9 +193,9 @@ class Repository:
 
 
 async def open_repository(context: ToolContext) -> Repository:
-    """Read what the repository configures, so that git can run without it.
+    """Read what the repository in the workspace's root configures, so that git can run without it.
 
-    Raises `ToolFailure` when there is no repository in the workspace's root.
+    Raises `ToolFailure` when there is none.
     """
     assert context.processes is not None  # or `needs` would have refused the call
     bare = Repository(context.processes, ())

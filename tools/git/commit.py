@@ -81,7 +81,11 @@ async def git_commit(
             "commit",
             *(["--only", only, "--pathspec-file-nul"] if paths is not None else []),
         ),
-        env=_identity(author),
+        env={
+            f"GIT_{role}_{field}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for field, value in (("NAME", author.name), ("EMAIL", author.email))
+        },
         files={
             "message": message.encode(errors="replace"),
             "new": _joined(new),
@@ -101,14 +105,6 @@ async def _author(context: ToolContext) -> Author:
             "under [git] in callboard.toml, or with `git config --global user.name` and user.email.",
         )
     return author
-
-
-def _identity(author: Author) -> dict[str, str]:
-    return {
-        f"GIT_{role}_{field}": value
-        for role in ("AUTHOR", "COMMITTER")
-        for field, value in (("NAME", author.name), ("EMAIL", author.email))
-    }
 
 
 async def _changes(repository: Repository, paths: list[str] | None) -> list[dict[str, Any]]:

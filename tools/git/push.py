@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
@@ -238,18 +237,21 @@ async def git_push(
     push = await _resolve(repository, remote, branch)
     _check_shown(context, push)
     credential = await _credential(context, push.remote)
-    files = {HELPER: _helper()}
+    files = {HELPER: Path(__file__).with_name(HELPER).read_bytes()}
     certificates = None
     if context.workshop is not None:
         certificates = await run_read(context.workshop.certificates)
     if certificates is not None:
         files[CERTIFICATES] = certificates
+    python = find_system_program("python3") or sys.executable
     ran = await repository.run(
         ("sh", "-c", _PUSH, "push", push.remote.url, push.commit, push.branch),
         env={"GIT_ALLOW_PROTOCOL": "https:http", **ALL_BY_PROXY},
         settings={
-            **_SETTINGS,
-            "credential.helper": f"!{shlex.quote(_python())} -I {FOLDER}/{HELPER}",
+            "credential.useHttpPath": "true",
+            # The credential is meant for the host that a person saw, and for no other.
+            "http.followRedirects": "false",
+            "credential.helper": f"!{shlex.quote(python)} -I {FOLDER}/{HELPER}",
         },
         files=files,
         seconds=SECONDS,
@@ -269,13 +271,6 @@ async def git_push(
     return ToolResult(output=output, display=shown(line))
 
 
-_SETTINGS: Mapping[str, str] = {
-    "credential.useHttpPath": "true",
-    # The credential is meant for the host that a person saw, and for no other.
-    "http.followRedirects": "false",
-}
-
-
 def _check_shown(context: ToolContext, push: Push) -> None:
     """Raise `ToolFailure` when a person allowed the call, but saw another push."""
     said = context.shown_preview
@@ -287,11 +282,6 @@ def _check_shown(context: ToolContext, push: Push) -> None:
         f"who allowed it: {push.line}. Push again, so that it can be decided about as it is now.",
         reason="what would be pushed has changed",
     )
-
-
-def _python() -> str:
-    """Return the path of the system's Python, which passes the credential on."""
-    return find_system_program("python3") or sys.executable
 
 
 async def _resolve(repository: Repository, remote: str | None, branch: str | None) -> Push:
@@ -380,8 +370,3 @@ def _invalid(field: str, problem: str) -> ToolFailure:
     return ToolFailure(
         ErrorType.VALIDATION_ERROR, f"Nothing was pushed: {field}: {problem}.", field=field
     )
-
-
-@cache
-def _helper() -> bytes:
-    return Path(__file__).with_name("credential.py").read_bytes()

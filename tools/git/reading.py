@@ -137,11 +137,7 @@ async def git_log(
         "--",
         *(paths or ()),
     )
-    commits = read_log([*records(ran), *_last(ran.stdout)])
+    # `log -z` puts NUL between commits, and none behind the last one.
+    last = ran.stdout.rpartition("\0")[2]
+    commits = read_log([*records(ran), *([last] if last else [])])
     return ToolResult(output={"commits": commits}, display=f"{len(commits)} commits")
-
-
-def _last(text: str) -> list[str]:
-    """Return the last record: `log -z` puts NUL between commits, and none behind the last one."""
-    rest = text.rpartition("\0")[2]
-    return [rest] if rest else []

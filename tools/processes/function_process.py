@@ -210,7 +210,11 @@ class _WorkerProcess:
                 stdout=stdout[1],
                 stderr=stderr[1],
                 pass_fds=(answer[1],),
-                env=_clean_environment(),
+                env={
+                    name: value
+                    for name, value in os.environ.items()
+                    if name in KEPT_ENVIRONMENT or name.startswith("LC_")
+                },
                 start_new_session=True,
             )
             undo.callback(self._process.wait)
@@ -224,7 +228,6 @@ class _WorkerProcess:
         self._outputs = [trio.lowlevel.FdStream(each[0]) for each in (stdout, stderr, answer)]
 
     async def serve(self) -> None:
-        """Feed the process and read it until it has ended."""
         stdout, stderr, answer = self._outputs
         async with self._stdin, stdout, stderr, answer, trio.open_nursery() as nursery:
             nursery.start_soon(self._feed)
@@ -251,7 +254,6 @@ class _WorkerProcess:
             unreaped().watch(self._turn_id, self._process, self._pidfd, self._tool_name)
 
     def result(self) -> ToolResult:
-        """Return the function's result, or raise `ToolFailure`."""
         if self._too_large:
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR,
@@ -268,12 +270,7 @@ class _WorkerProcess:
             ) from None
         if isinstance(answer, Failed):
             raise ToolFailure(answer.error_type, answer.message, **answer.details)
-        return ToolResult(
-            output=answer.output,
-            display=answer.display,
-            artifacts=answer.artifacts,
-            both_ends=answer.both_ends,
-        )
+        return ToolResult(**msgspec.structs.asdict(answer))
 
     async def _feed(self) -> None:
         async with self._stdin:
@@ -311,14 +308,6 @@ def _pipe(undo: ExitStack) -> tuple[int, int]:
     for end in ends:
         undo.callback(os.close, end)
     return ends
-
-
-def _clean_environment() -> dict[str, str]:
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in KEPT_ENVIRONMENT or name.startswith("LC_")
-    }
 
 
 def _ending(code: int | None) -> str:

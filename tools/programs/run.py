@@ -42,11 +42,8 @@ def _argv(command: str | list[str]) -> list[str]:
     """Return the words to run; a list is not interpreted by a shell."""
     if isinstance(command, list):
         return command
-    return [_shell(), "-c", command]
-
-
-def _shell() -> str:
-    return "bash" if shutil.which("bash", path="/usr/bin:/bin") else "sh"
+    shell = "bash" if shutil.which("bash", path="/usr/bin:/bin") else "sh"
+    return [shell, "-c", command]
 
 
 def _preview(arguments: Any, context: ToolContext) -> str:
@@ -104,7 +101,6 @@ async def shell(
 
 
 def _preview_code(arguments: Any, context: ToolContext) -> str:
-    """Return the command with the text that it runs."""
     variables = [f"{name}={value}" for name, value in (arguments.env or {}).items()]
     line = command_line([*variables, *_code_argv(arguments.language, arguments.args)])
     line += f"\n{PREVIEW}" if arguments.network else ""

@@ -53,17 +53,9 @@ class BackgroundPrograms:
     async def start(
         self, session_id: str, title: str, seconds: float, make: MakeProgram, *, ends: int = 0
     ) -> BackgroundProcess:
-        """Start one.
+        """Start one, which runs for so many seconds at most; `ends` is what `ends_of` returned when the call began.
 
-        Args:
-            session_id: Whose it is.
-            title: Its command, for people.
-            seconds: How long it runs at most.
-            make: Starts it.
-            ends: What `ends_of` returned when the call began.
-
-        Raises:
-            ToolFailure: The session has ended since, or there are too many.
+        Raises `ToolFailure` when the session has ended since, or there are too many.
         """
         await trio.lowlevel.checkpoint()
         if ends != self.ends_of(session_id):

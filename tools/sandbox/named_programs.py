@@ -129,13 +129,7 @@ class NamedFile(msgspec.Struct, frozen=True):
 def named_files(
     workspace: str, cwd: str, commands: Iterable[str | Sequence[str]]
 ) -> list[NamedFile]:
-    """Return the programs in the workspace that commands name.
-
-    Args:
-        workspace: Its real path.
-        cwd: Where the commands run, absolute, below it.
-        commands: Lines for a shell, and lists of words.
-    """
+    """Return the programs in the workspace (its real path) that commands name, which run in `cwd` (absolute)."""
     try:
         root = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -168,9 +162,11 @@ def _folders(root: int, workspace: str, cwd: str, names: list[str]) -> list[str]
         for folder in tuple(folders):
             inner = os.path.normpath(os.path.join(folder, name)) if _may_be_path(name) else folder
             path = _relative(inner, workspace, folder)
-            if path is None or inner in folders or not _is_folder(root, path):
+            if path is None or inner in folders:
                 continue
-            folders.append(inner)
+            with suppress(OSError, ValueError):
+                os.close(_open_below(root, path, os.O_PATH | os.O_DIRECTORY))
+                folders.append(inner)
             if len(folders) >= MAX_FOLDERS:
                 return folders
     return folders
@@ -184,8 +180,7 @@ def _paths(root: int, workspace: str, folder: str, name: str) -> Iterator[str]:
     yield path
     if _PATTERN.search(path) and (place := os.path.dirname(path)) == _PATTERN.sub("", place):
         with suppress(OSError, ValueError):
-            flags = os.O_RDONLY | os.O_DIRECTORY
-            fd = openat2(root, place or ".", flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+            fd = _open_below(root, place or ".", os.O_RDONLY | os.O_DIRECTORY)
             try:
                 with os.scandir(fd) as entries:
                     names = sorted(entry.name for entry in islice(entries, MAX_LISTED))
@@ -196,14 +191,8 @@ def _paths(root: int, workspace: str, folder: str, name: str) -> Iterator[str]:
             )
 
 
-def _is_folder(root: int, path: str) -> bool:
-    try:
-        flags = os.O_PATH | os.O_DIRECTORY
-        fd = openat2(root, path, flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
-    except (OSError, ValueError):
-        return False
-    os.close(fd)
-    return True
+def _open_below(root: int, path: str, flags: int) -> int:
+    return openat2(root, path, flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
 
 
 def _may_be_path(name: str) -> bool:
@@ -215,12 +204,9 @@ def shown_files(
     commands: Iterable[str | Sequence[str]] = (),
     others: Sequence[str] = (),
 ) -> str:
-    """Return what they hold, for the person who decides, and a warning of what is not known.
+    """Return what was found in these commands, for the person who decides, and warnings of what is not known.
 
-    Args:
-        files: What was found.
-        commands: Where it was found.
-        others: Programs that run in the workspace by now.
+    `others` are programs that run in the workspace by now.
     """
     parts = list(map(_shown, files))
     parts += [UNBOUND] if parts else []
@@ -252,8 +238,7 @@ def _relative(name: str, workspace: str, cwd: str) -> str | None:
 def _read(root: int, path: str, *, is_run: bool) -> NamedFile | None:
     """Return the file, if there is one that may be run; links can't leave the workspace."""
     try:
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-        fd = openat2(root, path, flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+        fd = _open_below(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError):
         return None
     try:
@@ -261,34 +246,25 @@ def _read(root: int, path: str, *, is_run: bool) -> NamedFile | None:
         if not stat.S_ISREG(info.st_mode):
             return None
         head = os.pread(fd, MAX_SHOWN_BYTES, 0)
-        if not (is_run or _may_be_run(path, info.st_mode, head)):
+        may_be_run = (
+            info.st_mode & 0o111
+            or head.startswith(b"#!")
+            or os.path.splitext(path)[1].lower() in _PROGRAM_SUFFIXES
+        )
+        if not (is_run or may_be_run):
             return None
-        return NamedFile(path, _digest(fd, info), info.st_size, head)
+        facts = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+        is_large = info.st_size > MAX_HASHED_BYTES
+        known_by = repr(facts).encode() if is_large else os.pread(fd, MAX_HASHED_BYTES + 1, 0)
+        return NamedFile(path, hashlib.sha256(known_by).hexdigest(), info.st_size, head)
     except OSError:
         return None
     finally:
         os.close(fd)
 
 
-def _may_be_run(path: str, mode: int, head: bytes) -> bool:
-    suffix = os.path.splitext(path)[1].lower()
-    return bool(mode & 0o111) or head.startswith(b"#!") or suffix in _PROGRAM_SUFFIXES
-
-
-def _digest(fd: int, info: os.stat_result) -> str:
-    if info.st_size > MAX_HASHED_BYTES:
-        facts = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-        return hashlib.sha256(repr(facts).encode()).hexdigest()
-    content = os.pread(fd, MAX_HASHED_BYTES + 1, 0)
-    return hashlib.sha256(content).hexdigest()
-
-
 def names_of(commands: Iterable[str | Sequence[str]]) -> Iterator[tuple[str, bool]]:
-    """Yield what may be names, and whether it stands in a program's place; those come first.
-
-    Args:
-        commands: Lines for a shell, and lists of words.
-    """
+    """Yield what may be names, and whether it stands in a program's place; those come first."""
     run: dict[str, bool] = {}
     texts = [_HERE.sub(".", each) if isinstance(each, str) else each for each in commands]
     for command in texts:
@@ -342,13 +318,9 @@ def _run_by(words: list[str]) -> Iterator[str]:
             later = begun[index + 1 :]
             for before, name in zip(["", *later], later, strict=False):
                 if before == "-m" and _MODULE.fullmatch(name):
-                    yield from _files_of_module(name)
+                    module = name.replace(".", "/")
+                    yield from (f"{module}.py", f"{module}/__main__.py", f"{module}/__init__.py")
                 if not name.startswith("-"):
                     yield name
                     yield os.path.join(name, "__main__.py")  # of a folder, what Python runs
             return
-
-
-def _files_of_module(name: str) -> Iterator[str]:
-    path = name.replace(".", "/")
-    yield from (f"{path}.py", f"{path}/__main__.py", f"{path}/__init__.py")

@@ -25,11 +25,7 @@ MAX_FILE_BYTES = MAX_NOTED * 4096
 
 
 class StaleStubs:
-    """The workspaces that may hold stubs; safe to use from any thread.
-
-    Args:
-        data: The data folder; `None` notes nothing.
-    """
+    """The workspaces that may hold stubs; safe to use from any thread. Without a data folder none is noted."""
 
     def __init__(self, data: Path | None) -> None:
         self._file = None if data is None else data / FILE_NAME

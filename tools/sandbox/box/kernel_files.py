@@ -20,12 +20,7 @@ MAX_LOOKED_AT = 2000
 
 
 def writable_kernel_files(uid: int, proc: str = PROC) -> tuple[str, ...]:
-    """Return the entries of /proc that this user may write, or that hold such files; sorted.
-
-    Args:
-        uid: The user that runs programs.
-        proc: Where it is mounted.
-    """
+    """Return the entries of /proc that this user may write, or that hold such files; sorted."""
     found = []
     with os.scandir(proc) as entries:
         for entry in entries:

@@ -90,7 +90,10 @@ class Protection:
         Git takes a folder that holds all three for a repository, with the settings beside them: where there
         is no `.git`, and where it is broken.
         """
-        for name in _kept_away(workspace):
+        # A closed folder does not keep root out, but git accepts no repository whose HEAD is a folder. Where
+        # there is a `.git`, that would make "HEAD" ambiguous to git itself.
+        is_head_first = os.geteuid() == 0 and not _is_roots_repository(workspace)
+        for name in BARE_REPOSITORY[::-1] if is_head_first else BARE_REPOSITORY:
             path = os.path.join(workspace, name)
             if _kind(path) == "missing" or is_stub(path):
                 self._keep_away(path)
@@ -143,34 +146,25 @@ class Protection:
                 for inner in _repositories(folder, depth):
                     if name == "modules":
                         self._protect_repository(inner, depth - 1)
-                    else:
-                        self._protect_worktree(inner)
-
-    def _protect_worktree(self, git: str) -> None:
-        self.mounts.append(("--bind", git))
-        for name in ("config.worktree", "gitdir", COMMON_DIR):
-            self._seal(os.path.join(git, name))
+                        continue
+                    self.mounts.append(("--bind", inner))
+                    for part in ("config.worktree", "gitdir", COMMON_DIR):
+                        self._seal(os.path.join(inner, part))
 
     def _seal(self, path: str, content: bytes | None = None, mode: int = MODE) -> None:
         """Make a path read-only; if there is nothing, put a stub there."""
         if _kind(path) == "link":
-            raise _unprotectable(path)
+            raise ToolFailure(
+                ErrorType.SANDBOX_UNAVAILABLE,
+                f"{shown(path)} is a symbolic link, which a sandbox can't protect from being replaced. Put "
+                "what it leads to in its place, or choose another workspace.",
+                reason="a protected name is a link",
+            )
         if (stub := take(path, content, mode)) is not None:
             self._stubs.append(stub)
         elif _kind(path) == "missing":
             return  # Nobody can make it.
         self.mounts.append(("--ro-bind", path))
-
-
-def _kept_away(workspace: str) -> tuple[str, ...]:
-    """Return what makes a repository, in the order in which it is preferably kept away.
-
-    A closed folder does not keep root out, but git accepts no repository whose HEAD is a folder. Where
-    there is a `.git`, that would make "HEAD" ambiguous to git itself.
-    """
-    if os.geteuid() != 0 or _is_roots_repository(workspace):
-        return BARE_REPOSITORY
-    return BARE_REPOSITORY[::-1]
 
 
 def _is_roots_repository(workspace: str) -> bool:
@@ -181,15 +175,6 @@ def _is_roots_repository(workspace: str) -> bool:
     """
     git = os.path.join(workspace, ".git")
     return os.geteuid() == 0 and _kind(git) != "missing" and not is_stub(git)
-
-
-def _unprotectable(path: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorType.SANDBOX_UNAVAILABLE,
-        f"{shown(path)} is a symbolic link, which a sandbox can't protect from being replaced. Put "
-        "what it leads to in its place, or choose another workspace.",
-        reason="a protected name is a link",
-    )
 
 
 def _kind(path: str) -> PathKind:

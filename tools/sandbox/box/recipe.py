@@ -75,10 +75,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     def command(self, said: int, info: int, argv: Sequence[str]) -> list[str]:
         """Return what to start: bubblewrap, the descriptors that steer it, and the program in it.
 
-        Args:
-            said: The descriptor of its arguments.
-            info: The descriptor on which it says which process is the first inside.
-            argv: The program.
+        It reads its arguments from `said`, and says on `info` which process is the first inside.
         """
         # `env` exits with 127 when there is no such program, as shells do. A word with `=` it would take
         # for a variable.

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -284,15 +285,9 @@ def _credentials(root: str) -> Iterator[str]:
                 yield path
         is_installation = os.path.isdir(os.path.join(place, "bin"))
         if depth < INSTALLATION_DEPTH and not is_installation and not is_within(place, _SYSTEM_ETC):
-            waiting += [(each, depth + 1) for each in _folders_in(place)]
-
-
-def _folders_in(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [each.path for each in entries if each.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
+            with suppress(OSError), os.scandir(place) as entries:
+                folders = [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+                waiting += [(each, depth + 1) for each in folders]
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:

@@ -81,15 +81,8 @@ def admit(
 ) -> None:
     """Bound the first process of a sandbox, which waits at its gate; may take some milliseconds.
 
-    Args:
-        pid: That process, as numbered outside.
-        recipe: How the sandbox was built.
-        group: The control group to put it into.
-        workspace: Where the workspace is mounted.
-        identity: The folder that must be there; `None` accepts any.
-
-    Raises:
-        OSError: It could not be bounded, or has another folder, and must not begin.
+    `pid` is as numbered outside; `identity` is the folder that must be mounted, and `None` accepts any. Raises
+    `OSError` when it could not be bounded, or has another folder, and must not begin.
     """
     with suppress(ProcessLookupError):  # It has ended by itself, and nothing begins.
         bounds = limits(recipe.settings)

@@ -29,12 +29,9 @@ class Stub(NamedTuple):
 
 
 def take(path: str, content: bytes | None, mode: int = MODE) -> Stub | None:
-    """Make or share the stub of a path; return `None` when something else is there, or it can't be made.
+    """Make or share the stub of a path, which must not be a link: a file with this content, or an empty folder.
 
-    Args:
-        path: The protected name; must not be a link.
-        content: That of a file; without it, an empty folder is made.
-        mode: Its rights.
+    Returns `None` when something else is there, or it can't be made.
     """
     for _ in range(MAX_TRIES):
         if not os.path.lexists(path):

@@ -89,7 +89,6 @@ def readable(user: User, paths: Iterable[str]) -> frozenset[str]:
 
 
 def _ask(user: User, script: str, *words: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a script of the shell as that user."""
     return subprocess.run(
         ["/bin/sh", "-c", script, "sh", *words],
         env={},

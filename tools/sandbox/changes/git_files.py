@@ -55,12 +55,7 @@ def is_repository(files: FileReader) -> bool:
 
 
 class GitFiles:
-    """Which files git would keep, by the rules as they are now.
-
-    Args:
-        files: The workspace.
-        tracked: The names in its index.
-    """
+    """Which files git would keep, by the rules as they are now and the names in its index."""
 
     def __init__(self, files: FileReader, tracked: frozenset[str]) -> None:
         self._tracked = tracked

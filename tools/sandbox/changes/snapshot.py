@@ -96,11 +96,7 @@ class _Copy(msgspec.Struct, frozen=True):
 
 
 class WorkspaceCopies:
-    """The copies of one workspace; safe from any thread.
-
-    Args:
-        open_aside: Opens a file without a name for them; raises `OSError`.
-    """
+    """The copies of one workspace, in files that `open_aside` opens; safe from any thread."""
 
     def __init__(self, open_aside: OpenAside) -> None:
         self._open_aside = open_aside

@@ -63,12 +63,7 @@ class Connector(Protocol):
 
 
 class EgressProxy:
-    """The proxy of one sandbox.
-
-    Args:
-        connector: Makes the connections.
-        max_bytes: How much may pass, both ways together.
-    """
+    """The proxy of one sandbox, through which so many bytes may pass, both ways together."""
 
     def __init__(self, connector: Connector, max_bytes: int) -> None:
         self._connector = connector

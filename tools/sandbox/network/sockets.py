@@ -198,17 +198,15 @@ def sockets_of(
 ) -> SandboxSockets | None:
     """Return the sockets of a command; `None` when it wants none.
 
-    Args:
-        command: What it wants.
-        connector: What makes the connections of its call, if it may have any.
-        settings: The bounds.
-
-    Raises:
-        ToolFailure: `permission_denied` when its call may not reach hosts.
+    Raises `ToolFailure` (`permission_denied`) when its call has no connector, and so may not reach hosts.
     """
     if not command.network and not command.answers:
         return None
-    _check(command)
+    if len(command.answers) > MAX_ANSWERED:
+        raise ValueError(f"a command has {MAX_ANSWERED} answered sockets at most")
+    for name in command.answers:
+        if not _NAME.fullmatch(name) or name in command.files:
+            raise ValueError(f"{name!r} can't be an answered socket's name")
     if not command.network:
         return SandboxSockets(None, command.answers)
     if connector is None:
@@ -218,11 +216,3 @@ def sockets_of(
             reason="no network handle",
         )
     return SandboxSockets(EgressProxy(connector, settings.network_bytes), command.answers)
-
-
-def _check(command: Command) -> None:
-    if len(command.answers) > MAX_ANSWERED:
-        raise ValueError(f"a command has {MAX_ANSWERED} answered sockets at most")
-    for name in command.answers:
-        if not _NAME.fullmatch(name) or name in command.files:
-            raise ValueError(f"{name!r} can't be an answered socket's name")

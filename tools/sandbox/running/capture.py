@@ -14,11 +14,9 @@ long lines."""
 
 
 class Capture:
-    """One stream.
+    """One stream, of which so many bytes are kept, half of them from the beginning.
 
-    Args:
-        max_bytes: How much is kept, half of it from the beginning.
-        show: Called with each line as it comes, or `None`.
+    `show` is called with each line as it comes.
     """
 
     def __init__(self, max_bytes: int, show: Callable[[str], None] | None = None) -> None:

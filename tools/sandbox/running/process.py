@@ -20,7 +20,6 @@ import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 import trio
@@ -114,7 +113,7 @@ class SandboxProcess:
             self._gate = Gate(filter_of(recipe))
             undo.callback(self._gate.close)
             theirs.callback(self._gate.started)
-            given = hand_over(theirs, recipe, order, protection.mounts, self._gate.theirs)
+            said, given = hand_over(theirs, recipe, order, protection.mounts, self._gate.theirs)
             self.stdout, out = _ends(undo, theirs, os.pipe())
             self.stderr, error = _ends(undo, theirs, os.pipe())
             self._info, info = _ends(undo, theirs, open_info())
@@ -125,12 +124,12 @@ class SandboxProcess:
                 os.set_blocking(self.stdin, False)
                 undo.callback(self.close_stdin)
             self._process = subprocess.Popen(
-                recipe.command(given.arguments, info, order.argv),
+                recipe.command(said, info, order.argv),
                 env={},
                 stdin=read_end,
                 stdout=out,
                 stderr=error,
-                pass_fds=(*given.all, *passed, info),
+                pass_fds=(*given, *passed, info),
                 cwd="/",
                 start_new_session=True,  # no terminal, and a group to kill
                 **as_user(recipe.user),
@@ -259,17 +258,13 @@ class SandboxProcess:
             self.stdin = None
 
 
-class HandedOver(NamedTuple):
-    """Descriptors that a sandbox reads; they are ours until it has started."""
-
-    arguments: int
-    all: tuple[int, ...]
-
-
 def hand_over(
     stack: ExitStack, recipe: Recipe, order: Order, mounts: Sequence[Mount], gate: int
-) -> HandedOver:
-    """Make the descriptors that a sandbox is given; the stack closes all but the gate."""
+) -> tuple[int, tuple[int, ...]]:
+    """Make the descriptors that a sandbox is given; the stack closes all but the gate.
+
+    Returns the one of its arguments, and all of them.
+    """
     data = {name: _held(stack, content) for name, content in order.files.items()}
     copies: dict[str, int] = {}
     for path in recipe.copied:
@@ -294,7 +289,7 @@ def hand_over(
         has_sockets=order.sockets is not None and order.sockets.has_names,
     )
     said = _held(stack, (arguments if recipe.confiner is None else plan_of)(recipe, box))
-    return HandedOver(said, (said, gate, *copies.values(), *masks.values(), *data.values()))
+    return said, (said, gate, *copies.values(), *masks.values(), *data.values())
 
 
 def _held(stack: ExitStack, content: bytes) -> int:

@@ -160,25 +160,24 @@ class Program:
         code = self._process.returncode
         proxy = None if self.order.sockets is None else self.order.sockets.proxy
         stderr = self._err.text()
+        killed_by = self.killed_by
+        if self._process.problem is not None:
+            killed_by = "sandbox"
+        elif killed_by is None:
+            out_of_memory = self._process.is_out_of_memory
+            killed_by = "memory" if out_of_memory else _KILLED_BY_CODE.get(code or 0)
         return Ran(
             stdout=self._out.text(),
             stderr=stderr,
             exit_code=NOT_FOUND if code == 1 and _IS_MISSING.fullmatch(stderr) else code,
             duration_seconds=self.seconds,
             is_truncated=self._out.is_cut or self._err.is_cut,
-            killed_by=self._killed_by(code),
+            killed_by=killed_by,
             killed=self.killed,
             sandbox=self._sandbox,
             hosts=() if proxy is None else proxy.hosts,
             refused_hosts={} if proxy is None else proxy.refused,
         )
-
-    def _killed_by(self, code: int | None) -> str | None:
-        if self._process.problem is not None:
-            return "sandbox"
-        if self.killed_by is None and self._process.is_out_of_memory:
-            return "memory"
-        return self.killed_by or _KILLED_BY_CODE.get(code or 0)
 
     def _take(self, fd: int, chunk: bytes) -> None:
         (self._out if fd == self._process.stdout else self._err).add(chunk)
@@ -226,7 +225,10 @@ class Program:
 async def run_program(program: Program, seconds: float) -> Ran:
     """Run it to its end, or for so long; on every way out nothing of it is left."""
     try:
-        with trio.move_on_at(_deadline(seconds)) as scope:
+        now, at = trio.current_time(), trio.current_effective_deadline()
+        # A call that has no time for that has its own, shorter end.
+        end = at - min(COLLECT_SECONDS, max(0.0, (at - now) / 10))
+        with trio.move_on_at(min(now + seconds, end)) as scope:
             await program.serve()
         if scope.cancelled_caught:
             program.killed_by = program.killed_by or "timeout"
@@ -235,10 +237,3 @@ async def run_program(program: Program, seconds: float) -> Ran:
         with trio.move_on_after(2 * REAP_SECONDS, shield=True):
             await program.end()
     return program.result()
-
-
-def _deadline(seconds: float) -> float:
-    now = trio.current_time()
-    at = trio.current_effective_deadline()
-    # A call that has no time for that has its own, shorter end.
-    return min(now + seconds, at - min(COLLECT_SECONDS, max(0.0, (at - now) / 10)))

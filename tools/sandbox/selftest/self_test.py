@@ -134,11 +134,7 @@ def cheap_problem() -> str | None:
 class StrengthTest:
     """One test, in a thread that starts with it."""
 
-    def __init__(
-        self,
-        settings: SandboxSettings,
-        environ: Mapping[str, str],
-    ) -> None:
+    def __init__(self, settings: SandboxSettings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._environ = dict(environ)
         self._problem = cheap_problem()
@@ -190,17 +186,11 @@ MAX_KEPT_TESTS = 16
 
 
 def strength_test(
-    settings: SandboxSettings,
-    environ: Mapping[str, str],
-    *,
-    is_new: bool = False,
+    settings: SandboxSettings, environ: Mapping[str, str], *, is_new: bool = False
 ) -> StrengthTest:
     """Return the test for this environment: one that runs or has run in this process, or a new one.
 
-    Args:
-        settings: What it must hold.
-        environ: Whose PATH counts.
-        is_new: Whether to test again in any case.
+    With `is_new` it is tested again in any case.
     """
     key = _key(settings, environ)
     if is_new or (found := _tests.get(key)) is None:
@@ -246,7 +236,6 @@ def make_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe
 
 
 def _base_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
-    """Return what both tiers share."""
     user = find_user(settings.run_as)
     view = find_view(environ, settings.read_only)
     view = view if user is None else seen_by(user, view)
@@ -315,10 +304,11 @@ def _measure(recipe: Recipe) -> SandboxStatus:
                 os.chown(path, recipe.user.uid, recipe.user.gid)
         trial = trio.run(_try_out, recipe, workspace, task)
         if trial.lingers:
-            lived = f"what was started in it outlived its end: {recipe.name} does not end it."
-            return _none(lived)
+            return _none(f"what was started in it outlived its end: {recipe.name} does not end it.")
         if trial.report is None:
-            return _none(_refusal(trial.complaint))
+            text = " ".join(trial.complaint.split())[:500] or "it said nothing"
+            advice = USER_NAMESPACES if _REFUSED.search(text) else ""
+            return _none(f"it could not be started: {text}. {advice}".strip())
         worked = set(trial.report.worked)
         worked.update({"write outside the workspace"} if (outside / "canary.new").exists() else ())
         is_here = os.path.exists(os.path.join(work, "control"))
@@ -393,7 +383,6 @@ def _bounded(recipe: Recipe) -> SandboxStatus:
 
 
 def _bounds(recipe: Recipe) -> str:
-    """Return what bounds memory and processes, for people."""
     if recipe.groups is None:
         return (
             "limits of each process, and a look at all of them every tenth of a second; no control "
@@ -423,12 +412,6 @@ def _probe_task(recipe: Recipe, canary: Path, listener: socket.socket) -> dict[s
         ),
         **{name: os.readlink(f"/proc/self/ns/{name}") for name in names},
     }
-
-
-def _refusal(complaint: str) -> str:
-    text = " ".join(complaint.split())[:500] or "it said nothing"
-    advice = USER_NAMESPACES if _REFUSED.search(text) else ""
-    return f"it could not be started: {text}. {advice}".strip()
 
 
 def _none(reason: str) -> SandboxStatus:

@@ -77,7 +77,8 @@ def rights(*, writes: bool, is_folder: bool) -> int:
 
 def main() -> NoReturn:
     """Run the program, and exit as it did."""
-    plan = _read_plan(int(sys.argv[1]))
+    with open(int(sys.argv[1]), "rb") as file:
+        plan: dict[str, Any] = json.loads(file.read(MAX_PLAN_BYTES))
     info, gate = int(sys.argv[2]), int(plan["gate"])
     _control(_BE_REAPER, 1)
     _control(_SET_DEATH_SIGNAL, signal.SIGTERM)
@@ -101,12 +102,6 @@ def main() -> NoReturn:
         _end_all()
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
-
-
-def _read_plan(fd: int) -> dict[str, Any]:
-    with open(fd, "rb") as file:
-        plan: dict[str, Any] = json.loads(file.read(MAX_PLAN_BYTES))
-    return plan
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
@@ -138,19 +133,15 @@ def _end_all() -> None:
 def _below(pid: int) -> list[int]:
     found, waiting = [], [pid]
     while waiting:
-        for thread in _listed(f"/proc/{waiting.pop()}/task"):
-            with suppress(OSError):
-                children = [int(word) for word in Path(thread, "children").read_bytes().split()]
-                found += children
-                waiting += children
+        with suppress(OSError):
+            tasks = Path(f"/proc/{waiting.pop()}/task")
+            for thread in os.listdir(tasks):
+                with suppress(OSError):
+                    words = Path(tasks, thread, "children").read_bytes().split()
+                    children = [int(word) for word in words]
+                    found += children
+                    waiting += children
     return found
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return [os.path.join(folder, name) for name in os.listdir(folder)]
-    except OSError:
-        return []
 
 
 def _become(plan: dict[str, Any], folder: str, gate: int, argv: list[str]) -> NoReturn:
@@ -161,7 +152,11 @@ def _become(plan: dict[str, Any], folder: str, gate: int, argv: list[str]) -> No
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         files = _lay_out(plan, folder)
         ruleset = _make_ruleset(plan, folder)
-        steps = _read_filter(gate)
+        # The filter comes when the program may begin; nothing begins without one.
+        with open(gate, "rb") as file:
+            steps = file.read(MAX_FILTER_BYTES)
+        if not steps:
+            raise EOFError("callboard has ended before it began")
         os.chdir(plan["cwd"])
         _control(_NO_NEW_PRIVILEGES, 1)
         _must(_libc.syscall(_RESTRICT, ruleset, 0))
@@ -179,15 +174,6 @@ def _become(plan: dict[str, Any], folder: str, gate: int, argv: list[str]) -> No
     except Exception as error:  # whatever it is, the program must not run another way
         os.write(2, f"{argv[0]}: {error}\n".encode(errors="replace"))
     os._exit(127)
-
-
-def _read_filter(gate: int) -> bytes:
-    """Wait for the filter, which comes when the program may begin; nothing begins without one."""
-    with open(gate, "rb") as file:
-        steps = file.read(MAX_FILTER_BYTES)
-    if not steps:
-        raise EOFError("callboard has ended before it began")
-    return steps
 
 
 def _lay_out(plan: dict[str, Any], folder: str) -> str:

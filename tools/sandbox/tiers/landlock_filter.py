@@ -94,14 +94,10 @@ while a datagram socket can send to any socket that has a name."""
 
 
 def strict_program(*, denies_signals: bool, machine: str | None = None) -> bytes:
-    """Return the filter, as the kernel reads it.
+    """Return the filter for this or another architecture, as the kernel reads it.
 
-    Args:
-        denies_signals: Whether to deny all signals, where Landlock does not confine them.
-        machine: The architecture; this one, if not given.
-
-    Raises:
-        KeyError: There is none for this architecture.
+    `denies_signals` denies all signals, where Landlock does not confine them. Raises `KeyError` when there is
+    none for this architecture.
     """
     _, column = ARCHITECTURES[machine or platform.machine()]
     steps = _instructions(column, denies_signals)
