@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import msgspec
 import trio
 
 from ...client.client import connect
@@ -20,26 +19,17 @@ ASK_SECONDS = 10.0
 """Time for an answer: a daemon that takes longer is reported as stuck."""
 
 
-class StatusLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `--json` prints."""
-
-    is_running: bool
-    url: str = ""
-    pid: int = 0
-    status: Status | None = None
-
-
 def show_status(data: Path, *, json: bool) -> int:
     """Ask the daemon of a data folder how it is; fails when none runs."""
     daemon = find_daemon(data)
     if daemon is None:
         line = f"No daemon runs on {data}. `callboard serve` starts one.\n"
-        sys.stdout.write(json_line(StatusLine(is_running=False)) if json else line)
+        sys.stdout.write(json_line({"is_running": False}) if json else line)
         return FAILED
     status = trio.run(_ask, daemon)
     if json:
-        found = StatusLine(is_running=True, url=daemon.url, pid=daemon.pid, status=status)
-        sys.stdout.write(json_line(found))
+        found = {"is_running": True, "url": daemon.url, "pid": daemon.pid}
+        sys.stdout.write(json_line(found if status is None else {**found, "status": status}))
     else:
         sys.stdout.write("\n".join(_lines(daemon, status)) + "\n")
     return FAILED if status is None else ANSWERED

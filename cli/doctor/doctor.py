@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import trio
 
 from ...actors.upkeep.pruning import MIB, size_warning
@@ -15,7 +14,7 @@ from ...config.sections import SessionSettings, Strength
 from ...runtime.backup.upkeep import stored_size
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.redaction import redact
-from ...tools.plugins import Plugin, load_plugins
+from ...tools.plugins import load_plugins
 from ...tools.registry import builtin_tools
 from ...tools.sandbox.sandbox import Sandbox
 from ...tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES
@@ -78,24 +77,6 @@ def size_finding(data: Path, settings: SessionSettings) -> Finding:
     return good("store", f"it holds {size.used_bytes / MIB:.1f} MiB{most}")
 
 
-class SandboxReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The sandbox's part of the report."""
-
-    strength: Strength
-    minimum: Strength
-    reason: str
-    bounds: str
-    advice: str
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints."""
-
-    sandbox: SandboxReport
-    plugins: tuple[Plugin, ...]
-    checks: tuple[Finding, ...] = ()
-
-
 def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
     """Run all checks; return 1 when something is not as the configuration wants it."""
     all_settings, finding = read_settings(config)
@@ -114,14 +95,14 @@ def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
     broken = [plugin for plugin in plugins if plugin.state == "broken"]
     found = sandbox.status()
     if json:
-        report = SandboxReport(
-            strength=found.strength,
-            minimum=settings.minimum,
-            reason=found.reason,
-            bounds=found.bounds,
-            advice=found.advice,
-        )
-        sys.stdout.write(json_line(Report(sandbox=report, plugins=plugins, checks=checks)))
+        report = {
+            "strength": found.strength,
+            "minimum": settings.minimum,
+            "reason": found.reason,
+            "bounds": found.bounds,
+            "advice": found.advice,
+        }
+        sys.stdout.write(json_line({"sandbox": report, "plugins": plugins, "checks": checks}))
     else:
         lines = _sandbox_lines(sandbox, built_in, checks[0])
         lines += [*plugin_lines(broken), *_checked(checks[1:])]

@@ -34,29 +34,6 @@ MASTER_KEY_MADE = (
 )
 
 
-class KeyLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of `callboard keys list --json`.
-
-    Attributes:
-        provider: The provider that it is for.
-        origin: The only place that it is sent to.
-        name: The name of the key among those of the provider.
-        source: `stored` or `environment`.
-        variable: The environment variable, when it is there.
-        created: When it was stored, in ISO 8601; `None` for one of the environment.
-        used: Whether a request takes it: the environment wins over what is stored, and a stored
-            one is for the origin that it was stored for. None is sent over http:// to others.
-    """
-
-    provider: str
-    origin: str
-    name: str
-    source: str
-    variable: str | None = None
-    created: str | None = None
-    used: bool
-
-
 def set_key(config: Path | None, data: Path, name: str, where: str | None) -> int:
     """Ask for a key and store it; for git, for the server at `where`."""
     backend = _open(config, data)
@@ -88,8 +65,8 @@ def list_keys(config: Path | None, data: Path, *, json: bool) -> int:
     found = _open(config, data).ask(
         lambda client: client.request("key/list", Nothing(), Keys), lambda book: book.keys()
     )
-    for line in map(_line, found.keys):
-        sys.stdout.write(json_line(line) if json else _row(line))
+    for row in found.keys:
+        sys.stdout.write(_line(row) if json else _row(row))
     if not found.keys:
         complain("There are no keys: `callboard keys set PROVIDER` stores one.")
     elif found.problem:
@@ -126,20 +103,16 @@ def _open(config: Path | None, data: Path) -> FileBackend[KeyBook]:
     return FileBackend(daemon, lambda: KeyBook(data, load_settings(config), os.environ))
 
 
-def _line(row: KeyRow) -> KeyLine:
-    created = None
-    if row.created_at_ms is not None:
-        when = datetime.fromtimestamp(row.created_at_ms / 1000, UTC)
-        created = when.isoformat(timespec="seconds")
-    return KeyLine(
-        provider=row.provider,
-        origin=row.origin,
-        name=row.name,
-        source=row.source,
-        variable=row.variable,
-        created=created,
-        used=row.is_used,
-    )
+def _line(row: KeyRow) -> str:
+    """Return the row as a line of JSON, with its time in ISO 8601."""
+    fields = msgspec.structs.asdict(row)
+    stored_at_ms, used = fields.pop("created_at_ms"), fields.pop("is_used")
+    created = None if stored_at_ms is None else _when(stored_at_ms).isoformat(timespec="seconds")
+    return json_line({**fields, "created": created, "used": used})
+
+
+def _when(stored_at_ms: int) -> datetime:
+    return datetime.fromtimestamp(stored_at_ms / 1000, UTC)
 
 
 def _ask(question: str) -> Secret:
@@ -171,10 +144,10 @@ def _ask(question: str) -> Secret:
     return secret
 
 
-def _row(line: KeyLine) -> str:
-    source = "stored" if line.variable is None else f"environment variable {line.variable}"
-    created = (line.created or "").partition("T")[0] or "-"
-    is_shown = line.origin != "--base-url" and not may_carry_key(line.origin)
-    note = "  (not sent: http)" if is_shown else "" if line.used else "  (not used)"
-    provider, place = safe_line(line.provider), safe_line(line.origin)
-    return f"{provider:12}  {place:36}  {safe_line(line.name)}  {source}  {created}{note}\n"
+def _row(row: KeyRow) -> str:
+    source = "stored" if row.variable is None else f"environment variable {row.variable}"
+    created = "-" if row.created_at_ms is None else f"{_when(row.created_at_ms):%Y-%m-%d}"
+    is_shown = row.origin != "--base-url" and not may_carry_key(row.origin)
+    note = "  (not sent: http)" if is_shown else "" if row.is_used else "  (not used)"
+    provider, place = safe_line(row.provider), safe_line(row.origin)
+    return f"{provider:12}  {place:36}  {safe_line(row.name)}  {source}  {created}{note}\n"

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
 import trio
 
 from ...config.files import load_settings
@@ -48,18 +47,6 @@ class ModelLister(Protocol):
         ...
 
 
-class DefaultLine(msgspec.Struct, frozen=True):
-    """What `callboard models default --json` prints.
-
-    Attributes:
-        model: The default `PROVIDER/MODEL`, or `None` when none was chosen.
-        source: `callboard.toml` or `managed`; `None` without one.
-    """
-
-    model: str | None
-    source: str | None
-
-
 def show_models(
     config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
@@ -74,7 +61,7 @@ def show_default(config: Path | None, data: Path, *, json: bool) -> int:
         lambda client: client.models.chosen(), lambda book: book.default()
     )
     if json:
-        sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
+        sys.stdout.write(json_line({"model": chosen.model, "source": chosen.source}))
     elif chosen.model is None:
         print("No default model was chosen: `callboard models default PROVIDER/MODEL` does.")
     else:
@@ -90,7 +77,7 @@ def choose_default(config: Path | None, data: Path, choice: str | None, *, json:
     for note in chosen.notes:
         complain(note)
     if json:
-        sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
+        sys.stdout.write(json_line({"model": chosen.model, "source": chosen.source}))
     else:
         print(f"The default model is {choice}." if choice else "There is no default model.")
     return ANSWERED

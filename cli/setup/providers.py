@@ -31,34 +31,6 @@ from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 
 
-class ProviderLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of `callboard providers --json`.
-
-    Attributes:
-        name: As in `PROVIDER/MODEL`.
-        base_url: Where it is.
-        dialect: Its wire format.
-        key: `environment`, `stored`, `missing`, or `none` when it wants none and has none.
-        key_env: The environment variable that its key is looked up in first.
-        active: Whether it is used.
-        source: `built_in`, `callboard.toml`, or `managed`: a command added or changed it.
-        model: Its model when only the provider is named.
-        models: Models that the configuration names beside those that it lists.
-        note: Why a key is not sent, or not taken, when there is something to know.
-    """
-
-    name: str
-    base_url: str
-    dialect: str
-    key: str
-    key_env: str | None
-    active: bool
-    source: str
-    model: str | None
-    models: tuple[str, ...]
-    note: str = ""
-
-
 def list_providers(config: Path | None, data: Path, *, json: bool) -> int:
     """List all providers; open no key."""
     found = _open(config, data).ask(
@@ -66,7 +38,7 @@ def list_providers(config: Path | None, data: Path, *, json: bool) -> int:
         lambda book: book.providers(),
     )
     for row in found.providers:
-        sys.stdout.write(json_line(_line(row)) if json else _row(row))
+        sys.stdout.write(_line(row) if json else _row(row))
     if found.problem:
         complain(found.problem)
     return ANSWERED
@@ -134,7 +106,7 @@ def _report(text: str, changed: ProviderChanged, *, json: bool, wants_key: bool 
     row = changed.provider
     if json:
         if row is not None:
-            sys.stdout.write(json_line(_line(row)))
+            sys.stdout.write(_line(row))
         return ANSWERED
     print(text)
     if row is None or not wants_key:
@@ -159,9 +131,10 @@ def _fields(changes: Mapping[str, str | None]) -> dict[str, str | tuple[str, ...
     return fields
 
 
-def _line(row: ProviderRow) -> ProviderLine:
-    values = msgspec.structs.asdict(row)
-    return ProviderLine(active=values.pop("is_active"), **values)
+def _line(row: ProviderRow) -> str:
+    """Return the row as a line of JSON, in which `is_active` has its older name."""
+    fields = msgspec.structs.asdict(row)
+    return json_line({"active" if n == "is_active" else n: value for n, value in fields.items()})
 
 
 def _row(row: ProviderRow) -> str:

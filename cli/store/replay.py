@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import trio
 
 from ...actors.conversation.conversation import Conversation
@@ -38,15 +37,8 @@ MAX_INPUT_CHARS = 200
 """The input before a turn is cut here; `callboard show` has all of it."""
 
 
-class ReplayResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="replayed"):
-    """What `--json` prints behind the events of a session."""
-
-    session_id: str
-    turns: int
-    answers: int
-    calls: int
-    is_same: bool
-    difference: str
+_REPORTED = ("session_id", "turns", "answers", "calls", "is_same", "difference")
+"""What `--json` prints of the result, behind the events of a session."""
 
 
 def replay_session(what: str, data: Path, settings: Settings, *, json: bool) -> int:
@@ -88,16 +80,8 @@ class _Replayer:
 
     def _verdict(self, done: Replayed) -> str:
         if self._is_json:
-            return json_line(
-                ReplayResult(
-                    session_id=done.session_id,
-                    turns=done.turns,
-                    answers=done.answers,
-                    calls=done.calls,
-                    is_same=done.is_same,
-                    difference=done.difference,
-                )
-            )
+            fields = {name: getattr(done, name) for name in _REPORTED}
+            return json_line({"type": "replayed", **fields})
         if done.is_same:
             turns, answers = counted(done.turns, "turn"), counted(done.answers, "answer")
             calls = counted(done.calls, "call")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
 import trio
 
 from ...runtime.backup.backup import restore_backup, write_backup
@@ -29,21 +28,6 @@ MIB = 1024 * 1024
 Done = TypeVar("Done")
 
 
-class UpgradeLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What `callboard upgrade --json` prints; `backup` is empty when nothing was done."""
-
-    stored_format: int
-    written_format: int
-    backup: str
-
-
-class CompactLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What `callboard compact --json` prints."""
-
-    bytes_before: int
-    bytes_after: int
-
-
 def upgrade_store(data: Path, *, only_check: bool, json: bool) -> int:
     """Upgrade a store, or print what there is to do.
 
@@ -55,12 +39,15 @@ def upgrade_store(data: Path, *, only_check: bool, json: bool) -> int:
     found = formats(data)
     backup = None if only_check else _alone(data, upgrade)
     if json:
-        line = UpgradeLine(
-            stored_format=found.stored,
-            written_format=found.written,
-            backup="" if backup is None else str(backup),
+        sys.stdout.write(
+            json_line(
+                {
+                    "stored_format": found.stored,
+                    "written_format": found.written,
+                    "backup": "" if backup is None else str(backup),
+                }
+            )
         )
-        sys.stdout.write(json_line(line))
     else:
         sys.stdout.write("\n".join(_told(data, found, backup)) + "\n")
     return ANSWERED
@@ -91,7 +78,7 @@ def compact_store(data: Path, *, json: bool) -> int:
     """
     before, after = _alone(data, compact)
     if json:
-        line = CompactLine(bytes_before=before.file_bytes, bytes_after=after.file_bytes)
+        line = {"bytes_before": before.file_bytes, "bytes_after": after.file_bytes}
         sys.stdout.write(json_line(line))
     else:
         sys.stdout.write(
@@ -108,13 +95,6 @@ def _alone(data: Path, work: Callable[[Path], Done]) -> Done:
         raise _in_use(data, error) from error
 
 
-class BackupLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What `callboard backup --json` prints."""
-
-    path: str
-    size_bytes: int
-
-
 def back_up(data: Path, file: Path, *, json: bool) -> int:
     """Write a backup.
 
@@ -125,7 +105,7 @@ def back_up(data: Path, file: Path, *, json: bool) -> int:
     target = file.expanduser().absolute()
     size = trio.run(trio.to_thread.run_sync, write_backup, data, target)
     if json:
-        sys.stdout.write(json_line(BackupLine(path=str(target), size_bytes=size)))
+        sys.stdout.write(json_line({"path": str(target), "size_bytes": size}))
     else:
         print(f"Wrote {safe_line(str(target))} ({size:,} bytes): all sessions, and no keys.")
     return ANSWERED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -31,8 +32,8 @@ def stored_line(stored: Stored) -> str:
     )
 
 
-def json_line(value: msgspec.Struct) -> str:
-    """Return any struct as a line of JSON; what UTF-8 can't hold becomes U+FFFD."""
+def json_line(value: msgspec.Struct | Mapping[str, Any]) -> str:
+    """Return a struct or a mapping as a line of JSON; what UTF-8 can't hold becomes U+FFFD."""
     try:
         return msgspec.json.encode(value).decode() + "\n"
     except UnicodeEncodeError:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.config.policy.coverage import covers
+from callboard.cli.policy.lint import covers
 from callboard.config.policy.rules import Condition, Rule
 from callboard.runtime.definitions import SessionKind, Tier, Verdict
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.config.policy.coverage import covers
+from callboard.cli.policy.lint import covers
 from callboard.config.policy.match import CallArguments, CompiledRule
 from callboard.config.policy.policy import Policy, PolicyBook, PolicyQuestion, RuleIndex
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
