@@ -34,7 +34,7 @@ SCENARIOS: Proofs = {
 
 ACCEPTANCE: Proofs = {
     "Tool definition format based on JSON Schema":
-        "tools/test_tool::test_each_annotation_has_its_schema_and_value",
+        "tools/test_json_schema_rules::test_an_own_tool_takes_what_the_schema_that_it_shows_takes",
     "Tool definitions are provider-agnostic; provider adapter handles format conversion":
         "flows/test_format_flow::test_parallel_calls_with_mixed_results "
         "providers/test_openai_chat_request::test_the_whole_request "
