@@ -1,4 +1,4 @@
-"""What a person is asked about a call, and what they say."""
+"""Approvals: the question that a person is asked about a call, and their answer."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ ApprovalDecision = Literal["allow", "deny", "expired", "revised", "withdrawn", "
 
 - `expired`: nobody answered in time.
 - `revised`: the person changed the arguments, and the changed call needs a question of its own.
-- `withdrawn`: nobody needs the answer any more.
-- `void`: it was allowed, and the call may not start any more.
-- `deferred`: the turn goes on without the answer; never on record.
+- `withdrawn`: the answer is no longer needed.
+- `void`: the call was allowed, but may no longer start.
+- `deferred`: the turn continues without the answer; never on record.
 """
 
 GrantVerdict = Literal["allow", "deny"]
-"""What a remembered answer says about the calls that it covers."""
+"""The decision of a remembered answer, for all calls that it covers."""
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person is asked.
+    """A question to a person: may this call run?
 
     Attributes:
         arguments: Every argument, as canonical JSON.
-        reason: Why this call asks.
-        preview: What would happen (a diff, a command line); may be empty.
-        expires_at_ms: When silence becomes a denial, in Unix milliseconds.
-        scopes: For what an answer may be remembered: `call`, `turn`, `session`, `agent`, `always`.
-        asked_in: The session whose people are asked, when a branch of it asks.
-        origin: That a branch asks, and its task, in words; empty otherwise.
-        is_deferred: Whether the turn goes on meanwhile, and the answer may come days later.
+        reason: Why the call needs approval.
+        preview: What the call would do (a diff, a command line); may be empty.
+        expires_at_ms: When the question expires, which denies the call; in Unix milliseconds.
+        scopes: The scopes for which the answer may be remembered: `call`, `turn`, `session`, `agent`, `always`.
+        asked_in: The session whose people are asked, if one of its branches asks.
+        origin: If a branch asks: that it does, and its task, in words. Empty otherwise.
+        is_deferred: Whether the turn continues meanwhile, so that the answer may come days later.
 
     Example:
         async def ask(request: callboard.ApprovalRequest) -> bool:
@@ -63,15 +63,15 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the person said.
+    """A person's answer to an `ApprovalRequest`.
 
     Attributes:
         decision: `allow` or `deny` (`expired` comes from the broker alone).
-        arguments: Other arguments, as a JSON object, when the person changed them.
-        remember: The scope for which to remember it: one of the question's `scopes`.
-        pattern: With `remember`, a pattern of paths in the place of the one that was asked about.
-        reason: Why, for the model; at most 4,000 characters are kept.
-        answered_by: Who said it.
+        arguments: The changed arguments as a JSON object, if the person changed them.
+        remember: The scope for which to remember the answer: one of the question's `scopes`.
+        pattern: With `remember`, a pattern of paths to use instead of the path in the question.
+        reason: The reason, for the model; at most 4,000 characters are kept.
+        answered_by: Who answered.
 
     Example:
         async def ask(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:

@@ -1,4 +1,4 @@
-"""Where the people of a session are, and what is put to them there."""
+"""Channels: how a session reaches its people, with approvals, questions and messages."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .definitions import ErrorType, ToolFailure
 from .handles import PersonAnswer
 
 ApprovalSaid: TypeAlias = ApprovalAnswer | str | bool
-"""`allow`, `deny`, a bool, or a whole answer."""
+"""What `Channel.approve` may return: `allow`, `deny`, a bool, or a whole answer."""
 AnswerSaid: TypeAlias = PersonAnswer | str
-"""A text, one of the options among them, or a whole answer."""
+"""What `Channel.ask` may return: a text, perhaps one of the options, or a whole answer."""
 
 
 class UserQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model asks the people of its session, through `ask_user`.
+    """A question from a model to the people of its session, asked with the tool `ask_user`.
 
     Attributes:
-        question_id: Names it; `Runtime.answer_question` takes it.
+        question_id: The id for `Runtime.answer_question`.
         session_id: The session that asks; `turn_id` and `call_id` say where in it.
-        question: A text of the model: show it whole, with control characters made visible.
-        options: Answers to choose from, of the model too; any other text is an answer as well.
-        expires_at_ms: When nobody is waited for any more, in Unix milliseconds.
-        asked_in: The session that has this channel, when a branch of it asks.
-        origin: That a branch asks, and its task, in words; empty otherwise.
+        question: The model's text: show it whole, with control characters made visible.
+        options: The model's suggested answers; any other text is an answer too.
+        expires_at_ms: When the question expires, in Unix milliseconds.
+        asked_in: The session that has this channel, if one of its branches asks.
+        origin: If a branch asks: that it does, and its task, in words. Empty otherwise.
 
     Example:
         class Here(callboard.Channel):
@@ -54,14 +54,13 @@ class UserQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChannelMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model says to people, through `message`.
+    """A message from a model to people, sent with the tool `message`.
 
     Attributes:
         session_id: The session that has the channel.
-        from_session: The session that says it: the same, or a branch of it.
-        call_id: Its call.
-        text: A text of the model: show it with control characters made visible.
-        origin: That a branch says it, and its task, in words; empty otherwise.
+        from_session: The session that sends it: the same, or one of its branches.
+        text: The model's text: show it with control characters made visible.
+        origin: If a branch sends it: that it does, and its task, in words. Empty otherwise.
 
     Example:
         class Here(callboard.Channel):
@@ -82,22 +81,22 @@ class ChannelMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_from_branch(self) -> bool:
-        """Whether a branch of the session says it."""
+        """Whether a branch of the session sends it."""
         return self.from_session != self.session_id
 
 
 class Channel:
-    """Where the people of a runtime's sessions are: subclass it, and override what they can do.
+    """The way to the people of a runtime's sessions: subclass it and override what they can do.
 
-    What is not overridden is refused. A method may be an `async def`, or a `def` that gives its
-    answer at once. While it waits for a person the question may be answered by its id
-    (`Runtime.answer`, `Runtime.answer_question`), and the method is cancelled. One that raises has
-    not answered: the call is denied, or fails.
+    Methods that are not overridden refuse. A method may be an `async def`, or a `def` that returns its
+    answer at once. If the question is answered by its id (`Runtime.answer`,
+    `Runtime.answer_question`) while a method waits for a person, the method is cancelled. If a method
+    raises, the call is denied or fails.
 
     Attributes:
-        name: What policies call it: `channel = "…"` in a rule.
-        is_connected: Whether somebody is there, as of when a question comes. While nobody is,
-            questions wait for an answer by id, until they expire.
+        name: Its name in rules of a policy: `channel = "…"`.
+        is_connected: Whether somebody is there; read when a question comes. If not, the question waits
+            for an answer by id until it expires.
 
     Example:
         class Here(callboard.Channel):
@@ -116,7 +115,7 @@ class Channel:
     is_connected: bool = True
 
     def approve(self, request: ApprovalRequest) -> Awaitable[ApprovalSaid] | ApprovalSaid:
-        """Whether a call may run."""
+        """Ask a person whether a call may run, and return the answer."""
         return ApprovalAnswer(
             decision="deny",
             reason=f"nobody is asked about calls on the channel {self.name!r}",
@@ -124,14 +123,14 @@ class Channel:
         )
 
     def ask(self, question: UserQuestion) -> Awaitable[AnswerSaid] | AnswerSaid:
-        """What a person says to a model's question."""
+        """Ask a person a model's question, and return the answer."""
         raise ToolFailure(
             ErrorType.PERMISSION_DENIED,
             f"The people on the channel {self.name!r} take no questions: go on without an answer.",
         )
 
     def tell(self, message: ChannelMessage) -> Awaitable[None] | None:
-        """Shows a message; it is delivered when this returns, and is not when it raises."""
+        """Show a message. It counts as delivered if this returns, and as not delivered if it raises."""
         raise ToolFailure(
             ErrorType.PERMISSION_DENIED,
             f"The channel {self.name!r} takes no messages: say it in the answer.",

@@ -1,8 +1,8 @@
-"""What can go wrong, named by whose fault it is.
+"""The errors that callboard raises, named by whose fault they are.
 
 One shallow tree: each leaf is one `type` of the wire errors. A message says what happened, to
-what, and what to do; it never holds a secret. Foreign exceptions are mapped to these once, at the
-edge where they arrive.
+what, and what to do; it never holds a secret. Foreign exceptions are turned into these once, where
+they arrive.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ ConflictKind = Literal["answered", "expired", "grant", "scope", "seq", "key", "t
 
 
 class CallboardError(Exception):
-    """Something that callboard reports to its caller.
+    """The base of all errors that callboard raises for its caller.
 
     Attributes:
-        type: The stable word for programs; see the leaves.
+        type: The stable name for programs; see the subclasses.
         retryable: Whether the same request may succeed later, unchanged.
 
     Example:
@@ -36,8 +36,8 @@ class NetworkError(CallboardError):
     """A connection could not be made, or broke.
 
     Attributes:
-        stage: What failed: `name` (it can't be resolved), `connect`, `tls`, `http` (another
-            protocol is spoken); `None` when a connection broke.
+        stage: What failed: `name` (resolving the host name), `connect`, `tls`, or `http` (the server
+            speaks another protocol); `None` if the connection broke later.
     """
 
     type = "network"
@@ -58,8 +58,8 @@ class DeadlineError(CallboardError):
     """Something took longer than its deadline.
 
     Attributes:
-        stage: Of a connection that was not made in time, what was under way: `connect` (its name,
-            or TCP) or `tls`; else `None`.
+        stage: What a connection was waiting for: `connect` (its name, or TCP) or `tls`; `None` if the
+            deadline was not for a connection.
     """
 
     type = "timeout"
@@ -74,7 +74,7 @@ class ValidationError(CallboardError):
     """An input does not have the required form.
 
     Attributes:
-        field: The dotted path of the offending value, or `None` when it is the whole input.
+        field: The dotted path of the invalid value, or `None` for the whole input.
     """
 
     type = "validation"

@@ -1,8 +1,9 @@
-"""What happens in a session.
+"""The events of a session.
 
-Durable events are journaled, get a gap-free `seq` per session and are the truth: a session is the
-fold of them. What is live only (`StreamBatch`, `CallProgress`, `MessageDiscarded`) is published to
-whoever listens and kept nowhere. Tags are written out and never change; fields are only added.
+Durable events are stored in the journal with a gap-free `seq` for each session. They are the only truth:
+the state of a session is computed from them. Live events (`StreamBatch`, `CallProgress`,
+`MessageDiscarded`) are published to subscribers and not stored. Tags are written out and never change;
+fields are only added.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
         workspace: An absolute path.
         model: `PROVIDER/MODEL`, or `None` for the agent's.
         parent_id: The session that delegated to it, and `parent_call_id` the call that did.
-        tools: The tools that it has of its agent's; `None` is all of them.
-        budget: What the whole session may use.
-        is_detached: Whether nobody waits for its answer, which becomes an input of the parent.
-        request: The request of a client that it comes of, if that had a key.
+        tools: Which of its agent's tools it has; `None` is all of them.
+        budget: The budget of the whole session.
+        is_detached: Whether no call waits for its answer, which becomes an input of the parent.
+        request: The client's request that created it, if that had an idempotency key.
     """
 
     agent: str
@@ -80,11 +81,11 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
 
 
 class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"):
-    """An answer of the model is whole; or the text so far, when `incomplete`.
+    """An answer of the model is complete; with `incomplete`, this is the text before it broke off.
 
     `stop_reason` is one of `stream.StopReason`, or empty when incomplete. Its calls follow as
-    `CallProposed`, in the same commit. `estimate` has the tokens that nobody counted, for budgets
-    alone: they never stand beside counted ones in a sum.
+    `CallProposed`, in the same commit. `estimate` has the tokens that the
+    provider did not count; it is for budgets and never added to counted tokens.
 
     Example:
         async for event in turn:
@@ -106,15 +107,15 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
 
 
 class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
-    """A model call failed and is made again; nothing of its answer counts, and no tool ran for it.
+    """A model call failed and is retried; its answer is discarded, and none of its tools ran.
 
     Attributes:
-        attempt: Which attempt for this answer it was, from 1.
+        attempt: The number of the attempt for this answer, from 1.
         error_type: One of the types of `runtime.errors`.
         message: What happened, for a person.
-        wait_seconds: How long is waited before the next attempt.
-        usage: What it took all the same, as far as the provider told.
-        estimate: What nobody counted of it, for budgets.
+        wait_seconds: The time before the next attempt.
+        usage: The tokens that it used, as far as the provider reported them.
+        estimate: The tokens that were not reported, for budgets.
 
     Example:
         async for event in turn:
@@ -134,9 +135,9 @@ class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
 
 
 class AttemptCharged(Event, frozen=True, kw_only=True, tag="attempt_charged"):
-    """A model call that left nothing else on record took tokens: it failed, or was broken off.
+    """A model call used tokens but has no other event: it failed, or was broken off.
 
-    `usage` is what the provider told, `estimate` what nobody counted.
+    `usage` is what the provider reported, `estimate` what it did not.
     """
 
     turn_id: str
@@ -147,13 +148,13 @@ class AttemptCharged(Event, frozen=True, kw_only=True, tag="attempt_charged"):
 
 
 class SessionBudgetSet(Event, frozen=True, kw_only=True, tag="session_budget_set"):
-    """From its next turn on, the whole session may use so much; `None` lifts its own limit."""
+    """The session has another budget from its next turn on; `None` removes its own limit."""
 
     budget: Budget | None = None
 
 
 class ModelSwitched(Event, frozen=True, kw_only=True, tag="model_switched"):
-    """The turn goes on with the agent's next model, since the one before it failed.
+    """The turn continues with the agent's next model, because the previous one failed.
 
     Example:
         async for event in turn:
@@ -168,7 +169,7 @@ class ModelSwitched(Event, frozen=True, kw_only=True, tag="model_switched"):
 
 
 class ProviderSetAside(Event, frozen=True, kw_only=True, tag="provider_set_aside"):
-    """A provider keeps failing: turns that have another model leave it alone for some seconds.
+    """A provider keeps failing: turns that have another model avoid it for some seconds.
 
     Example:
         async for event in turn:
@@ -183,10 +184,10 @@ class ProviderSetAside(Event, frozen=True, kw_only=True, tag="provider_set_aside
 
 
 class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"):
-    """The history was too long for the model: a summary stands for its oldest rounds from here on.
+    """The history was too long for the model: a summary replaces its oldest rounds from here on.
 
-    `rounds` counts the finished rounds that it replaces, from the first on; the journal keeps them.
-    `usage` is what the summary cost, and `provider` and `model` are who wrote it.
+    `rounds` is the number of finished rounds that it replaces, from the first on; the journal keeps them.
+    `provider` and `model` wrote the summary, using `usage`.
 
     Example:
         async for event in turn:
@@ -204,15 +205,15 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
 
 
 class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
-    """A turn is over, and every task and process of it is gone but for `unreaped`.
+    """A turn has ended, and all its tasks and processes are gone, except for `unreaped`.
 
     Attributes:
         outcome: `answered`, `cancelled`, `failed`, `refused`, `max_tokens`, `budget`,
             `loop_guard` or `suspended`.
-        error_type: One of the types of `runtime.errors`, when it failed.
-        message: What happened and what to do, when it was not answered.
-        unreaped: What was still there when the bound of the clean-up ended, by name, and threads
-            of plain functions, which nothing can stop.
+        error_type: One of the types of `runtime.errors`, if it failed.
+        message: What happened and what to do, if it was not answered.
+        unreaped: The names of what was still running after the time for cleaning up, and of threads of
+            plain functions, which can't be stopped.
 
     Example:
         async for event in turn:
@@ -229,11 +230,9 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
 
 
 class TurnSuspended(Event, frozen=True, kw_only=True, tag="turn_suspended"):
-    """The process, or the runtime, ended while calls of the turn had questions.
+    """The runtime ended while calls of the turn waited for approval. The turn can be resumed.
 
-    The turn goes on when it is resumed.
-
-    `call_ids` are the calls that have no result yet.
+    `call_ids` are the calls without a result.
     """
 
     turn_id: str
@@ -241,9 +240,9 @@ class TurnSuspended(Event, frozen=True, kw_only=True, tag="turn_suspended"):
 
 
 class TurnResumed(Event, frozen=True, kw_only=True, tag="turn_resumed"):
-    """A suspended turn goes on: its open calls first, then the model.
+    """A suspended turn continues, with its open calls first.
 
-    `approval_ids` are the questions that still wait, and are asked again.
+    `approval_ids` are the questions that still wait; they are asked again.
 
     Example:
         turn = await session.resume()
@@ -257,20 +256,20 @@ class TurnResumed(Event, frozen=True, kw_only=True, tag="turn_resumed"):
 
 
 class AgentSwitched(Event, frozen=True, kw_only=True, tag="agent_switched"):
-    """From here on, another agent's configuration holds."""
+    """The session uses another agent's configuration from here on."""
 
     agent: str
 
 
 class TitleSet(Event, frozen=True, kw_only=True, tag="title_set"):
-    """The session has another title; one that a person gave is never replaced by one of a model."""
+    """The session has a new title. A model's title never replaces a person's."""
 
     title: str
     is_by_model: bool = False
 
 
 class SessionDeleted(Event, frozen=True, kw_only=True, tag="session_deleted"):
-    """The session is hidden from lists; it can be restored."""
+    """The session is hidden from lists and can be restored."""
 
 
 class SessionRestored(Event, frozen=True, kw_only=True, tag="session_restored"):
@@ -278,7 +277,7 @@ class SessionRestored(Event, frozen=True, kw_only=True, tag="session_restored"):
 
 
 class SessionPurged(Event, frozen=True, kw_only=True, tag="session_purged"):
-    """Nothing of the session is on record any more; the last thing that its topic tells of it."""
+    """All records of the session were removed. This is its last event in its topic."""
 
 
 DurableEvent = (
@@ -327,7 +326,7 @@ DurableEvent = (
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
-    """A durable event as the journal keeps it.
+    """A durable event as it is stored.
 
     `seq` counts from 1 without a gap within its session; `at_ms` is Unix milliseconds.
     """
@@ -339,10 +338,10 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamBatch(msgspec.Struct, frozen=True, tag_field="type", tag="stream_batch"):
-    """Everything that one network read brought of an answer; live only.
+    """All that one network read brought of an answer. Live only.
 
-    `stream_id` is of this attempt of the model call alone. `offset` is where its text begins, in
-    UTF-8 bytes of the answer's text so far.
+    `stream_id` identifies this attempt of the model call. `offset` is where its text begins in the
+    answer's text, in UTF-8 bytes.
     """
 
     stream_id: str
@@ -351,7 +350,7 @@ class StreamBatch(msgspec.Struct, frozen=True, tag_field="type", tag="stream_bat
 
 
 class CallProgress(msgspec.Struct, frozen=True, tag_field="type", tag="call_progress"):
-    """Output of a running call, as it comes; live only.
+    """Output of a running call. Live only.
 
     Example:
         async for event in turn:
@@ -364,7 +363,7 @@ class CallProgress(msgspec.Struct, frozen=True, tag_field="type", tag="call_prog
 
 
 class MessageDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="message_discarded"):
-    """The text of this attempt is withdrawn, as its model call broke; live only.
+    """The text of this attempt is withdrawn, because its model call failed. Live only.
 
     Example:
         shown: list[str] = []

@@ -1,8 +1,8 @@
-"""The handles through which tools act, as protocols; what a context lacks, its tool can't do.
+"""Handles: the protocols through which tools act. A tool can only do what its context has a handle for.
 
-The methods of files block on the disk: call them in a worker thread. Each raises `ToolFailure`
-with the error type that the model is to see, and takes a path relative to the workspace (or an
-absolute one that lies inside).
+The methods of file handles block on the disk: call them in a worker thread. Each raises `ToolFailure`
+with the error type for the model, and takes a path relative to the workspace, or an absolute path
+inside it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from .http.url import HttpUrl
 
 
 class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a directory knows about one of its entries.
+    """The metadata of a directory entry.
 
     Attributes:
-        path: Relative to the workspace, normalised, as it is on disk.
+        path: The path on disk, normalised and relative to the workspace.
         kind: `file`, `directory`, `symlink` or `other` (a FIFO, a socket, a device).
-        size_bytes: Its size.
-        modified_seconds: When its content changed, in seconds since 1970.
-        links: How many names the file has.
+        modified_seconds: When the content changed, in seconds since 1970.
+        links: The number of hard links.
     """
 
     path: str
@@ -41,8 +40,7 @@ class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a file's bytes.
 
     Attributes:
-        data: At most as many bytes as were asked for.
-        info: The file's own facts, from the same open file as the bytes.
+        info: The file's metadata, read from the same open file as the bytes.
     """
 
     data: bytes
@@ -53,8 +51,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Entries of a directory, sorted by path.
 
     Attributes:
-        entries: The entries that were kept.
-        total: How many there are, or `None` when a bound ended the count.
+        total: How many entries there are, or `None` if a limit ended the count.
         truncated: Whether there are more than `entries`.
     """
 
@@ -67,72 +64,72 @@ class ReadableFiles(Protocol):
     """The reading half of a workspace."""
 
     def normalize(self, path: str) -> str:
-        """The path relative to the workspace; refused when it leads outside. No disk access."""
+        """Return a path relative to the workspace; refuse one that leads outside. No disk access."""
         ...
 
     def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
-        """The facts of what a path leads to (links inside are followed); `None` if nothing.
+        """Return the metadata of a path, or `None` if nothing is there. Links are followed inside.
 
-        Without `follow`, a link at the end stands for itself.
+        Without `follow`, a link at the end of the path is not followed.
         """
         ...
 
     def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
-        """Up to `limit` bytes of a regular file from `offset`."""
+        """Read up to `limit` bytes of a regular file from `offset`."""
         ...
 
     def entries(
         self, path: str, *, recursive: bool, include_hidden: bool, max_entries: int
     ) -> Listing:
-        """What a directory holds; links are listed and never descended into."""
+        """List a directory; links are listed but never followed."""
         ...
 
 
 class WritableFiles(ReadableFiles, Protocol):
-    """A whole workspace. A write is durable when the method returns."""
+    """A workspace for reading and writing. A write is durable when the method returns."""
 
     def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
-        """Puts a file in place atomically; without `replace`, only when the name is free."""
+        """Write a file atomically; without `replace`, fail if the name exists."""
         ...
 
     def append(self, path: str, data: bytes, *, create_dirs: bool) -> FileInfo:
-        """Adds to the end of a file, which is made when it is missing."""
+        """Append to a file; create it if it is missing."""
         ...
 
     def replace_unchanged(self, path: str, data: bytes, *, digest: bytes) -> FileInfo:
-        """Replaces a file only while its content still has this sha256 (`edit_conflict`)."""
+        """Replace a file if its content still has this SHA-256, else fail with `edit_conflict`."""
         ...
 
     def move(self, source: str, destination: str, *, overwrite: bool) -> None:
-        """Renames; a link is moved itself."""
+        """Rename an entry; a link itself is moved, not its target."""
         ...
 
     def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
-        """Removes a file, a link (never its target) or a directory; says what is gone."""
+        """Remove a file, a link (never its target) or a directory; return the removed paths."""
         ...
 
 
 class ArtifactReader(Protocol):
-    """The kept whole of results that were cut for the model."""
+    """Access to the full results of which the model got a shortened form."""
 
     async def read_artifact(self, artifact_id: str) -> bytes | None:
-        """The bytes of an artifact of this session, or `None` when there is none."""
+        """Return an artifact of this session, or `None` if there is none."""
         ...
 
 
 OnRedirect = Callable[[HttpUrl, HttpUrl, "WebRequest"], Awaitable[None]]
-"""Told from where a server sends to where, and what would be asked there."""
+"""Called before a redirect is followed: from which URL, to which, with which request."""
 
 
 class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as a tool wants it sent.
+    """An HTTP request of a tool.
 
     Attributes:
-        method: In capitals.
-        url: Absolute; checked again wherever a redirect leads.
-        headers: By lower-case name, each valid in itself.
-        body: What is sent; `None` is none, which is not the same as an empty one.
-        on_redirect: The runtime's: told before a redirect is followed; it may refuse with
+        method: In upper case.
+        url: Absolute; the target of each redirect is checked again.
+        headers: Valid headers by lower-case name.
+        body: `None` sends no body, which differs from an empty one.
+        on_redirect: Set by the runtime; called before a redirect is followed, and may refuse it with
             `ToolFailure`.
     """
 
@@ -144,16 +141,15 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer at the end of all redirects.
+    """The response after all redirects.
 
     Attributes:
-        url: Where it comes from.
-        method: What was asked there: a redirect turns a POST into a GET.
-        status: Any status: an error page is an answer.
-        reason: The status in words.
-        headers: By lower-case name; several of one name are joined by commas (cookies by lines).
-        body: As much as was asked for, without the compression that it travelled in.
-        size_bytes: How large the whole body is, as far as it was followed.
+        url: The URL that responded.
+        method: The method of the last request: a redirect may turn a POST into a GET.
+        status: Any status: an error page is a response too.
+        headers: By lower-case name; several of one name are joined by commas (cookies by newlines).
+        body: As much of the decompressed body as was asked for.
+        size_bytes: The size of the whole body, as far as it was read.
         is_larger: Whether it is larger than `size_bytes`.
     """
 
@@ -168,13 +164,13 @@ class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Network(Protocol):
-    """The way out: public hosts and those that the operator listed, nothing else.
+    """The network: public hosts and those that the operator lists, no others.
 
-    Deadlines are the caller's.
+    Callers set the deadlines.
     """
 
     async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
-        """Sends a request, follows redirects, and reads up to `max_bytes` of the body.
+        """Send a request, follow redirects, and read up to `max_bytes` of the body.
 
         Raises `ToolFailure`: `url_not_allowed`, `network_error`, or `validation_error`.
         """
@@ -182,12 +178,12 @@ class Network(Protocol):
 
 
 class PersonAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said to a model's question.
+    """A person's answer to a model's question.
 
     Attributes:
-        text: In their words; it may be empty when an option says it.
-        answered_by: Who said it.
-        option: Its place among those offered, counted from 0.
+        text: The person's words; may be empty with an `option`.
+        answered_by: Who answered.
+        option: The index of the chosen option, from 0.
 
     Example:
         class Here(callboard.Channel):
@@ -207,30 +203,30 @@ class PersonAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChannelHandle(Protocol):
-    """The way to the people of a session: its own channel, or the one of the parent chain."""
+    """The people of a session, reached through its own channel or that of an ancestor."""
 
     async def ask(self, question: str, options: tuple[str, ...] = ()) -> PersonAnswer:
-        """Waits for a person; raises `ToolFailure` when nobody answers in time."""
+        """Ask a person and wait for the answer; raise `ToolFailure` if none comes in time."""
         ...
 
     async def tell(self, text: str, channel: str | None = None) -> str:
-        """Says something, on record; gives the name of the channel that has it."""
+        """Record and send a message; return the name of the channel that got it."""
         ...
 
 
 class PlanHandle(Protocol):
-    """The way to the plan of the session, which people see."""
+    """The plan of the session, which people see."""
 
     async def set(self, items: tuple[PlanItem, ...]) -> None:
-        """Puts the whole plan in the place of the one before; on record when it returns."""
+        """Replace the whole plan; on record when this returns."""
         ...
 
 
 class SkillReader(Protocol):
-    """The way to the skills that the session's models are told of."""
+    """The skills that the session's models are offered."""
 
     async def read(self, name: str, file: str | None = None) -> dict[str, Any]:
-        """The instructions of a skill, or one of its files; raises `ToolFailure`."""
+        """Return the instructions of a skill, or one of its files; raise `ToolFailure` if there is none."""
         ...
 
 
@@ -240,8 +236,8 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: `branch` or `worker`.
         task: Its first input.
-        tools: The tools it may use, of those that the parent has; `None` is all that its kind may.
-        budget: What it may use, at most what is left to the parent.
+        tools: Which of the parent's tools it may use; `None` is all that its kind may use.
+        budget: Its budget; never more than what is left of the parent's.
         wait: Whether the call waits for the answer.
     """
 
@@ -253,7 +249,7 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delegated(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it; `outcome` is the turn's, or `running` when nobody waited."""
+    """The result of a delegation; `outcome` is the turn's, or `running` if the call did not wait."""
 
     session_id: str
     outcome: TurnOutcome | Literal["interrupted", "running"]
@@ -262,26 +258,23 @@ class Delegated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionsHandle(Protocol):
-    """The way to sessions of one's own."""
+    """Delegation of tasks to new sessions."""
 
     async def delegate(
         self, delegation: Delegation, on_progress: Callable[[str], None] | None = None
     ) -> Delegated:
-        """Runs the task; cancelled, it cancels the session and all below it.
+        """Run a task in a new session. Cancelling this cancels the session and all below it.
 
-        `on_progress` is told what becomes of it meanwhile. Raises `ToolFailure` when the session
-        tree, or the budget, has no room for it, and when a tool is not the parent's to give.
+        `on_progress` is called with one line for each step. Raises `ToolFailure` if the limits of the
+        session tree or the budget forbid it, or if the parent lacks one of the tools.
         """
         ...
 
 
 class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that a search engine found: all of it is written by strangers.
+    """A page that a search engine found; strangers wrote all of it.
 
-    Attributes:
-        title: In one line.
-        url: Of the web.
-        snippet: Some words of it, in one line; it may be empty.
+    `title` and `snippet` (an excerpt, may be empty) are one line each.
     """
 
     title: str
@@ -293,9 +286,9 @@ class SearchHandle(Protocol):
     """The operator's search engine."""
 
     async def search(self, query: str, *, limit: int) -> tuple[SearchHit, ...]:
-        """The best hits, at most `limit`.
+        """Return the best hits, at most `limit`.
 
-        Raises `ToolFailure`: `url_not_allowed` or `network_error` when it can't be reached,
-        `execution_error` for what the operator has to mend.
+        Raises `ToolFailure`: `url_not_allowed` or `network_error` if the engine can't be reached,
+        `execution_error` if the operator must correct its settings.
         """
         ...

@@ -1,7 +1,7 @@
-"""What actors of one process say to each other: requests are imperative.
+"""The messages between the actors of one process.
 
-They may hold replies, channels and cancel scopes, and are never encoded; the wire's frames are
-other types. Who receives which is said by each actor.
+They may hold replies, channels and cancel scopes, so they are never encoded: frames of the wire are
+other types. Each actor's docstring says which messages it receives.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .turns.live_state import UnderWay
 
 
 class InputTicket(msgspec.Struct, frozen=True):
-    """An input is stored under this id, with this `seq`; `turn_id` is the turn that it began at once."""
+    """The id and `seq` of a stored input; `turn_id` is its turn, if that began at once."""
 
     input_id: str
     seq: int
@@ -37,10 +37,10 @@ class InputTicket(msgspec.Struct, frozen=True):
 
 
 class RerunTurn(Request[InputTicket], frozen=True, kw_only=True, tag="rerun_turn"):
-    """Set the last turn aside and give its inputs another; answered when that has begun on record.
+    """Set the last turn aside and run its inputs again; answered when the new turn is on record.
 
-    With `message_id`, only when that is a message of the turn. Fails with `ConflictError` or
-    `NotFoundError`, and nothing is changed.
+    With `message_id`, only if that is a message of the turn. Fails with `ConflictError` or
+    `NotFoundError`, having changed nothing.
     """
 
     session_id: str
@@ -50,23 +50,23 @@ class RerunTurn(Request[InputTicket], frozen=True, kw_only=True, tag="rerun_turn
     request: RequestKey | None = None
 
     def abandon(self) -> None:
-        """Ends the subscription too: nothing will come."""
+        """Close the subscription too: nothing will come."""
         if self.subscription is not None:
             self.subscription.close()
         self.reply.abandon()
 
 
 class ResumeTurn(Request[InputTicket], frozen=True, kw_only=True, tag="resume_turn"):
-    """Load the session, whose suspended turn goes on by that, and listen to it.
+    """Load a session, which resumes its suspended turn, and subscribe to it.
 
-    Answered with the ticket of the turn's input; `ConflictError` when no turn of it was suspended.
+    Answered with the ticket of the turn's input; fails with `ConflictError` if no turn is suspended.
     """
 
     session_id: str
     subscription: Subscription
 
     def abandon(self) -> None:
-        """Ends the subscription too: nothing will come."""
+        """Close the subscription too: nothing will come."""
         self.subscription.close()
         self.reply.abandon()
 
@@ -75,20 +75,20 @@ class ResumeTurn(Request[InputTicket], frozen=True, kw_only=True, tag="resume_tu
 
 
 class AppendEvents(Request[tuple[Stored, ...]], frozen=True, kw_only=True, tag="append_events"):
-    """Store these events of one session; answered after COMMIT."""
+    """Store events of one session; answered after COMMIT."""
 
     session_id: str
     events: tuple[DurableEvent, ...]
 
 
 class PurgeRecords(Request[None], frozen=True, kw_only=True, tag="purge_records"):
-    """Remove deleted sessions, none of which is live; answered when nothing of them is on record."""
+    """Remove deleted sessions, none of which is live; answered when their records are gone."""
 
     session_ids: tuple[str, ...]
 
 
 class ImportRecords(Request[None], frozen=True, kw_only=True, tag="import_records"):
-    """Store the events of new sessions at their own times; all of them, or none."""
+    """Store the events of new sessions with their own times, all or none."""
 
     events: tuple[Stored, ...]
 
@@ -99,7 +99,7 @@ JournalMessage = AppendEvents | PurgeRecords | ImportRecords
 
 
 class Ancestor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A session that delegated; `channel` is where its own people are, if it has any."""
+    """A session that delegated; `channel` leads to its own people, if it has any."""
 
     session_id: str
     agent: Agent
@@ -108,13 +108,13 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where calls are made: what a permission depends on besides the call.
+    """The place of a call: what its permission depends on besides the call itself.
 
     Attributes:
-        channel: Where the session's own people are; a branch and a worker have none.
-        lineage: Who delegated to it, the parent first.
-        task: What it was delegated, in short; empty for a main session.
-        options: What the turn was given, and what it delegates gets too.
+        channel: The channel to the session's own people; branches and workers have none.
+        lineage: The sessions that delegated to it, the parent first.
+        task: Its delegated task, in short; empty for a main session.
+        options: The options of the turn, which delegated sessions get too.
     """
 
     session_id: str
@@ -129,11 +129,11 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One call, as far as a permission depends on it.
+    """One call, as far as its permission depends on it.
 
-    `arguments` is canonical JSON; `approval_reason` is the tool's own word, or `None`; `definition`
-    is `None` for a tool that nobody knows. `is_redirect` is about a URL that a server sent a call
-    to, which itself was decided about.
+    `arguments` is canonical JSON; `approval_reason` is the tool's own reason to ask, or `None`;
+    `definition` is `None` for an unknown tool. `is_redirect` says that the question is about the target of
+    a redirect, in a call that was decided before.
     """
 
     call_id: str
@@ -146,10 +146,10 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The broker's decision about one call; `reason` says which rule made it.
+    """The broker's decision about one call; `reason` names the rule that made it.
 
-    `grant_id` names the remembered answer that decided, if one did. With `defer`, a call that must be
-    asked about does not hold its turn up.
+    `grant_id` is the remembered answer that decided, if one did. With `defer`, the turn does not wait
+    for the answer to a question.
     """
 
     verdict: Verdict
@@ -162,7 +162,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class CheckPermissions(
     Request[tuple[Decision, ...]], frozen=True, kw_only=True, tag="check_permissions"
 ):
-    """Decide about these calls of one batch, in order; asks nobody."""
+    """Decide about the calls of one batch, in order, without asking anybody."""
 
     place: CallPlace
     questions: tuple[PermissionQuestion, ...]
@@ -170,16 +170,16 @@ class CheckPermissions(
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a question.
+    """How a question ended.
 
     Attributes:
         approval_id: The question, which the call's start must name.
-        answer: Who said what. Its decision may also be `expired`, `revised` (the changed arguments
-            want a question of their own) or `deferred` (the turn goes on without).
-        arguments: The canonical JSON of the arguments that were decided about.
-        digest: What the answer binds to.
-        failure: Why changed arguments can't be, when that is the reason of the denial.
-        grant_id: The remembered answer that gave it, if one did.
+        answer: The answer. Its decision may also be `expired`, `revised` (the changed arguments need a
+            question of their own) or `deferred` (the turn continues without it).
+        arguments: The arguments that were decided about, as canonical JSON.
+        digest: The digest to which the answer binds.
+        failure: Why changed arguments are invalid, if the call was denied for that.
+        grant_id: The remembered answer that decided, if one did.
     """
 
     approval_id: str
@@ -191,12 +191,12 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"):
-    """Ask a person about this call; answered when they have, or it expired.
+    """Ask a person about a call; answered when they have answered, or the question has expired.
 
-    `digest` names what the answer binds to, `preview` is what would happen. `known` is the question as it was asked before the
-    process ended; it keeps its id. The sender cancels `scope` when it no longer needs the answer,
-    which withdraws the question. With `defers`, a new question is answered with `deferred` as soon
-    as it is on record, and with it a `CallDeferred`; nothing withdraws it then.
+    The answer binds to `digest`; `preview` shows what the call would do. `known` is the question of an
+    earlier process, which keeps its id. The sender cancels `scope` when it no longer needs the answer,
+    which withdraws the question. With `defers`, a new question is answered with `deferred` as soon as it
+    is on record together with a `CallDeferred`; nothing withdraws it then.
     """
 
     place: CallPlace
@@ -213,10 +213,10 @@ class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"
 
 
 class AnswerApproval(Request[None], frozen=True, kw_only=True, tag="answer_approval"):
-    """A person answers; replied to once it is on record, for those who ask the same as well.
+    """Answer a question, and those that ask the same; answered once that is on record.
 
-    Fails with `NotFoundError`, with `ConflictError` when somebody was first or it has expired, and
-    with `ValidationError` when the answer can't be taken: the question stays open then.
+    Fails with `NotFoundError`, with `ConflictError` if it was answered before or has expired, and with
+    `ValidationError` if the answer is invalid: then the question stays open.
     """
 
     approval_id: str
@@ -224,18 +224,18 @@ class AnswerApproval(Request[None], frozen=True, kw_only=True, tag="answer_appro
 
 
 class RevokeGrant(Request[None], frozen=True, kw_only=True, tag="revoke_grant"):
-    """A remembered answer holds no longer; replied to once that is on record."""
+    """Revoke a remembered answer; answered once that is on record."""
 
     grant_id: str
     revoked_by: str
 
 
 class ShowApproval(Request[ApprovalRequest], frozen=True, kw_only=True, tag="show_approval"):
-    """A question that waits, as it is put to a person by now; nothing is answered by that.
+    """Return an open question as a person sees it now, without answering it.
 
-    With `arguments`, as it would be about these: validated, judged and previewed. Fails with
-    `NotFoundError`, with `ConflictError` when it does not wait, and with `ValidationError` when no
-    answer with these arguments could be taken.
+    With `arguments`, as it would be with these: validated, judged and previewed. Fails with
+    `NotFoundError`, with `ConflictError` if it is not open, and with `ValidationError` for arguments that
+    no answer could have.
     """
 
     approval_id: str
@@ -248,23 +248,23 @@ BrokerMessage = CheckPermissions | AskPerson | AnswerApproval | ShowApproval | R
 
 
 NO_ATTEMPTS: Mapping[str, int] = MappingProxyType({})
-"""Of a turn in which no tool was called wrongly."""
+"""The `attempts_left` of a turn in which no tool was called wrongly."""
 
 
 class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
-    """Run the calls of one answer, side by side.
+    """Run the calls of one answer in parallel.
 
     Attributes:
-        preamble: Events that go into the same commit, ahead (the answer and its proposed calls).
-        outlet: Progress comes up here; its end says that every task of the batch is gone. The
-            results are in the journal, one `CallFinished` a call.
+        preamble: Events to store first in the same commit (the answer and its proposed calls).
+        outlet: Gets the progress of calls, and is closed when every task of the batch is gone. The
+            results are in the journal, one `CallFinished` for each call.
         scope: The sender cancels it to end the batch.
-        approvals: What was asked about these calls before the process ended, in order.
+        approvals: The questions that an earlier process asked about these calls, in order.
         marks: What the session has read.
-        begun: Calls that an earlier process began and that go on: they are not begun again.
-        attempts_left: Of tools that were called wrongly in this turn, how many more answers may do
-            so; at 0 the turn goes on without the tool.
-        quota: How many calls the budget has room for.
+        begun: Calls that an earlier process began; they continue and are not begun again.
+        attempts_left: For tools that were called wrongly in this turn, how many more answers may do
+            so; at 0 the turn continues without the tool.
+        quota: How many calls the budget allows.
     """
 
     place: CallPlace
@@ -279,7 +279,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     quota: CallQuota | None = None
 
     def abandon(self) -> None:
-        """Ends the outlet: the turn finds its calls without a result."""
+        """Close the outlet: the turn finds its calls without a result."""
         self.outlet.close()
 
 
@@ -289,9 +289,9 @@ DispatcherMessage = RunCalls
 
 
 class CreateSession(Request[str], frozen=True, kw_only=True, tag="create_session"):
-    """Begin a session; answered with its id once that is stored.
+    """Create a session; answered with its id once that is stored.
 
-    `inherited` goes into the same commit: the marks of who delegated to it.
+    `inherited` goes into the same commit: the marks of the session that delegates to it.
     """
 
     created: SessionCreated
@@ -299,9 +299,9 @@ class CreateSession(Request[str], frozen=True, kw_only=True, tag="create_session
 
 
 class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_input"):
-    """Store an input and give it a turn, now or behind the turns that wait.
+    """Store an input and give it a turn, now or after the turns that wait.
 
-    `subscription` hears everything from this input on, and pauses its turns when it is full.
+    `subscription` gets everything from this input on, and pauses its turns while it is full.
     """
 
     session_id: str
@@ -315,45 +315,45 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     widens: str = ""
 
     def abandon(self) -> None:
-        """Ends the subscription too: nothing will come."""
+        """Close the subscription too: nothing will come."""
         if self.subscription is not None:
             self.subscription.close()
         self.reply.abandon()
 
 
 class WakeSession(Request[None], frozen=True, kw_only=True, tag="wake_session"):
-    """Load the session, if need be, and begin the turn of an input that others gave it on record.
+    """Load the session, if necessary, and begin the turn of an input that another actor stored.
 
-    Answered when that has begun, if there is one.
+    Answered when that turn has begun, if there is one.
     """
 
     session_id: str
 
 
 class FollowStart(msgspec.Struct, frozen=True):
-    """Where a follower joins: the last event on record that it is not told, and what is under way."""
+    """Where a subscription starts: after the event `head_seq`, with what is under way."""
 
     head_seq: int
     under_way: UnderWay
 
 
 class FollowSession(Request[FollowStart], frozen=True, kw_only=True, tag="follow_session"):
-    """Tell this subscription all that happens in the session, until it is closed."""
+    """Send all events of the session to a subscription until that is closed."""
 
     session_id: str
     subscription: Subscription
 
     def abandon(self) -> None:
-        """Ends the subscription too: nothing will come."""
+        """Close the subscription too: nothing will come."""
         self.subscription.close()
         self.reply.abandon()
 
 
 class CancelTurn(Request[bool], frozen=True, kw_only=True, tag="cancel_turn"):
-    """Cancel the running turn; answered when everything of it is gone (False: none ran).
+    """Cancel the running turn; answered when all its tasks are gone (`False`: none ran).
 
     With `input_id`, only the turn of that input, running or waiting, is cancelled. With `loads`, a
-    session that is not live is loaded for it, and its turn may be one that is suspended.
+    session that is not live is loaded first, so that its suspended turn can be cancelled.
     """
 
     session_id: str
@@ -363,9 +363,9 @@ class CancelTurn(Request[bool], frozen=True, kw_only=True, tag="cancel_turn"):
 
 
 class StopSession(Request[bool], frozen=True, kw_only=True, tag="stop_session"):
-    """Unload: the running turn is cancelled; with `only_idle`, refused (False) when it is busy.
+    """Unload the session and cancel its turn; with `only_idle`, refuse (`False`) if it is busy.
 
-    With `suspends`, a turn that waits for people is suspended instead.
+    With `suspends`, a turn that waits for people is suspended instead of cancelled.
     """
 
     session_id: str
@@ -386,7 +386,7 @@ class StopSessions(Request[None], frozen=True, kw_only=True, tag="stop_sessions"
 
 
 class PurgeSessions(Request[None], frozen=True, kw_only=True, tag="purge_sessions"):
-    """Unload deleted sessions and remove all that is on record of them."""
+    """Unload deleted sessions and remove their records."""
 
     session_ids: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""The handle through which tools run programs: what is asked for, and what came of it."""
+"""The handle through which tools run programs, with its commands and results."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Protocol
 import msgspec
 
 Answerer = Callable[[bytes], Awaitable[bytes]]
-"""Gets what a program sent on one connection, up to its end, and gives what it is sent back."""
+"""Gets all that a program sent on one connection, and returns the response."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A program as a tool wants it run.
+    """A program for a tool to run.
 
     Attributes:
         argv: The program and its arguments.
-        cwd: Where, below the workspace.
-        env: Variables beside those that every program gets; they win.
-        files: Contents of files that lie below `/run/callboard` inside, by name; nobody can
-            change them there.
-        seconds: How long it may run; its call's own deadline holds besides.
-        title: How it is called in a list: the command as a person would write it.
+        cwd: The working directory, in the workspace.
+        env: Variables that are added to, and replace, those that every program gets.
+        files: Contents of read-only files below `/run/callboard` in the sandbox, by name.
+        seconds: The time limit; the deadline of its call holds too.
+        title: The name in lists: the command as a person would write it.
         network: Whether it may reach hosts, all through the runtime's guarded proxy.
-        answers: Unix sockets that lie below `/run/callboard` inside, by name, and who answers there:
+        answers: Unix sockets below `/run/callboard` in the sandbox, by name, with who answers there:
             the way to give a program a secret that no file and no variable holds.
-        lists_changes: Whether it is to be found out what it changed in the workspace.
+        lists_changes: Whether to find out what it changed in the workspace.
     """
 
     argv: tuple[str, ...]
@@ -43,11 +42,11 @@ class ChangedFiles(msgspec.Struct, frozen=True, kw_only=True):
     """What a program changed in its workspace; a folder ends in `/`.
 
     Attributes:
-        created, modified, deleted: Paths, sorted, a bounded number of each.
-        more: How many further ones there are.
-        why_not: Why that is not known; then nothing else is told.
-        not_undoable: What of it can't be taken back, with why.
-        repositories: Folders in which a repository was made, whose settings are not protected.
+        created, modified, deleted: Sorted paths, a bounded number of each.
+        more: How many further paths there are.
+        why_not: Why the changes are not known; then all else is empty.
+        not_undoable: Which of them can't be undone, with the reason.
+        repositories: Folders of new repositories, whose settings are not protected.
     """
 
     created: tuple[str, ...] = ()
@@ -60,21 +59,19 @@ class ChangedFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that has ended, with all that it had started.
+    """The result of a program that has ended, with all processes that it started.
 
     Attributes:
-        stdout, stderr: As much as is kept of each.
-        exit_code: As shells count.
-        duration_seconds: How long it ran.
-        is_truncated: Whether `stdout` or `stderr` is not all of it.
-        killed_by: Why it was ended: `timeout`, `memory`, `cpu`, `processes`, `files`, `output`,
-            `file_size`, `cancel`, `sandbox` (it could not be bounded, and nothing was run); `None`
-            when it ended by itself.
-        killed: How many processes were killed, it and those that it had started.
-        sandbox: How strong the sandbox was.
-        hosts: Where it connected, in order.
-        refused_hosts: Where it was not let connect, by host and port, with the reason.
-        changed: What is other in the workspace, when the command wanted to know.
+        exit_code: As in a shell.
+        is_truncated: Whether `stdout` or `stderr` was cut.
+        killed_by: Why it was killed: `timeout`, `memory`, `cpu`, `processes`, `files`, `output`,
+            `file_size`, `cancel`, `sandbox` (no limits could be set, and nothing was run); `None`
+            if it ended by itself.
+        killed: How many processes were killed: it and those that it started.
+        sandbox: The strength of the sandbox.
+        hosts: The hosts that it connected to, in order.
+        refused_hosts: Refused connections, by host and port, with the reason.
+        changed: What changed in the workspace, if the command has `lists_changes`.
     """
 
     stdout: str
@@ -91,14 +88,13 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackgroundProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that runs, or ran, beside the calls of its session.
+    """A program that runs, or ran, in the background of its session.
 
     Attributes:
-        process_id: Its name in this session.
         command: As a person would write it.
-        runs: Whether it still does.
-        ran: How it ended; `None` while it runs.
-        seconds: Since its start.
+        runs: Whether it still runs.
+        ran: Its result; `None` while it runs.
+        seconds: The time since its start.
     """
 
     process_id: str
@@ -109,11 +105,11 @@ class BackgroundProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a background process has put out since it was last asked.
+    """The output of a background process since it was last read.
 
     Attributes:
-        text: Stdout and stderr in the order in which they came.
-        left_out_bytes: How much came before that and was not kept.
+        text: Stdout and stderr in the order of arrival.
+        left_out_bytes: How much came before that and was dropped.
     """
 
     text: str
@@ -121,12 +117,12 @@ class ProcessOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandBinding(msgspec.Struct, frozen=True):
-    """What a command does depends on, besides its words.
+    """What the effect of a command depends on, besides its words.
 
     Attributes:
-        digest: Of the sandbox's strength, the variables that programs get, and the programs of the
-            workspace that the command names.
-        shown: Those programs, for a person who is asked; empty when there are none.
+        digest: A digest of the sandbox's strength, the variables that programs get, and the programs
+            of the workspace that the command names.
+        shown: Those programs, for the person who approves; may be empty.
     """
 
     digest: str
@@ -134,11 +130,11 @@ class CommandBinding(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What of a workspace may have been written since a moment; paths relative to it.
+    """What may have been written in a workspace since a given time, as relative paths.
 
     Attributes:
-        files: Files, links, and repositories' own folders.
-        folders: Folders in which entries have come or gone, or that were moved themselves.
+        files: Files, links, and the folders of repositories.
+        folders: Folders that were moved, or whose entries changed.
     """
 
     files: tuple[str, ...]
@@ -146,67 +142,64 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Processes(Protocol):
-    """The way to run programs: in a sandbox, on one workspace.
+    """Runs programs in a sandbox, in one workspace.
 
-    All raise `ToolFailure`: `sandbox_unavailable` when none of the required strength is there,
-    `validation_error` for what can't be run, `permission_denied` when it wants to reach hosts and its
-    call may not.
-
-    Attributes:
-        offers_network: Whether the operator lets programs that models write reach hosts.
+    All methods raise `ToolFailure`: `sandbox_unavailable` if no sandbox has the required strength,
+    `validation_error` for a command that can't be run, `permission_denied` for network access that the
+    call may not have.
     """
 
     @property
     def offers_network(self) -> bool:
-        """See above."""
+        """Whether the operator lets programs that models write reach hosts."""
         ...
 
     def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> CommandBinding:
-        """What these commands depend on: lines for a shell, and lists of words.
+        """Return what commands (lines for a shell, or lists of words) depend on.
 
-        From then on this handle starts nothing when the programs that they name are others.
+        From then on this handle starts nothing if the programs that they name have changed.
         """
         ...
 
     async def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Ran:
-        """Runs a program to its end; cancelled, it returns when nothing of it is left."""
+        """Run a program to its end. If cancelled, return when all its processes are gone."""
         ...
 
     async def start(self, command: Command) -> BackgroundProcess:
-        """Starts a program that the session owns: it ends with the session at the latest."""
+        """Start a background program, which ends with its session at the latest."""
         ...
 
     def list(self) -> tuple[BackgroundProcess, ...]:
-        """The session's background processes, also those that have ended."""
+        """Return the session's background processes, including those that have ended."""
         ...
 
     async def output(self, process_id: str) -> ProcessOutput:
-        """What it has put out since the last time."""
+        """Return the output since the last call."""
         ...
 
     async def write(self, process_id: str, text: str) -> None:
-        """Writes to its input."""
+        """Write to a process's input."""
         ...
 
     async def close_input(self, process_id: str) -> None:
-        """Ends its input: what reads to the end goes on. Idempotent."""
+        """Close a process's input, so that it reads the end of it. Idempotent."""
         ...
 
     async def kill(self, process_id: str) -> BackgroundProcess:
-        """Ends it; returns when nothing of it is left."""
+        """Kill a process; return when all its processes are gone."""
         ...
 
     async def wait(self, process_id: str) -> BackgroundProcess:
-        """Waits until it has ended."""
+        """Wait until a process has ended."""
         ...
 
     async def written(self, since_ns: int) -> Written | None:
-        """What of the workspace may have been written since; `None` when that can't be said."""
+        """Return what may have been written since a time, or `None` if that is unknown."""
         ...
 
     def background_since(self, now_ns: int) -> int | None:
-        """Since when background processes may have written what nobody has looked at.
+        """Return since when background processes may have written unnoticed; `None` if they can't have.
 
-        `None` when none can have. Whoever asks looks, so the next time begins now.
+        The caller looks at what they wrote, so the next call counts from now.
         """
         ...

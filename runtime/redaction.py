@@ -1,4 +1,4 @@
-"""Values that must not be shown."""
+"""Redaction: secrets that never appear in logs, tracebacks or errors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from urllib.parse import quote, quote_plus
 
 
 class Secret:
-    """A value that never appears in a log, a traceback or an error.
+    """A text whose `repr` and `str` are `***`.
 
-    `repr` and `str` are `***`; `reveal()` is the only way to the text, and the only callers are the
-    places that put it into a header.
+    `reveal()` is the only way to the text, called only where it is put into a header.
     """
 
     __slots__ = ("_value",)
@@ -24,7 +23,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The text itself."""
+        """Return the text itself."""
         return self._value
 
     def __repr__(self) -> str:
@@ -40,8 +39,8 @@ class Secret:
 MASK = "***"
 
 MIN_SECRET_CHARS = 6
-"""Shorter values are not masked: they are no keys (local servers take `none` or `x`), and every
-occurrence of such a word in a log would vanish."""
+"""Shorter values are not masked: they are not keys (local servers take `none` or `x`), and masking
+them would remove ordinary words from logs."""
 
 _KNOWN_KEYS = re.compile(
     r"(?P<scheme>(?i:\b(?:bearer|basic)\s+))[\w.~+/=*-]{8,}"
@@ -65,40 +64,40 @@ class Redactor:
 
     @property
     def secrets(self) -> frozenset[Secret]:
-        """What is masked; shorter values, which are not, aren't among them."""
+        """The secrets that are masked."""
         return frozenset(self._secrets)
 
     def add(self, secret: Secret) -> None:
-        """Masks this value from now on."""
+        """Mask a value from now on, unless it is too short."""
         if len(secret.reveal()) >= MIN_SECRET_CHARS and secret not in self._secrets:
             self._secrets = {*self._secrets, secret}
             self._compile()
 
     def discard(self, secret: Secret) -> None:
-        """Forgets a value that is no secret any more; unknown ones are ignored."""
+        """Stop masking a value; unknown ones are ignored."""
         self._secrets = self._secrets - {secret}
         self._compile()
 
     def finds(self, encoded: bytes) -> bool:
-        """Whether JSON holds a secret that was added, also within a text that is JSON itself."""
+        """Whether JSON holds a secret that was added, also in a string that is JSON itself."""
         return any(form in encoded for form in self._encoded)
 
     def mask(self, text: str) -> str:
-        """The text with `***` in place of each secret that was added, and nothing else."""
-        # Looking for a few plain texts takes a hundredth of what the pattern takes.
+        """Return a text with `***` in place of each secret that was added."""
+        # Searching for a few plain texts takes a hundredth of the time of the pattern.
         if self._pattern is None or not any(form in text for form in self._forms):
             return text
         return self._pattern.sub(MASK, text)
 
     def mask_file(self, data: bytes) -> bytes:
-        """A file's bytes with asterisks for each secret, as many: places in it stay where they are."""
+        """Return a file's bytes with each secret overwritten by asterisks, so that offsets stay valid."""
         if not any(form in data for form in self._byte_forms):
             return data
         pattern = b"|".join(map(re.escape, self._byte_forms))
         return re.sub(pattern, lambda match: b"*" * len(match[0]), data)
 
     def redact(self, text: str) -> str:
-        """The text with `***` in place of each secret, and of what looks like a key."""
+        """Return a text with `***` in place of each secret and of all that looks like a key."""
         text = self.mask(text)
         return _KNOWN_KEYS.sub(lambda match: (match["scheme"] or "") + MASK, text)
 
@@ -113,9 +112,9 @@ class Redactor:
 
 
 class RedactingFilter(logging.Filter):
-    """Redacts a record's message, arguments and exception text; belongs on a handler.
+    """Redacts a record's message, arguments and exception text.
 
-    (A filter of a logger does not see the records of its children.)
+    It belongs on a handler: a filter of a logger does not see the records of its children.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -123,7 +122,7 @@ class RedactingFilter(logging.Filter):
         self._redactor = redactor
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Changes the record in place; none is dropped."""
+        """Redact the record in place; return `True`, which keeps it."""
         redact = self._redactor.redact
         record.msg = redact(record.getMessage())
         record.args = None
@@ -139,7 +138,7 @@ class RedactingFilter(logging.Filter):
 
 
 def _forms(value: str) -> Iterator[str]:
-    import html  # here: who has no secret starts without its table of names
+    import html  # here: a start without secrets needs no table of entities
 
     yield from _json_forms(value)
     # Some servers escape the slash in JSON, and angle brackets and quotes in their error pages.
@@ -158,10 +157,10 @@ def _json_forms(value: str) -> Iterator[str]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """The value inside a longer text in base64 has three spellings, by where it begins.
+    """Yield the base64 forms of a value inside a longer text: three, depending on its offset.
 
-    Of each, only the characters that hold nothing but the value are known (`user:KEY` in a Basic
-    header); what is left of a key without its first and last byte is no use to anybody.
+    Characters at the ends also hold bits of the neighbouring bytes (`user:KEY` in a Basic header) and
+    are left out: the parts of a key's first and last byte that stay visible are no use to anybody.
     """
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + value).decode().rstrip("=")
@@ -173,14 +172,14 @@ def _base64_forms(value: bytes) -> Iterator[str]:
 
 
 redactor = Redactor()
-"""The process's own: secrets add themselves here when they are loaded."""
+"""The redactor of this process; secrets are added when they are loaded."""
 
 mask = redactor.mask
 redact = redactor.redact
 
 
 def redacting_logger(name: str) -> logging.Logger:
-    """A module's logger, whose records hold no known secret whatever handler the host has."""
+    """Return a module's logger that redacts its records, whatever handlers the program has."""
     logger = logging.getLogger(name)
     if not any(isinstance(known, RedactingFilter) for known in logger.filters):
         logger.addFilter(RedactingFilter(redactor))

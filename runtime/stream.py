@@ -1,8 +1,8 @@
-"""What a model says while it speaks, in one vocabulary for every wire format.
+"""The events of a model's stream, the same for every provider.
 
-A decoder turns a provider's bytes into these; rehearsal and scripted models emit them directly.
+A decoder turns a provider's bytes into these events; rehearsal and scripted models emit them directly.
 The order within one model call: any mix of deltas and parts, `Usage` anywhere (the last one
-counts), then exactly one terminal event: `Done`, or `StreamError`. A call without one was cut off.
+counts), then exactly one terminal event: `Done` or `StreamError`. A stream without one was cut off.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import msgspec
 from .text import StoredInteger
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
-"""Of one call's arguments, in UTF-8. A decoder passes on at most one character past it and drops
-the rest, so that such a call is known by its length and refused alone: its siblings run."""
+"""The limit on the arguments of one call, in UTF-8. A decoder passes on at most one character more and
+drops the rest: such a call is recognised by its length and refused, while the others of its answer run."""
 
 
 class StopReason(enum.StrEnum):
     """Why a model stopped, in one word for every provider."""
 
     END = "end"
-    """It had said everything."""
+    """The answer is complete."""
     TOOL_CALLS = "tool_calls"
-    """It asks for tools."""
+    """It calls tools."""
     MAX_TOKENS = "max_tokens"
-    """It was cut at its token limit; calls of such an answer never run."""
+    """It reached its token limit; the calls of such an answer never run."""
     REFUSED = "refused"
-    """It, or a filter of the provider, refused to go on."""
+    """The model, or a filter of the provider, refused."""
 
 
 class StreamEvent(msgspec.Struct, frozen=True, tag_field="type", gc=False):
@@ -69,7 +69,7 @@ class ThinkingEnd(StreamEvent, frozen=True, tag="thinking_end", gc=False):
 
 
 class RefusalDelta(StreamEvent, frozen=True, tag="refusal_delta", gc=False):
-    """A piece of the text in which the model refuses."""
+    """A piece of the text of a refusal."""
 
     text: str
 
@@ -85,7 +85,7 @@ class OpaquePart(StreamEvent, frozen=True, tag="opaque_part"):
 
 
 class ToolCallStart(StreamEvent, frozen=True, tag="tool_call_start", gc=False):
-    """The model begins to ask for a tool.
+    """The beginning of a tool call.
 
     `index` numbers the calls of one answer from 0; `call_id` is the provider's, and may be empty.
     """
@@ -109,7 +109,7 @@ class ToolCallEnd(StreamEvent, frozen=True, tag="tool_call_end", gc=False):
 
 
 class Usage(StreamEvent, frozen=True, tag="usage", gc=False):
-    """Tokens of one model call, as the provider counts them; `None` is unknown, never zero.
+    """The tokens of one model call as the provider counts them; `None` is unknown, never zero.
 
     `cached_tokens` (read from the provider's cache) and `cache_write_tokens` (put into it) are part
     of `input_tokens`, `reasoning_tokens` part of `output_tokens`.
@@ -123,15 +123,15 @@ class Usage(StreamEvent, frozen=True, tag="usage", gc=False):
 
 
 class StreamError(StreamEvent, frozen=True, tag="error", kw_only=True):
-    """The call failed; terminal.
+    """The model call failed. Terminal.
 
     Attributes:
         error_type: One of the types of `runtime.errors`.
         message: What happened, for a person; holds no secret.
-        status: The HTTP status, when there was one.
+        status: The HTTP status, if there was one.
         retryable: Whether the same request may succeed later.
-        retry_after_seconds: What the provider asked to wait, when it did.
-        advice: What to do, for a person, when nothing is done about it by itself; may be empty.
+        retry_after_seconds: How long the provider asked to wait, if it did.
+        advice: What a person can do, if callboard can do nothing by itself; may be empty.
     """
 
     error_type: str
@@ -143,14 +143,14 @@ class StreamError(StreamEvent, frozen=True, tag="error", kw_only=True):
 
     @property
     def text(self) -> str:
-        """What happened, and what to do."""
+        """The message with the advice."""
         return f"{self.message} {self.advice}" if self.advice else self.message
 
 
 class Done(StreamEvent, frozen=True, tag="done", gc=False):
-    """The provider's own terminal event was seen; the answer is whole.
+    """The provider ended its stream; the answer is complete. Terminal.
 
-    `detail` is the provider's own word for the reason.
+    `detail` is the provider's word for `stop_reason`.
     """
 
     stop_reason: StopReason

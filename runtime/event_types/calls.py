@@ -1,4 +1,4 @@
-"""What happens to the calls of a session: each is proposed once, and has one result."""
+"""Durable events of tool calls: each call is proposed once and has one result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .durable import Event
 
 
 class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
-    """The model asked for a tool; `index` is its place in the answer, `arguments` its own text.
+    """The model called a tool; `index` is the place in its answer, `arguments` the model's own text.
 
     Example:
         async for event in turn:
@@ -25,10 +25,10 @@ class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
 
 
 class CallStarted(Event, frozen=True, kw_only=True, tag="call_started"):
-    """A call is about to have its effect; committed before it does, unless it only reads.
+    """A call is about to take effect; committed before it does, unless it only reads.
 
-    A call that a person allowed names the approval, which the store admits once and for this
-    `digest` alone.
+    A call that a person allowed names the approval, which the store accepts once and only with this
+    `digest`.
 
     Example:
         async for event in turn:
@@ -43,18 +43,18 @@ class CallStarted(Event, frozen=True, kw_only=True, tag="call_started"):
 
 
 class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
-    """A call has its one result.
+    """A call has its result.
 
     Attributes:
-        status: A final state.
-        result: The JSON text that the model gets.
-        arguments: The canonical JSON of the arguments that ran, when it came so far.
+        status: A final status.
+        result: The JSON text for the model.
+        arguments: The arguments with which it ran, as canonical JSON, if it got that far.
         display: One line for people.
-        full_output: The whole output as JSON text, when `result` had to cut it; `read_file` pages
-            it as `artifact:CALL_ID`.
-        duration_ms: From its start (its proposal, when it never started) to its end.
-        hosts: Where it connected, redirects too.
-        attempts_left: How often the model may still call the tool in this turn, when the arguments
+        full_output: The whole output as JSON text, if `result` is cut; `read_file` reads it as
+            `artifact:CALL_ID`.
+        duration_ms: From its start (or its proposal, if it never started) to its end.
+        hosts: The hosts that it connected to, including redirects.
+        attempts_left: How often the model may still call the tool in this turn, if the arguments
             were wrong.
 
     Example:
@@ -78,14 +78,14 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
 
 
 class CallDeferred(Event, frozen=True, kw_only=True, tag="call_deferred"):
-    """A call waits for a person, and its turn goes on: the model was told that it is pending.
+    """A call waits for a person while its turn continues: the model gets `result`, which says so.
 
-    That is all that the history holds in the place of its result. What comes of it later is a
-    `CallFinished` in a turn of its own, told to the model by an input that names the call.
+    The history keeps that text in the place of the result. The result comes later, as a
+    `CallFinished` in a turn of its own, which begins with an input that names the call.
 
     Attributes:
         approval_id: The question that it waits for.
-        result: The JSON text that the model gets.
+        result: The JSON text for the model.
 
     Example:
         async for event in turn:
@@ -101,16 +101,16 @@ class CallDeferred(Event, frozen=True, kw_only=True, tag="call_deferred"):
 
 
 class ToolGivenUp(Event, frozen=True, kw_only=True, tag="tool_given_up"):
-    """The model could not call a tool rightly, in as many answers of a turn as it may try.
+    """The model called a tool with wrong arguments in as many answers of a turn as are allowed.
 
-    The model was told to stop trying; the rest of the turn goes on without the tool. It stands in
-    the session itself and in its parent, which `child_id` tells.
+    The rest of the turn continues without the tool. The event is stored in the session and in its
+    parent, there with a `child_id`.
 
     Attributes:
         name: The tool.
-        attempts: Answers with arguments that were wrong.
-        message: What was wrong with the last.
-        child_id: The session it happened in, when that is not this one.
+        attempts: The number of answers with wrong arguments.
+        message: What was wrong with the last one.
+        child_id: The session in which it happened, if not this one.
 
     Example:
         async for event in turn:

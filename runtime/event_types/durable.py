@@ -1,4 +1,4 @@
-"""What every durable event is made from."""
+"""The base class of durable events."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ class Event(
 ):
     """The base of all durable events.
 
-    Not tracked by the garbage collector (`gc=False`): what is frozen can't be part of a cycle, and a
-    wave of calls makes hundreds of them.
+    Not tracked by the garbage collector (`gc=False`): frozen structs form no cycles, and a batch of
+    calls makes hundreds of them.
     """

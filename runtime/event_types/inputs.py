@@ -1,4 +1,4 @@
-"""Durable events of inputs: accepted, told to a turn that runs, or cancelled before they had one."""
+"""Durable events of inputs: accepted, delivered to a running turn, or cancelled while waiting."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .durable import Event
 
 
 class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
-    """An input was stored, and will have its turn, or be told to the one that runs.
+    """An input was stored, and will have a turn of its own or be delivered to the running one.
 
     Attributes:
-        budget: What its turn may use.
-        source: Who says it: a person, or the runtime with a late result.
+        budget: The budget of its turn.
+        source: Who wrote it: a person, or the runtime with a late result.
         call_id: The call whose late result it brings.
-        approval_id: The question that the call waited for, when it was deferred.
-        child_id: The session whose answer it brings, when that was delegated.
-        mode: What it is to a turn that runs.
-        request: The request of a client that it comes of, if that had a key.
-        options: What its turn has in the place of the agent's own.
-        widens: The agent under whose name more may run without asking than that has it, as somebody
-            wants who may decide it; empty for none.
+        approval_id: The question that the call waited for, if it was deferred.
+        child_id: The delegated session whose answer it brings.
+        mode: What it does while a turn runs.
+        request: The client's request that it comes from, if that had an idempotency key.
+        options: Options of its turn that replace the agent's own.
+        widens: The agent whose policy its turn may exceed, because somebody with that right said so;
+            empty for none.
     """
 
     input_id: str
@@ -41,7 +41,7 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
 
 
 class InputDelivered(Event, frozen=True, kw_only=True, tag="input_delivered"):
-    """A steering input is part of the running turn from here on: the next model call reads it.
+    """A steering input joined the running turn: the next model call reads it.
 
     Example:
         async for event in turn:
@@ -54,7 +54,7 @@ class InputDelivered(Event, frozen=True, kw_only=True, tag="input_delivered"):
 
 
 class InputCancelled(Event, frozen=True, kw_only=True, tag="input_cancelled"):
-    """An input that waited for its turn will have none: it was cancelled before."""
+    """A waiting input was cancelled and will have no turn."""
 
     input_id: str
     reason: str

@@ -1,4 +1,4 @@
-"""What a session remembers for later ones, and what a person takes back of it."""
+"""Durable events of memories: stored by a session, forgotten by a person."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from .durable import Event
 
 
 class MemoryStored(Event, frozen=True, kw_only=True, tag="memory_stored"):
-    """The session told its agent's later sessions something; the store keeps each memory once.
+    """The session stored a memory for later sessions of its agent; each memory is kept once.
 
     Attributes:
-        memory_id: Follows from agent, text and tags: the same said again is the same memory.
-        agent: Whose sessions find it.
+        memory_id: Derived from agent, text and tags: equal content is the same memory.
+        agent: The agent whose sessions find it.
         call_id: The call that stored it.
-        tags: In the order of the alphabet, each once.
+        tags: Sorted, without duplicates.
         is_untrusted: Whether the call itself had read what strangers may have written; in a tainted
             session every memory is untrusted.
     """
@@ -26,10 +26,7 @@ class MemoryStored(Event, frozen=True, kw_only=True, tag="memory_stored"):
 
 
 class MemoryForgotten(Event, frozen=True, kw_only=True, tag="memory_forgotten"):
-    """A memory is found no longer; `forgotten_by` says who took it back.
-
-    It stands in the session that stored it.
-    """
+    """A memory was removed, by `forgotten_by`; the event is in the session that stored it."""
 
     memory_id: str
     forgotten_by: str

@@ -1,4 +1,4 @@
-"""What is said to people, and by them, on the channel of a session."""
+"""Durable events of a session's channel: questions to people, their answers, messages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
     """A model asks a person, through `ask_user`.
 
     Attributes:
-        question_id: Names the question.
-        options: Answers to choose from; a free text is an answer too.
-        expires_at_ms: When nobody is waited for any more, in Unix milliseconds.
+        options: Suggested answers; any other text is an answer too.
+        expires_at_ms: When the question expires, in Unix milliseconds.
     """
 
     question_id: str
@@ -24,7 +23,7 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
 
 
 class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"):
-    """A model's question has its answer, or (with `answered_by` empty) will have none."""
+    """A model's question was answered, or (with `answered_by` empty) ended without an answer."""
 
     question_id: str
     call_id: str
@@ -33,9 +32,9 @@ class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"
 
 
 class MessageSent(Event, frozen=True, kw_only=True, tag="message_sent"):
-    """A model says something to the people of the session's channel, through `message`.
+    """A model sent a message to the people of the session's channel, with the tool `message`.
 
-    `child_id` is the session that says it, when it is a branch of this one; `call_id` is its call.
+    `child_id` is the session that sent it, if that is a branch of this one; `call_id` is its call.
     """
 
     call_id: str
@@ -45,13 +44,9 @@ class MessageSent(Event, frozen=True, kw_only=True, tag="message_sent"):
 
 
 class ChildAsks(Event, frozen=True, kw_only=True, tag="child_asks"):
-    """A session that this one delegated to, or one below that, has a question for its people.
+    """A session below this one has a question for this session's people.
 
-    Attributes:
-        question_id: The approval, or the question of `ask_user`; it is on record in the child.
-        child_id: The session that asks.
-        call_id: Its call.
-        name: The tool.
+    `question_id` is the approval, or the question of `ask_user`, which is on record in the child.
     """
 
     question_id: str

@@ -1,4 +1,4 @@
-"""What happens about permissions in a session: questions, their answers, grants, the taint."""
+"""Durable events of permissions: approvals, grants, and the marks of tainted sessions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
     """A person was asked about a call.
 
     Attributes:
-        approval_id: Names the question.
-        arguments: The canonical JSON of the final arguments.
-        digest: SHA-256 over what the approval binds to.
-        preview: What would happen, for a person; may be empty.
-        expires_at_ms: When silence becomes a denial, in Unix milliseconds.
-        policy_version: The version of the policy that wanted the question.
-        same_as: The question of another call of this answer that asks the same; its answer is
-            this one's too, and nobody is asked twice.
-        is_deferred: Whether the turn goes on without the answer.
-        asked_in: The session whose people are asked, when that is a parent of this one.
+        arguments: The final arguments as canonical JSON.
+        digest: The SHA-256 of all that the approval binds to.
+        preview: What the call would do, for a person; may be empty.
+        expires_at_ms: When the question expires, which denies the call; in Unix milliseconds.
+        policy_version: The version of the policy that requires the question.
+        same_as: The identical question of another call of this answer, whose answer holds for both.
+        is_deferred: Whether the turn continues without the answer.
+        asked_in: The session whose people are asked, if that is an ancestor of this one.
     """
 
     approval_id: str
@@ -41,18 +39,16 @@ class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
 
 
 class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"):
-    """A question has its answer; the store refuses a second one.
+    """A question was answered; the store refuses a second answer.
 
     Attributes:
-        decision: `allow`, `deny`, `expired`, `revised` (the changed arguments want a question of
-            their own), `withdrawn` (it is no longer asked) or `void` (an allowed call that did not
-            start: it may not start any more).
-        answered_by: Who, in words: `terminal`, `application`, `grant ID`, or a credential's name.
-        arguments: The changed arguments, when they were changed: of an `allow` or `revised` as
-            canonical JSON; of a `deny`, what the person would have had and could not.
-        remember: The scope for which it is remembered, when it is.
-        digest: What it binds to with the changed arguments, when they were changed.
-        grant_id: The remembered answer that answered it, if one did.
+        decision: How the question ended; see `ApprovalDecision`.
+        answered_by: Who answered: `terminal`, `application`, `grant ID`, or a credential's name.
+        arguments: The arguments as the person changed them: with `allow` or `revised`, as canonical
+            JSON; with `deny`, those that were refused.
+        remember: The scope for which the answer is remembered, if it is.
+        digest: The digest with the changed arguments, if they were changed.
+        grant_id: The remembered answer that decided, if one did.
     """
 
     approval_id: str
@@ -67,20 +63,19 @@ class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"
 
 
 class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
-    """An answer is remembered: such calls need no question for as long as it holds.
+    """An answer is remembered: calls that it covers are not asked about while it holds.
 
     Attributes:
         verdict: `allow`, or `deny` for "don't ask again".
         scope: `turn`, `session`, `agent` or `always`.
         tool: The tool's name; `definition` is the hash of its definition.
-        tier: No call of a higher tier is covered.
-        binding: Which calls of the tool.
-        agent, turn_id: Whose, as far as the scope says so.
-        workspace: Where it holds.
-        approval_id: The question whose answer it was.
-        given_by: Who answered.
-        is_tainted: Whether the session had read untrusted content when it was asked about: one that
-            allows and was given before is suspended once it has.
+        tier: The highest tier of calls that it covers.
+        binding: The calls of the tool that it covers.
+        agent, turn_id: To whom it applies, depending on the scope.
+        workspace: The workspace in which it holds.
+        approval_id: The question that was answered.
+        is_tainted: Whether the session had read untrusted content when the question was asked. An
+            `allow` from before that does not hold in a tainted session.
     """
 
     grant_id: str
@@ -100,17 +95,16 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
 
 
 class GrantRevoked(Event, frozen=True, kw_only=True, tag="grant_revoked"):
-    """A grant holds no longer, for queued calls too."""
+    """A grant was revoked, for queued calls too."""
 
     grant_id: str
     revoked_by: str
 
 
 class SessionTainted(Event, frozen=True, kw_only=True, tag="session_tainted"):
-    """The session has read what strangers may have written, and is marked for good.
+    """The session has read what strangers may have written, and is tainted for good.
 
-    `source` says what it was: a tool's name, `parent`, or `file` and the path of one that a tainted
-    session wrote.
+    `source` is a tool's name, `parent`, or `file` and the path of a file that a tainted session wrote.
     """
 
     source: str
@@ -118,15 +112,14 @@ class SessionTainted(Event, frozen=True, kw_only=True, tag="session_tainted"):
 
 
 class FilesMarked(Event, frozen=True, kw_only=True, tag="files_marked"):
-    """A call of a tainted session wrote files, or a marked one is elsewhere now, or gone.
+    """A call of a tainted session wrote files, or a call moved or removed marked files.
 
-    Paths are absolute, without links, and with `\\udcXX` for a byte that is no UTF-8; one of a folder
-    is about everything below it.
+    Paths are absolute, without links, and have `\\udcXX` for a byte that is not UTF-8. The path of a
+    folder stands for everything below it.
 
     Attributes:
-        call_id: The call.
-        marked: Whoever reads these is tainted by that.
-        cleared: These no longer, but for those in `marked`.
+        marked: Files that taint a session that reads them.
+        cleared: Files that no longer do, except for those in `marked`.
     """
 
     call_id: str
@@ -135,10 +128,7 @@ class FilesMarked(Event, frozen=True, kw_only=True, tag="files_marked"):
 
 
 class PrivateDataRead(Event, frozen=True, kw_only=True, tag="private_data_read"):
-    """The session has read what is not for strangers, for the first time.
-
-    `source` says what it was: a tool's name.
-    """
+    """The session has read private data for the first time, with the tool `source`."""
 
     source: str
     call_id: str = ""

@@ -1,4 +1,4 @@
-"""The plan of a session: what its model means to do, and how far it is."""
+"""The plan of a session: what its model intends to do, and the progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PlanItem(msgspec.Struct, frozen=True):
 
 
 class PlanSet(Event, frozen=True, kw_only=True, tag="plan_set"):
-    """The session has this plan from here on, in the place of the one before.
+    """The session has this plan from here on; it replaces the previous one.
 
     Example:
         async for event in turn:
@@ -31,16 +31,16 @@ class PlanSet(Event, frozen=True, kw_only=True, tag="plan_set"):
 
 
 SIGNS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
-"""How a status reads in a list, for people and for models."""
+"""The sign of each status in lists, for people and models."""
 
 
 def plan_lines(items: tuple[PlanItem, ...]) -> list[str]:
-    """A plan as text, a line for each item."""
+    """Return a plan as text, one line for each item."""
     return [f"{SIGNS[item.status]} {' '.join(item.text.split())}" for item in items]
 
 
 def progress_of(items: tuple[PlanItem, ...]) -> str:
-    """How far a plan is, on one line."""
+    """Return the progress of a plan in one line."""
     if not items:
         return "the plan is empty"
     done = sum(item.status == "done" for item in items)

@@ -1,4 +1,4 @@
-"""The durable event of a turn that does not count any more, since another takes its place."""
+"""The durable event of a turn that is run again, and the words for outcomes of turns."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ TurnOutcome = Literal[
 
 
 class TurnSetAside(Event, frozen=True, kw_only=True, tag="turn_set_aside"):
-    """The last turn's answers and calls are no part of what the model reads from here on.
+    """The last turn is run again: the model no longer reads its answers and calls.
 
-    Its inputs are, and have another turn: `TurnStarted` follows in the same commit. The journal
-    keeps what is set aside, and nothing that tools did is undone.
+    Its inputs get another turn: `TurnStarted` follows in the same commit. The journal keeps the old
+    turn, and nothing that its tools did is undone.
 
     Attributes:
-        input_ids: Those of the turn, in their order.
-        why: `retry`, as it was not answered, or `regenerate`, as another answer is wanted.
-        request: The request of a client that it comes of, if that had a key.
+        why: `retry` if it was not answered, `regenerate` if another answer is wanted.
+        request: The client's request that it comes from, if that had an idempotency key.
 
     Example:
         await session.run("What time is it in Tokyo?")

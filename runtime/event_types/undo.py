@@ -1,4 +1,4 @@
-"""What a person took back of a session's changes."""
+"""The durable event of an undo."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from .durable import Event
 
 
 class ChangesUndone(Event, frozen=True, kw_only=True, tag="changes_undone"):
-    """Changes that calls made to files were taken back; the model is not told, and sees the files.
+    """A person undid changes that calls made to files. The model gets no message about it.
 
     Attributes:
-        undo_id: Names the undoing, which can be taken back too.
-        call_ids: The calls, or undoings, whose changes they were, the latest first.
-        paths: How many paths were put back, moved back or removed.
-        left: How many were left as they are: changed since, or not kept.
-        undone_by: Who, in words.
-        is_forced: Whether what was changed since was replaced.
+        undo_id: The id of the undo, which can be undone too.
+        call_ids: The calls, or undos, whose changes were undone, the latest first.
+        paths: How many paths were restored, moved back or removed.
+        left: How many were left alone: changed since, or without a kept version.
+        is_forced: Whether files that were changed since were replaced.
     """
 
     undo_id: str
