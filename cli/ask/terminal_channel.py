@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,12 +16,13 @@ from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.handles import PersonAnswer
 from ...runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..show.question_text import block
+from ..show.view import RunView
 from ..terminal.escaping import safe_line
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output
-from ..terminal.style import Style
+from ..terminal.style import Style, style_of
 from .dialogue import Asker
-from .notify import headline_of, heard
+from .notify import headline_of, heard, tell_desktop
 
 MAX_BEHIND_SECONDS = 5.0
 """How long a branch's question waits for its place in the transcript: there may be none."""
@@ -189,3 +191,22 @@ class TerminalChannel(Channel):
             raise
         except CallboardError:
             pass  # whoever asked learns the same, and what holds instead
+
+
+def channel_at(
+    screen: Output, output: Output, view: RunView, data: Path, nursery: trio.Nursery
+) -> TerminalChannel:
+    """Return the channel of a command that shows a session in a view.
+
+    Args:
+        screen: Where questions are printed.
+        output: The output of the view, often the same.
+        view: Ends its open text before a question.
+        data: The data folder, where arguments are edited.
+        nursery: Where the desktop is notified.
+    """
+    style = style_of(sys.stdout if screen is output else sys.stderr)
+    channel = TerminalChannel(0, screen, style, data)
+    channel.interrupt, channel.answered = view.interrupt, view.answered_here
+    channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
+    return channel

@@ -7,7 +7,6 @@ the daemon ──► events ──► view ──► output ──► the termin
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,9 +20,8 @@ from ...runtime.events import InputAccepted, Stored, TurnEnded
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ..ask.daemon_questions import DaemonQuestions
-from ..ask.notify import tell_desktop
 from ..ask.pending_questions import opened_by
-from ..ask.terminal_channel import TerminalChannel
+from ..ask.terminal_channel import TerminalChannel, channel_at
 from ..exit_codes import ANSWERED, FAILED
 from ..record_names import find_session
 from ..run.pending import names_of_open_calls
@@ -32,7 +30,6 @@ from ..show.sessions import open_record
 from ..show.view import RunView, view_of
 from ..terminal.complaint import complain
 from ..terminal.output import Output, asking_screen
-from ..terminal.style import style_of
 
 PAGE_EVENTS = 200
 """Events that are read at once when looking for the beginning of a turn."""
@@ -59,12 +56,12 @@ async def _attach(
     output = Output(1)
     view = view_of(output.write, settings, json=json)
     asking = asking_screen(output, is_json=json)
-    channel = _terminal(asking, output, view, data)
-    attached = _Attached(view, output, channel, until_idle)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
-            if channel is not None:
-                channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
+            channel = None
+            if asking is not None:
+                channel = channel_at(asking, output, view, data, nursery)
+            attached = _Attached(view, output, channel, until_idle)
             for screen in {output, asking or output}:
                 nursery.start_soon(screen.run, name="output")
             nursery.start_soon(attached.watch_signals, signals, name="signals")
@@ -72,18 +69,6 @@ async def _attach(
             code = await attached.run(daemon, data, name)
             nursery.cancel_scope.cancel(reason="left")
     return code
-
-
-def _terminal(
-    asking: Output | None, output: Output, view: RunView, data: Path
-) -> TerminalChannel | None:
-    if asking is None:
-        return None
-    stream = sys.stdout if asking is output else sys.stderr
-    channel = TerminalChannel(0, asking, style_of(stream), data)
-    channel.interrupt = view.interrupt
-    channel.answered = view.answered_here
-    return channel
 
 
 class _Attached:
@@ -160,25 +145,21 @@ class _Attached:
             row.session_id, after_seq=after_seq, epoch=client.welcome.epoch
         ) as events:
             async for event in events:
-                if isinstance(event, Stored):
-                    questions.see(event)
+                stored = event if isinstance(event, Stored) else None
+                seq, at_ms = (None, 0) if stored is None else (stored.seq, stored.at_ms)
+                if stored is not None:
+                    questions.see(stored)
                 if self._channel is not None:
                     await self._channel.wait_quiet()
-                stored = event if isinstance(event, Stored) else None
                 for piece in pieces.take(event):
-                    seq = None if stored is None else stored.seq
-                    self._view.show(piece, seq, 0 if stored is None else stored.at_ms)
-                if stored is not None:
-                    self._reach(stored)
+                    self._view.show(piece, seq, at_ms)
+                if stored is not None and self._channel is not None:
+                    for question in opened_by(stored.event):
+                        self._channel.reach(question.question_id)
                 await self._output.wait_room()
                 is_end = stored is not None and isinstance(stored.event, TurnEnded)
                 if is_end and self._until_idle and await _is_idle(reader, row):
                     return
-
-    def _reach(self, stored: Stored) -> None:
-        if self._channel is not None:
-            for question in opened_by(stored.event):
-                self._channel.reach(question.question_id)
 
 
 async def _begin_of_turn(reader: StoreReader, row: SessionRow) -> int:

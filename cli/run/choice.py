@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,6 @@ from ...runtime.events import TurnStarted
 from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
-from ..ask.terminal_channel import TerminalChannel
 from ..record_names import find_session
 from .flags import RunFlags
 
@@ -32,20 +30,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     flags: RunFlags = RunFlags()
     attachments: tuple[Attachment, ...] = ()
     is_recorded: bool = False
-
-
-class RunTerminal(msgspec.Struct, frozen=True, kw_only=True):
-    """The terminal of a run, as far as whoever asks there needs it.
-
-    Attributes:
-        channel: Where questions are put; `None` where nobody can be asked.
-        notice: Says a word of callboard's own.
-        confirm: Asks for a yes; where nobody can be asked the answer is no.
-    """
-
-    channel: TerminalChannel | None
-    notice: Callable[[str], None]
-    confirm: Callable[[str], Awaitable[bool]]
 
 
 class RunTarget(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 import trio
 
 from ...client.client import Client, connect
 from ...client.subscriptions import RemoteEvents
 from ...config.daemon_file import RunningDaemon
-from ...runtime.approval import ApprovalAnswer, ApprovalRequest
 from ...runtime.budget import Budget
 from ...runtime.definitions import Preset, ThinkingEffort
-from ...runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import (
     DurableEvent,
     InputAccepted,
@@ -32,39 +32,40 @@ from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import SelectedModel
-from ...runtime.wire.sessions import Cancel, Cancelled, SetBudget
+from ...runtime.wire.sessions import Cancel, Cancelled, SetBudget, Ticket
 from ..ask.daemon_questions import DaemonQuestions
+from ..ask.terminal_channel import TerminalChannel
 from ..daemon.roots import create_session
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.transcript import TurnEvent
-from .choice import RunOptions, RunTarget, RunTerminal
+from ..show.view import RunView
+from .choice import RunOptions, RunTarget
 
 OTHERWISE = (
     "Leave it out, stop the daemon with `callboard stop`, or use another data folder with --data."
 )
 
-_NOT_THERE = {
-    "--base-url": "name the place first, `callboard providers add NAME --base-url URL`, and then "
-    "--model NAME/MODEL",
-    "callboard record": "a daemon's network is everybody's, and a recording holds one run: record "
-    "with a data folder of its own, --data DIR",
-}
-"""Options that a run in the daemon can't have, and what to do instead."""
-
 
 def check_options(options: RunOptions) -> None:
     """Raise `ConflictError` for an option that a run in the daemon can't have."""
-    given = {
-        "--base-url": options.flags.base_url is not None,
-        "callboard record": options.is_recorded,
-    }
-    for name, is_given in given.items():
+    for name, is_given, instead in (
+        (
+            "--base-url",
+            options.flags.base_url is not None,
+            "name the place first, `callboard providers add NAME --base-url URL`, and then "
+            "--model NAME/MODEL",
+        ),
+        (
+            "callboard record",
+            options.is_recorded,
+            "a daemon's network is everybody's, and a recording holds one run: record "
+            "with a data folder of its own, --data DIR",
+        ),
+    ):
         if is_given:
-            raise ConflictError(
-                f"{name} is not for a run in the daemon: {_NOT_THERE[name]}. {OTHERWISE}"
-            )
-    if options.prompt is None and _of_turn(options, None) != TurnOptions():
+            raise ConflictError(f"{name} is not for a run in the daemon: {instead}. {OTHERWISE}")
+    if options.prompt is None and turn_options(options, None) is not None:
         raise ConflictError(
             "--model, --policy, --fallback, --thinking, --temperature and --max-tokens are for the "
             "turn of a prompt; what was left goes on in the daemon as it was begun. Give a prompt, "
@@ -73,37 +74,19 @@ def check_options(options: RunOptions) -> None:
 
 
 def turn_options(options: RunOptions, session: SessionRow | None) -> TurnOptions | None:
-    """Return the options of the prompt's turn that replace those of its agent, or `None`.
-
-    Raises:
-        ValidationError: There is no such policy.
-    """
-    found = _of_turn(options, session)
-    return None if found == TurnOptions() else found
-
-
-def _of_turn(options: RunOptions, session: SessionRow | None) -> TurnOptions:
+    """Return the options of the prompt's turn that replace those of its agent, or `None`."""
     flags = options.flags
     # A new session is begun with its model, and keeps it.
     is_other = session is not None and session.model is None
-    return TurnOptions(
-        model=options.flags.model if is_other or options.prompt is None else None,
+    found = TurnOptions(
+        model=flags.model if is_other or options.prompt is None else None,
         fallbacks=flags.fallback or None,
         thinking=None if flags.thinking is None else ThinkingEffort(flags.thinking),
         temperature=flags.temperature,
         max_output_tokens=flags.max_tokens,
-        policy=None if options.flags.policy is None else _preset(options.flags.policy),
+        policy=None if flags.policy is None else Preset(flags.policy),
     )
-
-
-def _preset(name: str) -> Preset:
-    try:
-        return Preset(name)
-    except ValueError:
-        known = ", ".join(Preset)
-        raise ValidationError(
-            f"there is no policy {name!r}; there are: {known}", field="policy"
-        ) from None
+    return None if found == TurnOptions() else found
 
 
 @asynccontextmanager
@@ -112,9 +95,13 @@ async def open_remote_place(
     data: Path,
     options: RunOptions,
     choice: RunTarget,
-    terminal: RunTerminal,
+    view: RunView,
+    channel: TerminalChannel | None,
+    confirm: Callable[[str], Awaitable[bool]],
 ) -> AsyncGenerator[RemotePlace]:
     """Give the daemon as the place of a run, around the block.
+
+    Questions go to the channel, or a line of the view says what waits; `confirm` asks for a yes.
 
     Raises:
         ConflictError: An option is about the runtime itself, which is the daemon's.
@@ -130,9 +117,9 @@ async def open_remote_place(
             default = SelectedModel(choice.model, choice.reason or "because --model says so")
         raised: BaseException | None = None
         async with trio.open_nursery() as nursery:
-            questions = DaemonQuestions(client, terminal.channel, nursery, terminal.notice)
+            questions = DaemonQuestions(client, channel, nursery, view.notice)
             try:
-                yield RemotePlace(client, reader, questions, options, default, terminal, wanted)
+                yield RemotePlace(client, reader, questions, options, default, confirm, wanted)
             except BaseException as error:  # noqa: ASYNC103  raised again below
                 raised = error
             finally:
@@ -151,112 +138,91 @@ class RemotePlace:
         questions: DaemonQuestions,
         options: RunOptions,
         model: SelectedModel,
-        terminal: RunTerminal,
+        confirm: Callable[[str], Awaitable[bool]],
         wanted: TurnOptions | None,
     ) -> None:
+        self.client = client
         self.store = reader
+        self.questions = questions
         self.model = model.model
         self.model_reason = model.reason
-        self._client = client
-        self._questions = questions
+        self.wanted = wanted
+        self.approval = client.approval
+        self.answer = client.answer
         self._options = options
-        self._terminal = terminal
-        self._wanted = wanted
+        self._confirm = confirm
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> RemoteSession:
         """Begin a session in the folder of the command; ask first when that is below no root."""
         flags = self._options.flags
         row = await create_session(
-            self._client,
+            self.client,
             (flags.workspace or Path.cwd()).expanduser().resolve(),
-            self._terminal.confirm,
+            self._confirm,
             agent=agent,
             model=flags.model,
             budget=budget,
         )
-        return self._session(row.session_id)
+        return RemoteSession(self, row.session_id)
 
     async def get_session(self, session_id: str) -> RemoteSession:
         """Return a session on record; raise `NotFoundError`."""
-        return self._session((await self._client.session(session_id)).session_id)
-
-    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
-        """See `Runtime.approval`."""
-        return await self._client.approval(approval_id, arguments=arguments)
-
-    async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
-        """See `Runtime.answer`."""
-        await self._client.answer(approval_id, answer)
-
-    def _session(self, session_id: str) -> RemoteSession:
-        return RemoteSession(self._client, self.store, self._questions, session_id, self._wanted)
+        return RemoteSession(self, (await self.client.session(session_id)).session_id)
 
 
 class RemoteSession:
     """A session in the daemon, with the methods of `Session` that a run uses."""
 
-    def __init__(
-        self,
-        client: Client,
-        reader: StoreReader,
-        questions: DaemonQuestions,
-        session_id: str,
-        wanted: TurnOptions | None,
-    ) -> None:
+    def __init__(self, place: RemotePlace, session_id: str) -> None:
         self.session_id = session_id
-        self._wanted = wanted
-        self._client = client
-        self._reader = reader
-        self._questions = questions
+        self._place = place
 
     def prompt(
         self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
     ) -> RemoteTurn:
-        """Return a turn for this input."""
-        return self._turn().of_prompt(text, attachments, budget, self._wanted)
+        """Return a turn for this input, which is sent when the turn is entered."""
+        client, options = self._place.client, self._place.wanted
+        send = partial(
+            client.prompt, self.session_id, text, attachments, budget=budget, options=options
+        )
+        return RemoteTurn(self._place, self.session_id, send=send)
 
     async def resume(self) -> RemoteTurn | None:
         """Return the open turn, or that of an input that waits; following it lets it go on."""
-        row = await self._reader.session(self.session_id)
+        reader = self._place.store
+        row = await reader.session(self.session_id)
         head_seq = row.head_seq if row is not None else 0
-        for turn in await self._reader.open_turns():
+        follow = partial(RemoteTurn, self._place, self.session_id, after_seq=head_seq)
+        for turn in await reader.open_turns():
             if turn.session_id == self.session_id:
-                return self._turn().behind(head_seq, turn_id=turn.turn_id)
-        for waiting in await self._reader.open_inputs(self.session_id):
-            return self._turn().behind(head_seq, input_id=waiting.input_id)
+                return follow(turn_id=turn.turn_id)
+        for waiting in await reader.open_inputs(self.session_id):
+            return follow(input_id=waiting.input_id)
         return None
 
     def follow(self) -> RemoteEvents:
         """Follow what happens from here on; see `Session.follow`."""
-        return self._client.events(self.session_id)
+        return self._place.client.events(self.session_id)
 
     async def set_budget(self, budget: Budget | None) -> None:
         """See `Session.set_budget`."""
         params = SetBudget(session_id=self.session_id, budget=budget)
-        await self._client.request("session/set_budget", params, Nothing)
-
-    def _turn(self) -> RemoteTurn:
-        return RemoteTurn(self._client, self._questions, self.session_id)
+        await self._place.client.request("session/set_budget", params, Nothing)
 
 
 LEAVE_SECONDS = 15.0
 """How long leaving one's own turn waits until it is gone, even when cancelled."""
 
 
-class _Prompt(NamedTuple):
-    text: str
-    attachments: tuple[Attachment, ...]
-    budget: Budget | None
-    options: TurnOptions | None
-
-
 class RemoteTurn:
     """One turn of a session in the daemon; made by `RemoteSession`. See `Turn`.
 
     Args:
-        client: The daemon.
-        questions: Puts the questions of the session to this terminal.
+        place: The daemon.
         session_id: Whose turn it is.
+        send: Sends the prompt, when the turn is entered; without, an open turn is followed, or that
+            of an input that waits.
+        after_seq: The event from which on that is followed.
 
     Attributes:
         seq: The `seq` of the last event on record that was seen.
@@ -264,14 +230,23 @@ class RemoteTurn:
         ended: How it ended, once it has.
     """
 
-    def __init__(self, client: Client, questions: DaemonQuestions, session_id: str) -> None:
-        self._client = client
-        self._questions = questions
+    def __init__(
+        self,
+        place: RemotePlace,
+        session_id: str,
+        *,
+        send: Callable[[], Awaitable[Ticket]] | None = None,
+        after_seq: int | None = None,
+        turn_id: str = "",
+        input_id: str = "",
+    ) -> None:
+        self._client = place.client
+        self._questions = place.questions
         self._session_id = session_id
-        self._prompt: _Prompt | None = None
-        self._after_seq: int | None = None
-        self._turn_id = ""
-        self._input_id = ""
+        self._send = send
+        self._after_seq = after_seq
+        self._turn_id = turn_id
+        self._input_id = input_id
         self._events: RemoteEvents | None = None
         self._waiting: deque[TurnEvent] = deque()
         self._pieces = LivePieces()
@@ -279,34 +254,15 @@ class RemoteTurn:
         self.at_ms = 0
         self.ended: TurnEnded | None = None
 
-    def of_prompt(
-        self,
-        text: str,
-        attachments: Iterable[Attachment],
-        budget: Budget | None,
-        options: TurnOptions | None = None,
-    ) -> Self:
-        """Set the prompt, which is sent when the turn is entered."""
-        self._prompt = _Prompt(text, tuple(attachments), budget, options)
-        return self
-
-    def behind(self, after_seq: int, *, turn_id: str = "", input_id: str = "") -> Self:
-        """Follow an open turn, or that of an input that waits, from this event on."""
-        self._after_seq, self._turn_id, self._input_id = after_seq, turn_id, input_id
-        return self
-
     async def __aenter__(self) -> Self:
         # Heard first, so that the answer is seen from its first word.
         events = self._client.events(
             self._session_id, after_seq=self._after_seq, epoch=self._client.welcome.epoch
         )
         self._events = await events.__aenter__()
-        if self._prompt is not None:
-            text, attachments, budget, options = self._prompt
+        if self._send is not None:
             try:
-                ticket = await self._client.prompt(
-                    self._session_id, text, attachments, budget=budget, options=options
-                )
+                ticket = await self._send()
             except BaseException:
                 with trio.move_on_after(LEAVE_SECONDS, shield=True):
                     await events.__aexit__(None, None, None)
@@ -320,17 +276,11 @@ class RemoteTurn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self.ended is None:
-            await self._leave()  # noqa: ASYNC102  shielded and bounded there
+        if self.ended is None and self._send is not None:  # a turn of others goes on
+            with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
+                await self.cancel("the command left the turn")
         if self._events is not None:
             await self._events.__aexit__(kind, error, traceback)  # noqa: ASYNC102  as the client does
-
-    async def _leave(self) -> None:
-        """Cancel a prompt of this command's own; a turn of others goes on."""
-        if self._prompt is None:
-            return
-        with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
-            await self.cancel("the command left the turn")
 
     def __aiter__(self) -> Self:
         return self
@@ -348,7 +298,15 @@ class RemoteTurn:
                     self._pieces.take(event)
                     continue
                 self.seq, self.at_ms = event.seq, event.at_ms
-                self._note(event.event)
+                match event.event:
+                    case TurnEnded(turn_id=turn_id) as ended if turn_id == self._turn_id:
+                        self.ended = ended
+                    case InputCancelled(input_id=input_id, reason=why) if (
+                        input_id == self._input_id
+                    ):
+                        self.ended = TurnEnded(turn_id="", outcome="cancelled", message=why)
+                    case _:
+                        pass
                 self._waiting.extend(self._pieces.take(event))
             elif self._turn_id:
                 self._waiting.extend(self._pieces.take(event))
@@ -369,12 +327,3 @@ class RemoteTurn:
                 if self._input_id in event.input_ids:
                     self._turn_id = event.turn_id
         return bool(self._turn_id)
-
-    def _note(self, event: DurableEvent) -> None:
-        match event:
-            case TurnEnded() if event.turn_id == self._turn_id:
-                self.ended = event
-            case InputCancelled() if event.input_id == self._input_id:
-                self.ended = TurnEnded(turn_id="", outcome="cancelled", message=event.reason)
-            case _:
-                pass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
@@ -31,17 +30,16 @@ from ...runtime.events import (
     Stored,
     TurnEnded,
 )
-from ..ask.notify import tell_desktop
 from ..ask.pending_questions import opened_by
-from ..ask.terminal_channel import TerminalChannel
+from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..show.event_lines import waits
 from ..show.view import view_of
 from ..terminal.complaint import complain
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_screen
-from ..terminal.style import counted, style_of
-from .choice import RunOptions, RunTarget, RunTerminal, choose
+from ..terminal.style import counted
+from .choice import RunOptions, RunTarget, choose
 from .pending import (
     check_answered,
     held,
@@ -108,8 +106,7 @@ def run(options: RunOptions, settings: Settings, data: Path) -> int:
 async def _run(options: RunOptions, settings: Settings, data: Path) -> int:
     with trio.open_signal_receiver(*STOPPING) as signals:
         async with trio.open_nursery() as nursery:
-            job = _Job(options, settings, data)
-            job.tell_desktop_in(nursery)
+            job = _Job(options, settings, data, nursery)
             for screen in job.screens:
                 nursery.start_soon(screen.run, name="output")
             nursery.start_soon(job.watch_signals, signals, name="signals")
@@ -122,7 +119,9 @@ async def _run(options: RunOptions, settings: Settings, data: Path) -> int:
 class _Job:
     """One run: its output, its turn once there is one, and why it stops early if it does."""
 
-    def __init__(self, options: RunOptions, settings: Settings, data: Path) -> None:
+    def __init__(
+        self, options: RunOptions, settings: Settings, data: Path, nursery: trio.Nursery
+    ) -> None:
         self._options = options
         self._settings = settings
         self._data = data
@@ -131,25 +130,15 @@ class _Job:
         self._view = view_of(self._output.write, settings, json=options.flags.json)
         asking = asking_screen(self._output, is_json=options.flags.json)
         self._asking = asking
-        self._channel = self._terminal(asking) if asking is not None else None
-        self.screens = {self._output} if asking is None else {self._output, asking}
+        self._channel = None
+        if asking is not None:
+            self._channel = channel_at(asking, self._output, self._view, data, nursery)
+        self.screens = {self._output, asking or self._output}
         self._scope = trio.CancelScope()
         self._turn: RunTurn | None = None
         self._stopped: int | None = None
         self._session_id = ""
         self._deferred = UnansweredCalls()
-
-    def _terminal(self, screen: Output) -> TerminalChannel:
-        stream = sys.stdout if screen is self._output else sys.stderr
-        channel = TerminalChannel(0, screen, style_of(stream), self._data)
-        channel.interrupt = self._view.interrupt
-        channel.answered = self._view.answered_here
-        return channel
-
-    def tell_desktop_in(self, nursery: trio.Nursery) -> None:
-        """Send desktop notifications about questions from tasks of this nursery."""
-        if self._channel is not None:
-            self._channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
 
     async def run(self) -> int:
         """Run the prompt; report errors behind the output that came before them."""
@@ -217,12 +206,9 @@ class _Job:
         if (daemon := find_daemon(self._data)) is not None:
             from .remote import open_remote_place  # mostly no daemon runs
 
-            terminal = RunTerminal(
-                channel=self._channel,
-                notice=self._view.notice,
-                confirm=self._confirm,
+            return open_remote_place(
+                daemon, self._data, self._options, choice, self._view, self._channel, self._confirm
             )
-            return open_remote_place(daemon, self._data, self._options, choice, terminal)
         from ...embedding.runtime import open_runtime  # a run in the daemon does not need it
 
         return open_runtime(
@@ -295,23 +281,29 @@ class _Job:
         return _worst(ended)
 
     async def _play(self, turn: RunTurn) -> TurnEnded | None:
+        """Show the events as they come; a slow reader of the output slows the turn, not us."""
+        channel = self._channel
         async with turn:
             self._turn = turn
-            await self._follow(turn)
+            async for event in turn:
+                if channel is not None:
+                    await channel.wait_quiet()
+                is_stored = isinstance(event, Event)
+                self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
+                self._deferred.see(event)
+                if channel is not None:
+                    for question in opened_by(event):
+                        channel.reach(question.question_id)
+                await self._output.wait_room()
         return turn.ended
 
     async def _choose(self) -> RunTarget:
         if not self._options.flags.resume:
             return await choose(self._options, self._settings, None)
-        from ...runtime.store.sqlite_store import (
-            open_reader,  # here: a new session needs no look back
-        )
+        from ..show.sessions import open_record  # here: a new session needs no look back
 
-        reader = await open_reader(self._data)
-        try:
+        async with open_record(self._data) as reader:
             return await choose(self._options, self._settings, reader)
-        finally:
-            await reader.aclose()
 
     async def _ask_about_skills(self, choice: RunTarget) -> None:
         from ..ask.skills import SkillQuestion
@@ -343,20 +335,6 @@ class _Job:
         self._session_id = session.session_id
         view.begin(session.session_id, runtime.model, choice.reason or runtime.model_reason, begun)
         return session
-
-    async def _follow(self, turn: RunTurn) -> None:
-        """Show the events as they come; a slow reader of the output slows the turn, not us."""
-        channel = self._channel
-        async for event in turn:
-            if channel is not None:
-                await channel.wait_quiet()
-            is_stored = isinstance(event, Event)
-            self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
-            self._deferred.see(event)
-            if channel is not None:
-                for question in opened_by(event):
-                    channel.reach(question.question_id)
-            await self._output.wait_room()
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
 
