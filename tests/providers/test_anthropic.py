@@ -20,7 +20,6 @@ from callboard.providers.anthropic.history import (
 from callboard.providers.anthropic.schema import MAX_NODES, answer_format, tool_schema
 from callboard.providers.provider import ListedModel, ModelPage, ModelRequest, ToolChoice
 from callboard.providers.tool_names import sent_name
-from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS
 from callboard.runtime.definitions import ThinkingEffort, ToolDefinition
 from callboard.runtime.errors import ProviderError
 from callboard.runtime.history import (
@@ -136,10 +135,6 @@ def test_a_single_question_is_not_marked_for_the_cache() -> None:
         "system": [text("s")],
         "messages": [{"role": "user", "content": [text("a")]}],
     }
-
-
-def test_the_key_is_in_its_header_alone() -> None:
-    assert ANTHROPIC.auth_headers("k") == {"x-api-key": "k"}
 
 
 def test_a_turn_with_calls_and_the_ends_of_two_requests_marked() -> None:
@@ -349,18 +344,6 @@ def test_calls_in_the_history_have_their_tools_defined() -> None:
     body = body_of([Input("q"), answer(Call("i", "a.b", "{}")), Result("i", "a.b", "{}")])
     assert body["tools"] == [{"name": sent_name("a.b"), "input_schema": {"type": "object"}}]
     assert body["tool_choice"] == {"type": "none"}
-
-
-def test_tools_are_encoded_once_whoever_holds_them() -> None:
-    tools = tuple(
-        ToolDefinition(name=f"t{n}", description="d", parameters=PARAMETERS)
-        for n in range(2 * MAX_KEPT_TOOL_SETS)
-    )
-    for tool in tools * 2:
-        [sent] = body_of([Input("a")], tools=(tool,))["tools"]
-        assert sent["name"] == tool.name
-    assert len(ANTHROPIC._tools) <= MAX_KEPT_TOOL_SETS
-    assert ANTHROPIC._tools.encoded((TOOL,)) == ANTHROPIC._tools.encoded((TOOL,))
 
 
 def test_files_are_shown_before_the_words() -> None:

@@ -17,7 +17,6 @@ from callboard.providers.gemini.dialect import GEMINI
 from callboard.providers.gemini.history import MAX_DEPTH, UNSIGNED
 from callboard.providers.provider import Dialect, HttpRequest, ModelRequest, ToolChoice
 from callboard.providers.tool_names import sent_name
-from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS
 from callboard.runtime.definitions import ThinkingEffort, ToolDefinition
 from callboard.runtime.errors import ProviderError
 from callboard.runtime.history import (
@@ -156,13 +155,6 @@ def test_tools_are_as_the_format_has_them() -> None:
         }
     ]
     assert "toolConfig" not in body
-
-
-def test_tools_are_encoded_once() -> None:
-    tools = (READ_FILE,)
-    for number in range(MAX_KEPT_TOOL_SETS + 2):
-        named = msgspec.structs.replace(NOW, name=f"now_{number}")
-        assert body_of(HELLO, tools=(named,))["tools"] != body_of(HELLO, tools=tools)["tools"]
 
 
 def test_tool_choice() -> None:

@@ -12,7 +12,6 @@ import pytest
 from callboard.providers.openai_chat.dialect import OPENAI_CHAT, OPENAI_OWN_CHAT
 from callboard.providers.provider import Dialect, ModelRequest
 from callboard.providers.tool_names import sent_name
-from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS
 from callboard.runtime.definitions import ToolDefinition
 from callboard.runtime.history import (
     Answer,
@@ -204,18 +203,6 @@ def test_a_round_is_encoded_once() -> None:
     assert body_of(round_)["messages"] == [{"role": "user", "content": "kept"}]
 
 
-def test_tools_are_encoded_once_whoever_holds_them() -> None:
-    tools = tuple(
-        ToolDefinition(name=f"t{n}", description="d", parameters={"type": "object"})
-        for n in range(2 * MAX_KEPT_TOOL_SETS)
-    )
-    for tool in tools * 2:
-        [sent] = body_of([Input("a")], tools=(tool,))["tools"]
-        assert sent["function"]["name"] == tool.name
-    assert len(OPENAI_CHAT._tools) <= MAX_KEPT_TOOL_SETS
-    assert OPENAI_CHAT._tools.encoded((TOOL,))[0] is OPENAI_CHAT._tools.encoded((TOOL,))[0]
-
-
 def test_tools_that_the_format_refuses_the_names_of_are_renamed_and_the_way_back_is_told() -> None:
     tool = ToolDefinition(name="mcp.read file", description="d", parameters={"type": "object"})
     request = ModelRequest(
@@ -228,7 +215,3 @@ def test_tools_that_the_format_refuses_the_names_of_are_renamed_and_the_way_back
         assert sent == [sent_name("mcp.read file"), "read_file"]
         assert body["tool_choice"]["function"]["name"] == sent[0]
         assert built.tool_names == {sent[0]: "mcp.read file"}
-
-
-def test_the_key_is_in_its_header_alone() -> None:
-    assert OPENAI_CHAT.auth_headers("k") == {"authorization": "Bearer k"}

@@ -11,7 +11,6 @@ import pytest
 from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
 from callboard.providers.provider import ModelRequest, ToolChoice
 from callboard.providers.tool_names import sent_name
-from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS
 from callboard.runtime.definitions import ThinkingEffort, ToolDefinition
 from callboard.runtime.history import (
     Answer,
@@ -437,23 +436,6 @@ def test_images_and_documents_are_shown_and_other_files_told_of() -> None:
 def test_text_files_alone_are_part_of_the_text() -> None:
     [item] = items_of(Input("see", (Attachment("text/plain", b"hi", "c.txt"),)))
     assert item["content"].startswith("see\n\n[File c.txt")
-
-
-def test_tools_are_encoded_once_whoever_holds_them() -> None:
-    tools = tuple(
-        ToolDefinition(name=f"t{n}", description="d", parameters={"type": "object"})
-        for n in range(2 * MAX_KEPT_TOOL_SETS)
-    )
-    for tool in tools * 2:
-        [sent] = body_of([Input("a")], tools=(tool,))["tools"]
-        assert sent["name"] == tool.name
-    assert len(OPENAI_RESPONSES._tools) <= MAX_KEPT_TOOL_SETS
-    first, second = (OPENAI_RESPONSES._tools.encoded((TOOL,)) for _ in range(2))
-    assert first[0] is second[0]
-
-
-def test_the_key_is_in_its_header_alone() -> None:
-    assert OPENAI_RESPONSES.auth_headers("k") == {"authorization": "Bearer k"}
 
 
 def test_the_list_of_models_is_openai_s() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.runtime.definitions import SessionKind, ToolDefinition
+from callboard.runtime.errors import ConflictError
 from callboard.tools.registry import (
     MAX_CACHED_QUERIES,
     ToolRegistry,
@@ -42,6 +43,15 @@ def test_lookup(registry: ToolRegistry) -> None:
     assert found.definition.name == "read_file"
     assert registry.get("Read_File") is None
     assert registry.unknown(["read_file", "nothing"]) == ("nothing",)
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    @tool
+    def read_file() -> None: ...
+
+    with pytest.raises(ConflictError, match="read_file"):
+        ToolRegistry([*builtin_tools(), read_file])
+    assert ToolRegistry([read_file]).names() == ("read_file",)
 
 
 def test_definitions_are_the_agents_tools_in_one_order(registry: ToolRegistry) -> None:
