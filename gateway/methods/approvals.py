@@ -15,19 +15,7 @@ from ...runtime.errors import NotFoundError, PermissionRefused
 from ...runtime.handles import PersonAnswer
 from ...runtime.messages import WakeSession
 from ...runtime.store.rows import ApprovalRow
-from ...runtime.wire.approvals import (
-    AnswerQuestion,
-    Approvals,
-    CheckPolicy,
-    Grants,
-    ListApprovals,
-    ListQuestions,
-    OneApproval,
-    OneGrant,
-    PolicyAnswer,
-    QuestionList,
-    Resolve,
-)
+from ...runtime.wire import approvals as wire
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
@@ -51,7 +39,7 @@ async def _approval(caller: Caller, approval_id: str) -> ApprovalRow:
 
 
 @methods.add("approval/list", Role.OBSERVER)
-async def list_approvals(caller: Caller, params: ListApprovals) -> Approvals:
+async def list_approvals(caller: Caller, params: wire.ListApprovals) -> wire.Approvals:
     """Questions about calls, the latest first, by page."""
 
     async def read(last: ApprovalRow | None, count: int) -> list[ApprovalRow]:
@@ -64,11 +52,11 @@ async def list_approvals(caller: Caller, params: ListApprovals) -> Approvals:
         )
 
     rows, has_more = await byte_page(read, page(params.limit))
-    return Approvals(rows, has_more)
+    return wire.Approvals(rows, has_more)
 
 
 @methods.add("approval/get", Role.OBSERVER, is_slow=True)
-async def get_approval(caller: Caller, params: OneApproval) -> ApprovalRequest:
+async def get_approval(caller: Caller, params: wire.OneApproval) -> ApprovalRequest:
     """A question that waits, as it is put to a person by now; other arguments are an approver's."""
     await _approval(caller, params.approval_id)
     if params.arguments is not None and not caller.credential.role.includes(Role.APPROVER):
@@ -85,7 +73,7 @@ async def get_approval(caller: Caller, params: OneApproval) -> ApprovalRequest:
 
 
 @methods.add("approval/resolve", Role.APPROVER)
-async def resolve_approval(caller: Caller, params: Resolve) -> Nothing:
+async def resolve_approval(caller: Caller, params: wire.Resolve) -> Nothing:
     """Answer an approval question; it is on record when this answers."""
     row = await _approval(caller, params.approval_id)
     remember = params.remember
@@ -120,18 +108,18 @@ async def _go_on(caller: Caller, session_id: str) -> None:
 
 
 @methods.add("grant/list", Role.OBSERVER)
-async def list_grants(caller: Caller, params: Nothing) -> Grants:
+async def list_grants(caller: Caller, params: Nothing) -> wire.Grants:
     """Return the grants in force."""
     seen = []
     for grant in await caller.runtime.grants():
         session = await caller.runtime.store.session(grant.session_id)
         if session is not None and caller.sees(session):
             seen.append(grant)
-    return Grants(seen)
+    return wire.Grants(seen)
 
 
 @methods.add("grant/revoke", Role.APPROVER)
-async def revoke_grant(caller: Caller, params: OneGrant) -> Nothing:
+async def revoke_grant(caller: Caller, params: wire.OneGrant) -> Nothing:
     """Revoke a grant, at once and for queued calls too."""
     if caller.is_limited and not await _sees_grant(caller, params.grant_id):
         raise NotFoundError(f"there is no grant {params.grant_id}")
@@ -147,9 +135,9 @@ async def _sees_grant(caller: Caller, grant_id: str) -> bool:
 
 
 @methods.add("question/list", Role.OBSERVER)
-async def list_questions(caller: Caller, params: ListQuestions) -> QuestionList:
+async def list_questions(caller: Caller, params: wire.ListQuestions) -> wire.QuestionList:
     """Return models' questions that wait for an answer, oldest first."""
-    return QuestionList(
+    return wire.QuestionList(
         [
             each
             for each in host_of(caller.runtime).questions.waiting()
@@ -160,7 +148,7 @@ async def list_questions(caller: Caller, params: ListQuestions) -> QuestionList:
 
 
 @methods.add("question/answer", Role.OPERATOR)
-async def answer_question(caller: Caller, params: AnswerQuestion) -> Nothing:
+async def answer_question(caller: Caller, params: wire.AnswerQuestion) -> Nothing:
     """Answer a model's question; it is on record when this answers."""
     if caller.is_limited and not await _sees_question(caller, params.question_id):
         raise NotFoundError(f"no question {params.question_id} is open")
@@ -182,7 +170,7 @@ async def _is_seen(caller: Caller, question: UserQuestion) -> bool:
 
 
 @methods.add("policy/check", Role.OPERATOR, is_slow=True)
-async def check_policy(caller: Caller, params: CheckPolicy) -> PolicyAnswer:
+async def check_policy(caller: Caller, params: wire.CheckPolicy) -> wire.PolicyAnswer:
     """Say whether a call of a session would run, ask or be denied, and which rule decides."""
     session = await caller.session(params.session_id)
     plan = host_of(caller.runtime).plan

@@ -15,14 +15,7 @@ from ...runtime.backup.backup import write_backup
 from ...runtime.changes.undo_report import UndoReport
 from ...runtime.errors import ConflictError, PermissionRefused, StorageError
 from ...runtime.identity import new_id
-from ...runtime.wire.daemon import (
-    BackupMade,
-    Changes,
-    Reloaded,
-    UndoChanges,
-    WorkspaceRoot,
-    WorkspaceRoots,
-)
+from ...runtime.wire import daemon as wire
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import GetUsage, OneSession, SetBudget
 from ..connection.caller import Caller
@@ -36,13 +29,13 @@ methods = MethodTable()
 
 
 @methods.add("store/backup", Role.ADMIN, is_slow=True)
-async def back_up(caller: Caller, params: Nothing) -> BackupMade:
+async def back_up(caller: Caller, params: Nothing) -> wire.BackupMade:
     """Copy the store into a new file of the data folder, while work goes on."""
     data = data_of(caller.runtime)
     if data is None:
         raise ConflictError("this runtime keeps everything in memory: there is nothing to back up")
     path, size = await trio.to_thread.run_sync(_written, data)
-    return BackupMade(path=str(path), size_bytes=size)
+    return wire.BackupMade(path=str(path), size_bytes=size)
 
 
 def _written(data: Path) -> tuple[Path, int]:
@@ -56,7 +49,7 @@ def _written(data: Path) -> tuple[Path, int]:
 
 
 @methods.add("config/reload", Role.ADMIN, is_slow=True)
-async def reload(caller: Caller, params: Nothing) -> Reloaded:
+async def reload(caller: Caller, params: Nothing) -> wire.Reloaded:
     """Read the configuration again, whole or not at all, as SIGHUP does."""
     daemon = caller.daemon
     if daemon.configuration is None:
@@ -101,7 +94,7 @@ async def set_budget(caller: Caller, params: SetBudget) -> Nothing:
 
 
 @methods.add("session/undo", Role.OPERATOR, is_slow=True)
-async def undo(caller: Caller, params: UndoChanges) -> UndoReport:
+async def undo(caller: Caller, params: wire.UndoChanges) -> UndoReport:
     """Undo what calls changed in files, the latest change first; or say what would be done."""
     await caller.session(params.session_id)
     return await host_of(caller.runtime).undoing.undo(
@@ -114,20 +107,20 @@ async def undo(caller: Caller, params: UndoChanges) -> UndoReport:
 
 
 @methods.add("session/changes", Role.OBSERVER)
-async def changes(caller: Caller, params: OneSession) -> Changes:
+async def changes(caller: Caller, params: OneSession) -> wire.Changes:
     """The calls whose changes of files can be undone, and what was."""
     await caller.session(params.session_id)
-    return Changes(await host_of(caller.runtime).undoing.changes(params.session_id))
+    return wire.Changes(await host_of(caller.runtime).undoing.changes(params.session_id))
 
 
 @methods.add("root/list", Role.OPERATOR)
-def list_roots(caller: Caller, params: Nothing) -> WorkspaceRoots:
+def list_roots(caller: Caller, params: Nothing) -> wire.WorkspaceRoots:
     """The folders below which sessions may work."""
-    return WorkspaceRoots(list(caller.daemon.roots))
+    return wire.WorkspaceRoots(list(caller.daemon.roots))
 
 
 @methods.add("root/add", Role.ADMIN)
-async def add_root(caller: Caller, params: WorkspaceRoot) -> WorkspaceRoots:
+async def add_root(caller: Caller, params: wire.WorkspaceRoot) -> wire.WorkspaceRoots:
     """Add a folder below which sessions may work, until the daemon ends."""
     caller.daemon.add_root(await trio.to_thread.run_sync(checked_root, params.path))
-    return WorkspaceRoots(list(caller.daemon.roots))
+    return wire.WorkspaceRoots(list(caller.daemon.roots))

@@ -12,14 +12,8 @@ from ...runtime.memory.memories import (
     Memory,
     NewMemory,
 )
+from ...runtime.wire import memories as wire
 from ...runtime.wire.fields import Role
-from ...runtime.wire.memories import (
-    ListMemories,
-    Memories,
-    OneMemory,
-    SearchMemories,
-    StoreMemory,
-)
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 from .pages import page
@@ -28,25 +22,25 @@ methods = MethodTable()
 
 
 @methods.add("memory/list", Role.OPERATOR)
-async def list_memories(caller: Caller, params: ListMemories) -> Memories:
+async def list_memories(caller: Caller, params: wire.ListMemories) -> wire.Memories:
     """List memories, the latest first."""
     found = await caller.runtime.store.memories(
         agent=params.agent, before=params.before, within=caller.visible, limit=page(params.limit)
     )
-    return Memories(found)
+    return wire.Memories(found)
 
 
 @methods.add("memory/search", Role.OPERATOR)
-async def search_memories(caller: Caller, params: SearchMemories) -> Memories:
+async def search_memories(caller: Caller, params: wire.SearchMemories) -> wire.Memories:
     """Memories of an agent that hold a word of the query, the best first."""
     found = await caller.runtime.store.found_memories(
         params.agent, params.query, within=caller.visible, limit=page(params.limit)
     )
-    return Memories(found)
+    return wire.Memories(found)
 
 
 @methods.add("memory/store", Role.OPERATOR)
-async def store_memory(caller: Caller, params: StoreMemory) -> Memory:
+async def store_memory(caller: Caller, params: wire.StoreMemory) -> Memory:
     """Store a memory for later sessions of a session's agent; repetitions are stored once."""
     session = await caller.session(params.session_id)
     if caller.credential.sessions is not None:
@@ -65,7 +59,7 @@ async def store_memory(caller: Caller, params: StoreMemory) -> Memory:
 
 
 @methods.add("memory/delete", Role.OPERATOR)
-async def delete_memory(caller: Caller, params: OneMemory) -> Nothing:
+async def delete_memory(caller: Caller, params: wire.OneMemory) -> Nothing:
     """Delete a memory: no session finds it any more."""
     found = await caller.runtime.store.memories(
         memory_id=params.memory_id, within=caller.visible, limit=1
@@ -83,7 +77,7 @@ def _memories(caller: Caller) -> JournaledMemories:
     return JournaledMemories(host.journal, host.plan.store)
 
 
-def _check(params: StoreMemory) -> None:
+def _check(params: wire.StoreMemory) -> None:
     if not params.text.strip() or len(params.text) > MAX_MEMORY_CHARS:
         raise ValidationError(f"a memory has from 1 to {MAX_MEMORY_CHARS} characters", field="text")
     if len(params.tags) > MAX_TAGS or any(len(tag) > MAX_TAG_CHARS for tag in params.tags):

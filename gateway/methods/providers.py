@@ -15,21 +15,8 @@ from ...providers.catalog.connection_test import ConnectionReport
 from ...providers.catalog.rows import provider_rows
 from ...providers.catalog.services import ModelList
 from ...runtime.errors import CallboardError, ConflictError, PermissionRefused
+from ...runtime.wire import providers as wire
 from ...runtime.wire.fields import Role
-from ...runtime.wire.providers import (
-    ChangeProvider,
-    ChooseModel,
-    ListModels,
-    ModelChosen,
-    NamedProvider,
-    NewProvider,
-    OneModel,
-    ProviderChanged,
-    ProviderRow,
-    Providers,
-    SelectedModel,
-    TryProvider,
-)
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 
@@ -43,75 +30,75 @@ OWN_SETTINGS = (
 
 
 @methods.add("provider/list", Role.OPERATOR)
-async def list_providers(caller: Caller, params: Nothing) -> Providers:
+async def list_providers(caller: Caller, params: Nothing) -> wire.Providers:
     """The providers, and whether each has a key; never a key itself."""
     configuration = caller.daemon.configuration
     if configuration is not None and configuration.book is not None:
         return await trio.to_thread.run_sync(configuration.book.providers)
     wish, data = wish_of(caller.runtime), data_of(caller.runtime)
 
-    def rows() -> list[ProviderRow]:
+    def rows() -> list[wire.ProviderRow]:
         store = None if data is None else open_key_store(data, wish.settings.keys, wish.environ)
         stored = () if store is None else store.rows()
         return provider_rows(wish.settings, wish.settings, wish.environ, stored)
 
-    return Providers(await trio.to_thread.run_sync(rows))
+    return wire.Providers(await trio.to_thread.run_sync(rows))
 
 
 @methods.add("provider/create", Role.ADMIN)
-async def create_provider(caller: Caller, params: NewProvider) -> ProviderChanged:
+async def create_provider(caller: Caller, params: wire.NewProvider) -> wire.ProviderChanged:
     """Add a provider, which may be used at once."""
     _check_variable(caller, params.key_env)
     return await changed(caller, lambda book: book.create(params))
 
 
 @methods.add("provider/update", Role.ADMIN)
-async def update_provider(caller: Caller, params: ChangeProvider) -> ProviderChanged:
+async def update_provider(caller: Caller, params: wire.ChangeProvider) -> wire.ProviderChanged:
     """Change a provider, or switch it on or off; turns that run go on."""
     _check_variable(caller, params.key_env)
     return await changed(caller, lambda book: book.update(params))
 
 
 @methods.add("provider/delete", Role.ADMIN)
-async def delete_provider(caller: Caller, params: NamedProvider) -> ProviderChanged:
+async def delete_provider(caller: Caller, params: wire.NamedProvider) -> wire.ProviderChanged:
     """Remove an added provider, or the changes to a built-in one."""
     return await changed(caller, lambda book: book.delete(params.provider))
 
 
 @methods.add("provider/test", Role.ADMIN, is_slow=True)
-async def test_provider(caller: Caller, params: TryProvider) -> ConnectionReport:
+async def test_provider(caller: Caller, params: wire.TryProvider) -> ConnectionReport:
     """Test whether a provider answers, and if not, which step fails."""
     return await caller.runtime.test_provider(params.provider, model=params.model)
 
 
 @methods.add("model/list", Role.OBSERVER, is_slow=True)
-async def list_models(caller: Caller, params: ListModels) -> ModelList:
+async def list_models(caller: Caller, params: wire.ListModels) -> ModelList:
     """The models of a provider, as it listed them before."""
     return await caller.runtime.list_models(params.provider)
 
 
 @methods.add("model/refresh", Role.OPERATOR, is_slow=True)
-async def refresh_models(caller: Caller, params: ListModels) -> ModelList:
+async def refresh_models(caller: Caller, params: wire.ListModels) -> ModelList:
     """Ask a provider for its models."""
     return await caller.runtime.list_models(params.provider, refresh=True)
 
 
 @methods.add("model/default", Role.OBSERVER)
-def default_model(caller: Caller, params: Nothing) -> SelectedModel:
+def default_model(caller: Caller, params: Nothing) -> wire.SelectedModel:
     """The model that answers when nothing else names one."""
     return default_of(caller.runtime)
 
 
-def default_of(runtime: Runtime) -> SelectedModel:
+def default_of(runtime: Runtime) -> wire.SelectedModel:
     """The default model; without one, why there is none: its key may have been removed."""
     try:
-        return SelectedModel(runtime.model, runtime.model_reason)
+        return wire.SelectedModel(runtime.model, runtime.model_reason)
     except CallboardError as error:
-        return SelectedModel("", str(error))
+        return wire.SelectedModel("", str(error))
 
 
 @methods.add("model/chosen", Role.OBSERVER)
-async def chosen_model(caller: Caller, params: Nothing) -> ModelChosen:
+async def chosen_model(caller: Caller, params: Nothing) -> wire.ModelChosen:
     """The default that the configuration names."""
     configuration = caller.daemon.configuration
     if configuration is None or configuration.book is None:
@@ -120,7 +107,7 @@ async def chosen_model(caller: Caller, params: Nothing) -> ModelChosen:
 
 
 @methods.add("model/set_default", Role.ADMIN)
-async def set_default_model(caller: Caller, params: ChooseModel) -> ModelChosen:
+async def set_default_model(caller: Caller, params: wire.ChooseModel) -> wire.ModelChosen:
     """Choose the default model of sessions that name none, or take the choice back."""
     chosen = await changed(caller, lambda book: book.choose(params.model))
     answers = default_of(caller.runtime)
@@ -131,13 +118,13 @@ async def set_default_model(caller: Caller, params: ChooseModel) -> ModelChosen:
 
 
 @methods.add("model/add", Role.ADMIN)
-async def add_model(caller: Caller, params: OneModel) -> ProviderChanged:
+async def add_model(caller: Caller, params: wire.OneModel) -> wire.ProviderChanged:
     """Add a model that a provider does not list."""
     return await changed(caller, lambda book: book.add_model(params))
 
 
 @methods.add("model/remove", Role.ADMIN)
-async def remove_model(caller: Caller, params: OneModel) -> ProviderChanged:
+async def remove_model(caller: Caller, params: wire.OneModel) -> wire.ProviderChanged:
     """Remove a model that was added."""
     return await changed(caller, lambda book: book.remove_model(params))
 

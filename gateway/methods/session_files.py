@@ -8,13 +8,8 @@ import trio
 from ...embedding.runtime import host_of
 from ...runtime.errors import ConflictError
 from ...runtime.store.interface import StoreReader
+from ...runtime.wire import sessions as wire
 from ...runtime.wire.fields import Role
-from ...runtime.wire.sessions import (
-    ExportedPage,
-    ExportSession,
-    ImportedSessions,
-    ImportSessions,
-)
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable
 from ..shared.workspaces import chosen_workspace
@@ -29,12 +24,12 @@ _ENCODER = msgspec.json.Encoder()
 
 
 @methods.add("session/export", Role.OBSERVER, is_whole=True)
-async def export_session(caller: Caller, params: ExportSession) -> ExportedPage:
+async def export_session(caller: Caller, params: wire.ExportSession) -> wire.ExportedPage:
     """A page of what a session and those below it are as a file."""
     row = await caller.session(params.session_id)
     store = caller.runtime.store
     page = await _page(store, params)
-    return ExportedPage(
+    return wire.ExportedPage(
         session_ids=tuple(await store.session_tree([params.session_id])),
         head_seq=row.head_seq,
         text=page[0],
@@ -43,7 +38,7 @@ async def export_session(caller: Caller, params: ExportSession) -> ExportedPage:
     )
 
 
-async def _page(store: StoreReader, params: ExportSession) -> tuple[str, int, int]:
+async def _page(store: StoreReader, params: wire.ExportSession) -> tuple[str, int, int]:
     """The text of a page, and where it ends: behind an event, and so far into the next one."""
     after_seq, offset = params.after_seq, params.offset
     pieces: list[str] = []
@@ -68,15 +63,15 @@ async def _page(store: StoreReader, params: ExportSession) -> tuple[str, int, in
 
 
 @methods.add("session/import", Role.OPERATOR, is_slow=True, is_whole=True)
-async def import_sessions(caller: Caller, params: ImportSessions) -> ImportedSessions:
+async def import_sessions(caller: Caller, params: wire.ImportSessions) -> wire.ImportedSessions:
     """Import a file of sessions in parts; the last part creates all sessions or none."""
     uploads, sender = caller.daemon.uploads, caller.credential.name
     size = uploads.add(sender, params.upload_id, params.part, params.text)
     if not params.is_last:
-        return ImportedSessions(received_bytes=size)
+        return wire.ImportedSessions(received_bytes=size)
     # A large file takes as long to be cut into lines as some hundred requests.
     lines = await trio.to_thread.run_sync(uploads.take(sender, params.upload_id).lines)
     async with chosen_workspace(caller.daemon, params.workspace) as folder:
         await host_of(caller.runtime).pruning.check()
         session_id = await host_of(caller.runtime).keeping.import_lines(lines, str(folder))
-    return ImportedSessions(received_bytes=size, session_id=session_id)
+    return wire.ImportedSessions(received_bytes=size, session_id=session_id)

@@ -23,25 +23,8 @@ from ...runtime.store.feeds import DoneRequest
 from ...runtime.store.lists import SessionFilter, SessionPage, WordSearch
 from ...runtime.store.rows import MessageRow, SessionRow
 from ...runtime.turn_options import TurnOptions, check_fallbacks
+from ...runtime.wire import sessions as wire
 from ...runtime.wire.fields import Role
-from ...runtime.wire.sessions import (
-    Cancel,
-    Cancelled,
-    FindWords,
-    Hits,
-    ListMessages,
-    ListSessions,
-    Messages,
-    NamedSessions,
-    NewSession,
-    OneSession,
-    Prompt,
-    Rename,
-    RunAgain,
-    SetAgent,
-    SomeSessions,
-    Ticket,
-)
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 from ..shared.workspaces import chosen_workspace
@@ -55,7 +38,7 @@ async def _began(caller: Caller, done: DoneRequest) -> SessionRow:
 
 
 @methods.add("session/new", Role.OPERATOR, recall=_began)
-async def new_session(caller: Caller, params: NewSession) -> SessionRow:
+async def new_session(caller: Caller, params: wire.NewSession) -> SessionRow:
     """Create a session."""
     limits = caller.credential
     if limits.sessions is not None:
@@ -94,13 +77,13 @@ async def _check_seen(caller: Caller, wanted: str | None, folder: str) -> None:
 
 
 @methods.add("session/get", Role.OBSERVER)
-async def get_session(caller: Caller, params: OneSession) -> SessionRow:
+async def get_session(caller: Caller, params: wire.OneSession) -> SessionRow:
     """One session."""
     return await caller.session(params.session_id)
 
 
 @methods.add("session/messages", Role.OBSERVER)
-async def list_messages(caller: Caller, params: ListMessages) -> Messages:
+async def list_messages(caller: Caller, params: wire.ListMessages) -> wire.Messages:
     """Messages of a session, by page."""
     await caller.session(params.session_id)
     store = caller.runtime.store
@@ -110,10 +93,10 @@ async def list_messages(caller: Caller, params: ListMessages) -> Messages:
         return await store.messages(params.session_id, after=after, limit=count)
 
     rows, has_more = await byte_page(read, page(params.limit))
-    return Messages(rows, has_more)
+    return wire.Messages(rows, has_more)
 
 
-async def prompted(caller: Caller, done: DoneRequest) -> Ticket:
+async def prompted(caller: Caller, done: DoneRequest) -> wire.Ticket:
     """The ticket of a request that has its effect on record: an input, or a turn run again."""
     await caller.session(done.session_id)
     stored, *behind = await caller.runtime.store.events(
@@ -124,11 +107,11 @@ async def prompted(caller: Caller, done: DoneRequest) -> Ticket:
     input_id = event.input_id if isinstance(event, InputAccepted) else event.input_ids[0]
     if behind and isinstance(started := behind[0].event, TurnStarted):  # of the same commit
         turn_id = started.turn_id if input_id in started.input_ids else None
-    return Ticket(input_id, stored.seq, turn_id)
+    return wire.Ticket(input_id, stored.seq, turn_id)
 
 
 @methods.add("session/prompt", Role.OPERATOR, recall=prompted)
-async def prompt(caller: Caller, params: Prompt) -> Ticket:
+async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
     """Prompt a session; the input is on record when this answers."""
     if caller.daemon.is_stopping:
         raise OverloadedError(
@@ -138,7 +121,7 @@ async def prompt(caller: Caller, params: Prompt) -> Ticket:
     row = await caller.session(params.session_id)
     if params.options is not None or params.mode is InputMode.STEER:
         ticket = await submit_with(caller, row, params)
-        return Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
+        return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
     session = await caller.runtime.get_session(params.session_id)
     ticket = await session.submit(
         params.content,
@@ -147,30 +130,30 @@ async def prompt(caller: Caller, params: Prompt) -> Ticket:
         mode=params.mode,
         request=caller.request,
     )
-    return Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
+    return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
 
 
 @methods.add("session/cancel", Role.OPERATOR, is_slow=True)
-async def cancel(caller: Caller, params: Cancel) -> Cancelled:
+async def cancel(caller: Caller, params: wire.Cancel) -> wire.Cancelled:
     """Cancel a turn; answers when it is gone."""
     await caller.session(params.session_id)
     session = await caller.runtime.get_session(params.session_id)
-    return Cancelled(await session.cancel(params.reason, input_id=params.input_id))
+    return wire.Cancelled(await session.cancel(params.reason, input_id=params.input_id))
 
 
 @methods.add("session/retry", Role.OPERATOR, recall=prompted)
-async def retry(caller: Caller, params: RunAgain) -> Ticket:
+async def retry(caller: Caller, params: wire.RunAgain) -> wire.Ticket:
     """Run the last turn again, if it was not answered; on record when this answers."""
     return await _again(caller, params, "retry")
 
 
 @methods.add("session/regenerate", Role.OPERATOR, recall=prompted)
-async def regenerate(caller: Caller, params: RunAgain) -> Ticket:
+async def regenerate(caller: Caller, params: wire.RunAgain) -> wire.Ticket:
     """Set the last answer aside and ask for another; on record when this answers."""
     return await _again(caller, params, "regenerate")
 
 
-async def _again(caller: Caller, params: RunAgain, why: RerunWay) -> Ticket:
+async def _again(caller: Caller, params: wire.RunAgain, why: RerunWay) -> wire.Ticket:
     if caller.daemon.is_stopping:
         raise OverloadedError(
             "the daemon is stopping: nothing new begins. Ask again when it is back.",
@@ -185,7 +168,7 @@ async def _again(caller: Caller, params: RunAgain, why: RerunWay) -> Ticket:
             request=caller.request,
         )
     )
-    return Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
+    return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
 
 
 async def _known(caller: Caller, session_ids: tuple[str, ...]) -> None:
@@ -195,7 +178,7 @@ async def _known(caller: Caller, session_ids: tuple[str, ...]) -> None:
 
 
 @methods.add("session/list", Role.OBSERVER)
-async def list_sessions(caller: Caller, params: ListSessions) -> SessionPage:
+async def list_sessions(caller: Caller, params: wire.ListSessions) -> SessionPage:
     """Sessions on record by page, the latest activity first."""
     wanted = SessionFilter(
         limit=page(params.limit),
@@ -210,18 +193,18 @@ async def list_sessions(caller: Caller, params: ListSessions) -> SessionPage:
 
 
 @methods.add("session/search", Role.OBSERVER, is_slow=True)
-async def search_sessions(caller: Caller, params: FindWords) -> Hits:
+async def search_sessions(caller: Caller, params: wire.FindWords) -> wire.Hits:
     """Sessions in which words were said, with what stands around them."""
     search = WordSearch(
         query=params.query,
         limit=page(params.limit),
         within=caller.visible,
     )
-    return Hits(await host_of(caller.runtime).keeping.search(search))
+    return wire.Hits(await host_of(caller.runtime).keeping.search(search))
 
 
 @methods.add("session/rename", Role.OPERATOR)
-async def rename_session(caller: Caller, params: Rename) -> Nothing:
+async def rename_session(caller: Caller, params: wire.Rename) -> Nothing:
     """Rename a session."""
     await _known(caller, (params.session_id,))
     await host_of(caller.runtime).keeping.rename(params.session_id, params.title)
@@ -229,7 +212,7 @@ async def rename_session(caller: Caller, params: Rename) -> Nothing:
 
 
 @methods.add("session/set_agent", Role.OPERATOR)
-async def set_agent(caller: Caller, params: SetAgent) -> Nothing:
+async def set_agent(caller: Caller, params: wire.SetAgent) -> Nothing:
     """Give sessions another agent, from their next turns on."""
     await _known(caller, params.session_ids)
     agents = caller.credential.agents
@@ -240,27 +223,31 @@ async def set_agent(caller: Caller, params: SetAgent) -> Nothing:
 
 
 @methods.add("session/delete", Role.OPERATOR, is_slow=True)
-async def delete_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
+async def delete_sessions(caller: Caller, params: wire.NamedSessions) -> wire.SomeSessions:
     """Hide sessions with their children, and end their turns; `session/restore` undoes it."""
     await _known(caller, params.session_ids)
-    return SomeSessions(tuple(await host_of(caller.runtime).keeping.delete(params.session_ids)))
+    return wire.SomeSessions(
+        tuple(await host_of(caller.runtime).keeping.delete(params.session_ids))
+    )
 
 
 @methods.add("session/restore", Role.OPERATOR)
-async def restore_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
+async def restore_sessions(caller: Caller, params: wire.NamedSessions) -> wire.SomeSessions:
     """Undo the deletion of sessions."""
     await _known(caller, params.session_ids)
-    return SomeSessions(tuple(await host_of(caller.runtime).keeping.restore(params.session_ids)))
+    return wire.SomeSessions(
+        tuple(await host_of(caller.runtime).keeping.restore(params.session_ids))
+    )
 
 
 @methods.add("session/purge", Role.ADMIN, is_slow=True)
-async def purge_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
+async def purge_sessions(caller: Caller, params: wire.NamedSessions) -> wire.SomeSessions:
     """Remove deleted sessions and their records for good."""
     await _known(caller, params.session_ids)
-    return SomeSessions(tuple(await host_of(caller.runtime).keeping.purge(params.session_ids)))
+    return wire.SomeSessions(tuple(await host_of(caller.runtime).keeping.purge(params.session_ids)))
 
 
-async def submit_with(caller: Caller, row: SessionRow, params: Prompt) -> InputTicket:
+async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> InputTicket:
     """Store an input with options for its turn, or one that steers a turn, as `Session.submit`.
 
     Raises:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ..runtime.memory.memories import Memory
+from ..runtime.wire import providers as wire
 from ..runtime.wire.daemon import (
     BackupMade,
     NamedToken,
@@ -25,39 +26,22 @@ from ..runtime.wire.memories import (
     SearchMemories,
     StoreMemory,
 )
-from ..runtime.wire.providers import (
-    ChangeProvider,
-    ChooseModel,
-    KeyDestination,
-    KeyOwner,
-    KeyRow,
-    Keys,
-    KeysRemoved,
-    KeyStored,
-    ListModels,
-    ModelChosen,
-    NamedProvider,
-    NewProvider,
-    OneModel,
-    ProviderChanged,
-    ProviderRow,
-    Providers,
-    SelectedModel,
-    SetKey,
-    TryProvider,
-)
 from .files import Asking
 
 if TYPE_CHECKING:  # what a request needs of these is imported when it is made
     from ..config.prices import PriceRow
     from ..config.setting_rows import SettingRow
+    from ..providers.catalog.connection_test import ConnectionReport
+    from ..providers.catalog.services import ModelList
 
 
-class ClientTokens:
-    """`Client.tokens`: who may connect; takes an administrator."""
-
+class _Requests:  # ruff: ignore[class-as-data-structure]  subclasses have the methods
     def __init__(self, client: Asking) -> None:
         self._client = client
+
+
+class ClientTokens(_Requests):
+    """`Client.tokens`: who may connect; takes an administrator."""
 
     async def list(self) -> Sequence[TokenRow]:
         """The tokens there are, the oldest first; not what they are."""
@@ -96,11 +80,8 @@ class ClientTokens:
         await self._client.request("token/revoke", NamedToken(name), Nothing)
 
 
-class ClientUpkeep:
+class ClientUpkeep(_Requests):
     """`Client.upkeep`: what an administrator does for a daemon that runs."""
-
-    def __init__(self, client: Asking) -> None:
-        self._client = client
 
     async def reload(self) -> Reloaded:
         """Reload the configuration, whole or not at all."""
@@ -131,11 +112,8 @@ class ClientUpkeep:
         return await self._client.request("store/backup", Nothing(), BackupMade)
 
 
-class ClientMemories:
+class ClientMemories(_Requests):
     """`Client.memories`: what sessions leave to later ones."""
-
-    def __init__(self, client: Asking) -> None:
-        self._client = client
 
     async def list(
         self, *, agent: str | None = None, before: str | None = None, limit: int = 100
@@ -161,20 +139,12 @@ class ClientMemories:
         await self._client.request("memory/delete", OneMemory(memory_id), Nothing)
 
 
-if TYPE_CHECKING:  # what a request needs of these is imported when it is made
-    from ..providers.catalog.connection_test import ConnectionReport
-    from ..providers.catalog.services import ModelList
-
-
-class ClientProviders:
+class ClientProviders(_Requests):
     """`Client.providers`: where models are. A change holds at once, or is refused."""
 
-    def __init__(self, client: Asking) -> None:
-        self._client = client
-
-    async def list(self) -> Sequence[ProviderRow]:
+    async def list(self) -> Sequence[wire.ProviderRow]:
         """The providers, and whether each has a key."""
-        return (await self._client.request("provider/list", Nothing(), Providers)).providers
+        return (await self._client.request("provider/list", Nothing(), wire.Providers)).providers
 
     async def create(
         self,
@@ -184,7 +154,7 @@ class ClientProviders:
         dialect: str | None = None,
         model: str | None = None,
         models: Iterable[str] = (),
-    ) -> ProviderChanged:
+    ) -> wire.ProviderChanged:
         """Add a provider: any server that speaks one of the wire formats.
 
         Args:
@@ -195,10 +165,10 @@ class ClientProviders:
             model: Its model when only the provider is named.
             models: Models that it does not list.
         """
-        params = NewProvider(
+        params = wire.NewProvider(
             name=name, base_url=base_url, dialect=dialect, model=model, models=tuple(models)
         )
-        return await self._client.request("provider/create", params, ProviderChanged)
+        return await self._client.request("provider/create", params, wire.ProviderChanged)
 
     async def update(
         self,
@@ -209,9 +179,9 @@ class ClientProviders:
         model: str | None = None,
         models: Iterable[str] | None = None,
         is_active: bool | None = None,
-    ) -> ProviderChanged:
+    ) -> wire.ProviderChanged:
         """Change a provider, or switch it on or off; an empty text resets a field."""
-        params = ChangeProvider(
+        params = wire.ChangeProvider(
             provider=provider,
             base_url=base_url,
             dialect=dialect,
@@ -219,77 +189,77 @@ class ClientProviders:
             models=None if models is None else tuple(models),
             is_active=is_active,
         )
-        return await self._client.request("provider/update", params, ProviderChanged)
+        return await self._client.request("provider/update", params, wire.ProviderChanged)
 
-    async def delete(self, provider: str) -> ProviderChanged:
+    async def delete(self, provider: str) -> wire.ProviderChanged:
         """Remove an added provider, or the changes to a built-in one."""
         return await self._client.request(
-            "provider/delete", NamedProvider(provider), ProviderChanged
+            "provider/delete", wire.NamedProvider(provider), wire.ProviderChanged
         )
 
     async def test(self, provider: str, *, model: str | None = None) -> ConnectionReport:
         """Test whether a provider answers, and if not, which step fails; costs some tokens."""
         from ..providers.catalog.connection_test import ConnectionReport
 
-        params = TryProvider(provider=provider, model=model)
+        params = wire.TryProvider(provider=provider, model=model)
         return await self._client.request("provider/test", params, ConnectionReport)
 
 
-class ClientModels:
+class ClientModels(_Requests):
     """`Client.models`: which models there are, and which is the default."""
-
-    def __init__(self, client: Asking) -> None:
-        self._client = client
 
     async def list(self, provider: str, *, refresh: bool = False) -> ModelList:
         """The models of a provider: those that it listed last, or lists now to `refresh`."""
         from ..providers.catalog.services import ModelList
 
         method = "model/refresh" if refresh else "model/list"
-        return await self._client.request(method, ListModels(provider), ModelList)
+        return await self._client.request(method, wire.ListModels(provider), ModelList)
 
-    async def default(self) -> SelectedModel:
+    async def default(self) -> wire.SelectedModel:
         """The model that answers when nothing else names one, and why it is that one."""
-        return await self._client.request("model/default", Nothing(), SelectedModel)
+        return await self._client.request("model/default", Nothing(), wire.SelectedModel)
 
-    async def chosen(self) -> ModelChosen:
+    async def chosen(self) -> wire.ModelChosen:
         """The default that the configuration names."""
-        return await self._client.request("model/chosen", Nothing(), ModelChosen)
+        return await self._client.request("model/chosen", Nothing(), wire.ModelChosen)
 
-    async def choose(self, model: str | None) -> ModelChosen:
+    async def choose(self, model: str | None) -> wire.ModelChosen:
         """Choose the default `PROVIDER/MODEL`; `None` takes the choice back."""
-        return await self._client.request("model/set_default", ChooseModel(model), ModelChosen)
+        return await self._client.request(
+            "model/set_default", wire.ChooseModel(model), wire.ModelChosen
+        )
 
-    async def add(self, provider: str, model: str) -> ProviderChanged:
+    async def add(self, provider: str, model: str) -> wire.ProviderChanged:
         """Add a model that a provider does not list."""
-        return await self._client.request("model/add", OneModel(provider, model), ProviderChanged)
+        return await self._client.request(
+            "model/add", wire.OneModel(provider, model), wire.ProviderChanged
+        )
 
-    async def remove(self, provider: str, model: str) -> ProviderChanged:
+    async def remove(self, provider: str, model: str) -> wire.ProviderChanged:
         """Remove a model that was added."""
         return await self._client.request(
-            "model/remove", OneModel(provider, model), ProviderChanged
+            "model/remove", wire.OneModel(provider, model), wire.ProviderChanged
         )
 
 
-class ClientKeys:
+class ClientKeys(_Requests):
     """`Client.keys`: keys go in, and never out."""
 
-    def __init__(self, client: Asking) -> None:
-        self._client = client
-
-    async def list(self) -> Sequence[KeyRow]:
+    async def list(self) -> Sequence[wire.KeyRow]:
         """Return who has a key, from where, and whether it is used."""
-        return (await self._client.request("key/list", Nothing(), Keys)).keys
+        return (await self._client.request("key/list", Nothing(), wire.Keys)).keys
 
-    async def place(self, provider: str, *, origin: str | None = None) -> KeyDestination:
+    async def place(self, provider: str, *, origin: str | None = None) -> wire.KeyDestination:
         """Return where a key would be sent; for `git`, pass the server's origin."""
-        return await self._client.request("key/place", KeyOwner(provider, origin), KeyDestination)
+        return await self._client.request(
+            "key/place", wire.KeyOwner(provider, origin), wire.KeyDestination
+        )
 
-    async def set(self, provider: str, key: str, *, origin: str | None = None) -> KeyStored:
+    async def set(self, provider: str, key: str, *, origin: str | None = None) -> wire.KeyStored:
         """Store a key, encrypted, and use it from the next request on."""
-        params = SetKey(provider, key, origin)
-        return await self._client.request("provider/set_key", params, KeyStored)
+        params = wire.SetKey(provider, key, origin)
+        return await self._client.request("provider/set_key", params, wire.KeyStored)
 
-    async def remove(self, provider: str) -> KeysRemoved:
+    async def remove(self, provider: str) -> wire.KeysRemoved:
         """Remove all stored keys of a provider."""
-        return await self._client.request("key/remove", KeyOwner(provider), KeysRemoved)
+        return await self._client.request("key/remove", wire.KeyOwner(provider), wire.KeysRemoved)

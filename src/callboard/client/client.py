@@ -15,9 +15,7 @@ from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.channel import UserQuestion
 from ..runtime.definitions import Agent, InputMode
 from ..runtime.errors import CallboardError, ValidationError
-from ..runtime.events import (
-    Stored,
-)
+from ..runtime.events import Stored
 from ..runtime.history import Attachment
 from ..runtime.identity import new_id
 from ..runtime.redaction import Secret
@@ -25,6 +23,7 @@ from ..runtime.store.feeds import Topic
 from ..runtime.store.lists import CallPage, Hit, SessionPage
 from ..runtime.store.rows import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
 from ..runtime.turn_options import TurnOptions
+from ..runtime.wire import sessions as wire
 from ..runtime.wire.approvals import (
     AnswerQuestion,
     Approvals,
@@ -34,6 +33,7 @@ from ..runtime.wire.approvals import (
     ListQuestions,
     OneApproval,
     OneGrant,
+    PolicyAnswer,
     QuestionList,
     Remember,
     Resolve,
@@ -49,27 +49,6 @@ from ..runtime.wire.daemon import (
 )
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
-from ..runtime.wire.sessions import (
-    Cancel,
-    CancelCall,
-    Cancelled,
-    FindWords,
-    GetUsage,
-    Hits,
-    ListMessages,
-    ListSessions,
-    Messages,
-    NamedSessions,
-    NewSession,
-    OneSession,
-    Prompt,
-    Rename,
-    RunAgain,
-    SetAgent,
-    SetBudget,
-    SomeSessions,
-    Ticket,
-)
 from .address import find_address
 from .administration import (
     ClientKeys,
@@ -82,9 +61,8 @@ from .administration import (
 from .files import fetch_file, send_file
 from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
 
-if TYPE_CHECKING:  # what a request needs of these is imported when it is made
+if TYPE_CHECKING:  # what a request needs of it is imported when it is made
     from ..config.usage_sums import UsageReport
-    from ..runtime.wire.approvals import PolicyAnswer
 
 
 MAX_APPROVALS = 100
@@ -180,18 +158,20 @@ class Client:
         budget: Budget | None = None,
     ) -> SessionRow:
         """Create a session, once even if the connection breaks; see `Runtime.create_session`."""
-        params = NewSession(
+        params = wire.NewSession(
             agent=agent, workspace=workspace, model=model, title=title, budget=budget
         )
         return await self.request("session/new", params, SessionRow, key=new_id("request"))
 
     async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
         """Return stored sessions, latest activity first."""
-        return (await self.request("session/list", ListSessions(limit=limit), SessionPage)).sessions
+        return (
+            await self.request("session/list", wire.ListSessions(limit=limit), SessionPage)
+        ).sessions
 
     async def session(self, session_id: str) -> SessionRow:
         """Return a session; raise `NotFoundError`."""
-        return await self.request("session/get", OneSession(session_id), SessionRow)
+        return await self.request("session/get", wire.OneSession(session_id), SessionRow)
 
     async def messages(
         self, session_id: str, *, after: int = 0, limit: int = 100
@@ -199,8 +179,8 @@ class Client:
         """Return messages of a session after a position, in order."""
         rows: list[MessageRow] = []
         while True:  # a page may end at a size
-            params = ListMessages(session_id=session_id, after=after, limit=limit - len(rows))
-            page = await self.request("session/messages", params, Messages)
+            params = wire.ListMessages(session_id=session_id, after=after, limit=limit - len(rows))
+            page = await self.request("session/messages", params, wire.Messages)
             rows += page.messages
             if not page.has_more or len(rows) >= limit:
                 return rows
@@ -215,7 +195,7 @@ class Client:
         budget: Budget | None = None,
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
         options: TurnOptions | None = None,
-    ) -> Ticket:
+    ) -> wire.Ticket:
         """Prompt a session; the input is on record, once, when this returns.
 
         It waits while the daemon is away, or restarts, for two minutes at most.
@@ -223,7 +203,7 @@ class Client:
         `mode` is what it is to a turn that runs; see `Session.submit`. `options` are what its turn
         has in the place of the agent's own.
         """
-        params = Prompt(
+        params = wire.Prompt(
             session_id=session_id,
             content=text,
             attachments=tuple(attachments),
@@ -231,7 +211,7 @@ class Client:
             mode=InputMode(mode),
             options=options,
         )
-        return await self.request("session/prompt", params, Ticket, key=new_id("request"))
+        return await self.request("session/prompt", params, wire.Ticket, key=new_id("request"))
 
     async def ask(
         self,
@@ -262,8 +242,8 @@ class Client:
 
     async def cancel(self, session_id: str, reason: str = "cancelled by a client") -> bool:
         """Cancel the running turn and wait until it is gone; return whether one ran."""
-        params = Cancel(session_id=session_id, reason=reason)
-        return (await self.request("session/cancel", params, Cancelled)).was_running
+        params = wire.Cancel(session_id=session_id, reason=reason)
+        return (await self.request("session/cancel", params, wire.Cancelled)).was_running
 
     def events(
         self, session_id: str, *, after_seq: int | None = None, epoch: str | None = None
@@ -323,7 +303,7 @@ class Client:
             before: The `next_before` of the page before.
             limit: How many at most.
         """
-        params = ListSessions(
+        params = wire.ListSessions(
             query=query,
             agent=agent,
             deleted=deleted,
@@ -336,16 +316,18 @@ class Client:
     async def search(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
         """Return sessions with a message that has all these words, with the surrounding text."""
         return (
-            await self.request("session/search", FindWords(query=query, limit=limit), Hits)
+            await self.request(
+                "session/search", wire.FindWords(query=query, limit=limit), wire.Hits
+            )
         ).hits
 
     async def rename(self, session_id: str, title: str) -> None:
         """Rename a session; no model replaces this title."""
-        await self.request("session/rename", Rename(session_id, title), Nothing)
+        await self.request("session/rename", wire.Rename(session_id, title), Nothing)
 
     async def set_agent(self, session_ids: Iterable[str], agent: str) -> None:
         """Give sessions another agent, from their next turns on."""
-        await self.request("session/set_agent", SetAgent(tuple(session_ids), agent), Nothing)
+        await self.request("session/set_agent", wire.SetAgent(tuple(session_ids), agent), Nothing)
 
     async def delete_sessions(self, session_ids: Iterable[str]) -> tuple[str, ...]:
         """Hide sessions with their children, and end their turns; return those that it hid."""
@@ -361,7 +343,7 @@ class Client:
 
     async def _batch(self, method: str, session_ids: Iterable[str]) -> tuple[str, ...]:
         return (
-            await self.request(method, NamedSessions(tuple(session_ids)), SomeSessions)
+            await self.request(method, wire.NamedSessions(tuple(session_ids)), wire.SomeSessions)
         ).session_ids
 
     async def export_session(self, session_id: str) -> bytes:
@@ -377,17 +359,17 @@ class Client:
 
     # ── the last turn once more ──────────────────────────────────────────────────────────────────
 
-    async def retry(self, session_id: str, *, message_id: str | None = None) -> Ticket:
+    async def retry(self, session_id: str, *, message_id: str | None = None) -> wire.Ticket:
         """Run the last turn again, if it was not answered; see `Session.retry`."""
         return await self._again("session/retry", session_id, message_id)
 
-    async def regenerate(self, session_id: str, *, message_id: str | None = None) -> Ticket:
+    async def regenerate(self, session_id: str, *, message_id: str | None = None) -> wire.Ticket:
         """Ask for another answer of the last turn; see `Session.regenerate`."""
         return await self._again("session/regenerate", session_id, message_id)
 
-    async def _again(self, method: str, session_id: str, message_id: str | None) -> Ticket:
-        params = RunAgain(session_id=session_id, message_id=message_id)
-        return await self.request(method, params, Ticket, key=new_id("request"))
+    async def _again(self, method: str, session_id: str, message_id: str | None) -> wire.Ticket:
+        params = wire.RunAgain(session_id=session_id, message_id=message_id)
+        return await self.request(method, params, wire.Ticket, key=new_id("request"))
 
     # ── what happened in one, and what may ───────────────────────────────────────────────────────
 
@@ -412,20 +394,18 @@ class Client:
 
     async def changes(self, session_id: str) -> Sequence[ChangedCall]:
         """Return the calls whose changes of files can be undone or were, in their order."""
-        return (await self.request("session/changes", OneSession(session_id), Changes)).changes
+        return (await self.request("session/changes", wire.OneSession(session_id), Changes)).changes
 
     async def cancel_call(self, session_id: str, call_id: str) -> bool:
         """Cancel one running call; its turn goes on. Return whether it ran."""
-        params = CancelCall(session_id=session_id, call_id=call_id)
-        return (await self.request("call/cancel", params, Cancelled)).was_running
+        params = wire.CancelCall(session_id=session_id, call_id=call_id)
+        return (await self.request("call/cancel", params, wire.Cancelled)).was_running
 
     async def check_policy(self, session_id: str, tool: str, arguments: str) -> PolicyAnswer:
         """Return whether a call of a session would run, ask or be denied, and why; nothing runs.
 
         `arguments` is the text of a JSON object.
         """
-        from ..runtime.wire.approvals import PolicyAnswer
-
         params = CheckPolicy(session_id=session_id, tool=tool, arguments=arguments)
         return await self.request("policy/check", params, PolicyAnswer)
 
@@ -437,7 +417,7 @@ class Client:
     async def set_budget(self, session_id: str, budget: Budget | None) -> None:
         """Set a session's budget from its next turn on; `None` removes it."""
         await self.request(
-            "session/set_budget", SetBudget(session_id=session_id, budget=budget), Nothing
+            "session/set_budget", wire.SetBudget(session_id=session_id, budget=budget), Nothing
         )
 
     async def usage(
@@ -450,7 +430,7 @@ class Client:
         """Return tokens and cost of model calls, of one session or of all."""
         from ..config.usage_sums import UsageReport
 
-        params = GetUsage(by=by, session_id=session_id, since_ms=since_ms)
+        params = wire.GetUsage(by=by, session_id=session_id, since_ms=since_ms)
         return await self.request("usage/get", params, UsageReport)
 
     async def agents(self) -> Sequence[Agent]:

@@ -24,9 +24,9 @@ from ..runtime.errors import (
 )
 from ..runtime.redaction import Secret
 from ..runtime.wire.hello import ClientName, Hello, Versions, Welcome
-from ..runtime.wire.rpc import PROTOCOL, error_from
+from ..runtime.wire.rpc import PROTOCOL, ServerFrame, error_from
 from .address import HANDSHAKE_FAILURES, authorization, farewell, read_address, refusal
-from .reading import read_frame, read_params, read_result
+from .reading import read_params, read_result
 from .stream import WatchedStream, open_stream
 
 QUIET_SECONDS = 15.0
@@ -371,7 +371,7 @@ class Link:
             ClientName("callboard", importlib.metadata.version("callboard")),
         )
         await self._send(socket, _request_text("hello", "initialize", _params_text(hello)))
-        answer = read_frame(await socket.get_message(), self.url)
+        answer = read_params(await socket.get_message(), ServerFrame, self.url)
         if answer.error is not None:
             raise error_from(answer.error)
         return read_params(answer.result, Welcome, self.url)
@@ -393,7 +393,7 @@ class Link:
         self._connection.cancel(reason="the connection is silent")
 
     def _take(self, message: str | bytes) -> None:
-        frame = read_frame(message, self.url)
+        frame = read_params(message, ServerFrame, self.url)
         if frame.method is not None:
             self._listener.hear(frame.method, frame.params)
         elif isinstance(frame.id, int) and (asked := self._asked.pop(frame.id, None)) is not None:

@@ -15,7 +15,6 @@ from ..runtime.errors import ConflictError, NetworkError
 from ..runtime.events import DurableEvent, LiveEvent
 from ..runtime.store.feeds import Topic
 from ..runtime.stream import AnyStreamEvent
-from ..runtime.wire.rpc import ServerFrame
 from ..runtime.wire.topics import Snapshot, TopicUpdate, Update
 
 Known = TypeVar("Known")
@@ -68,20 +67,16 @@ class _Garbage(Exception):
     """No JSON, or none of this form."""
 
 
-def read_frame(message: str | bytes, url: str) -> ServerFrame:
-    """Return a frame of a daemon; raise `NetworkError` for anything else."""
-    try:
-        return _decode(message, ServerFrame)
-    except _Garbage as error:
-        raise _no_callboard(url, error) from None
-
-
-def read_params(params: msgspec.Raw, known: type[Known], url: str) -> Known:
-    """Return a notification's parameters; raise `NetworkError` for what no version sends."""
+def read_params(params: msgspec.Raw | str | bytes, known: type[Known], url: str) -> Known:
+    """Return a frame, or a notification's parameters; raise `NetworkError` for what no version sends."""
     try:
         return _decode(params, known)
     except _Garbage as error:
-        raise _no_callboard(url, error) from None
+        raise NetworkError(
+            f"what is at {url} does not speak as callboard does ({error}): look at the address, and at "
+            "what stands between",
+            stage="http",
+        ) from None
 
 
 def read_result(raw: msgspec.Raw, result: type[Known], method: str, url: str) -> Known:
@@ -183,11 +178,3 @@ def _is_known(piece: object) -> bool:
     except msgspec.ValidationError:
         return False
     return True
-
-
-def _no_callboard(url: str, error: _Garbage) -> NetworkError:
-    return NetworkError(
-        f"what is at {url} does not speak as callboard does ({error}): look at the address, and at "
-        "what stands between",
-        stage="http",
-    )

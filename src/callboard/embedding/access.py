@@ -8,46 +8,31 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..config.base_url import checked_base_url
-from ..config.search_engines import KnownEngine, engine_of
+from ..config.search_engines import engine_of
 from ..config.sections import GIT_KEYS, MemoryPlace, MemorySearch, MemorySettings, is_name
 from ..config.settings import Settings
 from ..providers.catalog.catalog import ModelSelection
 from ..providers.catalog.keys import find_key
 from ..runtime.errors import ValidationError
 from ..runtime.memory.index import MemoryIndex
-from ..runtime.redaction import Secret
 from ..tools.processes.system_programs import find_system_program
 from ..tools.web.search import SearchPlace
 from ..tools.workshop import Author, Workshop
 
 
 def search_place(settings: Settings, wish: ModelSelection) -> SearchPlace | None:
-    """The configured engine with its key; `None` when none is configured.
-
-    Args:
-        settings: Names the engine.
-        wish: Knows the environment and the stored keys.
-    """
+    """Return the configured search engine with its key; `None` when none is configured."""
     engine = engine_of(settings.search)
     if engine is None:
         return None
-
-    def key() -> Secret | None:
-        return find_key(engine.name, engine.base_url, engine.key_env, wish.environ, wish.stored)
-
+    name, url, variable = engine.name, engine.base_url, engine.key_env
     return SearchPlace(
-        engine=engine.name,
-        base_url=engine.base_url,
-        key=key,
+        engine=name,
+        base_url=url,
+        key=lambda: find_key(name, url, variable, wish.environ, wish.stored),
         needs_key=engine.needs_key,
-        missing=_missing(engine),
-    )
-
-
-def _missing(engine: KnownEngine) -> str:
-    return (
-        f"{engine.name} wants a key, and none is there for {engine.base_url}. The operator stores "
-        f"one with `callboard keys set {engine.name}`, or sets {engine.key_env}."
+        missing=f"{name} wants a key, and none is there for {url}. The operator stores one with "
+        f"`callboard keys set {name}`, or sets {variable}.",
     )
 
 
@@ -61,7 +46,7 @@ NEEDED = {
 def memory_index(
     settings: MemorySettings, folder: Path | None, *, is_read_only: bool = False
 ) -> MemoryIndex | None:
-    """The configured index, which opens nothing yet; `None` when words are enough.
+    """Return the configured index, which opens nothing yet; `None` when words are enough.
 
     Args:
         settings: Name it.
@@ -110,26 +95,11 @@ _INDEXES = {
 
 
 def workshop_of(settings: Settings, wish: ModelSelection) -> Workshop:
-    """Return what development tools need from the outside.
-
-    Args:
-        settings: Say who commits and how tests run.
-        wish: Knows the environment and the stored keys.
-    """
-
-    def author() -> Author | None:
-        return _author(settings, wish.environ)
-
-    def credential(origin: str) -> Secret | None:
-        return wish.stored(GIT_KEYS, origin)
-
-    def certificates() -> bytes | None:
-        return _certificates(wish.environ)
-
+    """Return what development tools need from the outside, looked up at each use."""
     return Workshop(
-        author=author,
-        credential=credential,
-        certificates=certificates,
+        author=lambda: _author(settings, wish.environ),
+        credential=lambda origin: wish.stored(GIT_KEYS, origin),
+        certificates=lambda: _certificates(wish.environ),
         test_command=settings.tests.command,
         indexes=_indexes(wish.environ),
     )
@@ -176,7 +146,7 @@ def _certificates(environ: Mapping[str, str]) -> bytes | None:
 
 
 def _indexes(environ: Mapping[str, str]) -> dict[str, str]:
-    """The operator's package indexes; one that holds a password stays here."""
+    """Return the operator's package indexes, without those whose URL holds a password."""
     found: dict[str, str] = {}
     for name, variable in _INDEXES.items():
         try:

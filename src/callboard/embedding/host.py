@@ -192,12 +192,7 @@ class Host:
             self.journal, self.directory, plan.store, plan.versions, plan.folders, plan.agents, end
         )
         self.pruning = SessionPruning(self.keeping, plan.store, lambda: self.settings.sessions)
-        self.undoing = self._undoing()
-        self.titles = Titles(self._session_services())
-
-    def _undoing(self) -> Undoing:
-        plan = self.plan
-        return Undoing(
+        self.undoing = Undoing(
             self.journal,
             plan.store,
             plan.versions,
@@ -208,6 +203,7 @@ class Host:
             if plan.sandbox
             else lambda session_id: (),
         )
+        self.titles = Titles(self._session_services())
 
     @property
     def restarts(self) -> dict[str, int]:
@@ -223,8 +219,11 @@ class Host:
     async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         """Run all actors until `stop` is set; then sessions end first and the journal last."""
         plan = self.plan
-        indexed = self._indexed_memories()
-        handles = self._handles(indexed)
+        memories = JournaledMemories(self.journal, plan.store)
+        indexed: IndexedMemories | None = None
+        if plan.memory_index is not None:
+            indexed = IndexedMemories(memories, plan.store, plan.memory_index)
+        handles = self._handles(indexed or memories)
         try:
             async with trio.open_nursery() as outer:
                 journals = self._supervisor(outer)
@@ -242,7 +241,10 @@ class Host:
                     await outer.start(indexed.serve, name="index of memories")
                 async with trio.open_nursery() as inner:
                     await self._start_actors(self._supervisor(inner), handles)
-                    self._start_upkeep(inner)
+                    inner.start_soon(self.pruning.serve, name="pruning of sessions")
+                    if self.settings.sessions.titles is TitleSource.MODEL:
+                        titles = partial(self.titles.serve, asks_local=True)
+                        inner.start_soon(titles, name="titles")
                     task_status.started()
                     await stop.wait()
                     with trio.move_on_after(STOP_SECONDS):
@@ -255,19 +257,13 @@ class Host:
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
                 mailbox.close()
 
-    def _start_upkeep(self, nursery: trio.Nursery) -> None:
-        nursery.start_soon(self.pruning.serve, name="pruning of sessions")
-        if self.settings.sessions.titles is TitleSource.MODEL:
-            nursery.start_soon(partial(self.titles.serve, asks_local=True), name="titles")
-
-    def _handles(self, indexed: IndexedMemories | None) -> OpenHandles:
+    def _handles(self, memories: JournaledMemories | IndexedMemories) -> OpenHandles:
         plan = self.plan
-        speech = Speech(self.channels, self.questions, self.journal)
         return OpenHandles(
             plan.store,
             plan.forbidden,
             network=WebClient(self.web),
-            speech=speech,
+            speech=Speech(self.channels, self.questions, self.journal),
             tree=self.tree,
             journal=self.journal,
             shelf=plan.skills,
@@ -275,17 +271,10 @@ class Host:
             sandbox=plan.sandbox,
             workshop=plan.workshop,
             connect=self._connect,
-            memories=indexed or JournaledMemories(self.journal, plan.store),
+            memories=memories,
             versions=plan.versions,
             marked_files=self.marked_files,
         )
-
-    def _indexed_memories(self) -> IndexedMemories | None:
-        plan = self.plan
-        if plan.memory_index is None:
-            return None
-        journaled = JournaledMemories(self.journal, plan.store)
-        return IndexedMemories(journaled, plan.store, plan.memory_index)
 
     def _supervisor(self, nursery: trio.Nursery) -> Supervisor:
         supervisor = Supervisor(nursery, strict=self.plan.strict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -54,18 +53,6 @@ def folder_of(**given: str | Path) -> Path:
     check_options(**given)
     [path] = given.values()
     return Path(path).expanduser().absolute()
-
-
-def settings_of(settings: Settings | None) -> Settings:
-    """Return the settings, or the defaults; raise `ValidationError` for anything else."""
-    check_options(settings=settings)
-    return Settings() if settings is None else settings
-
-
-def environ_of(environ: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return the environment in which keys are looked up: the process' own by default."""
-    check_options(environ=environ)
-    return os.environ if environ is None else environ
 
 
 def http_of(http: GivenHttp | None) -> AsyncClient | None:

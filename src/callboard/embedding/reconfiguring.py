@@ -1,6 +1,6 @@
-"""A runtime takes other settings while it goes on: all that can be taken, or nothing.
+"""Apply new settings to a running runtime: all that need no restart, or none.
 
-What begins after that, a turn, a call, a question, follows the new ones; what runs goes on as it began.
+Turns, calls and questions that begin afterwards follow the new settings; those that run keep the old.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ async def reconfigure(host: Host, settings: Settings) -> SettingsChange:
     """Apply the settings that need no restart; return what changed, and what needs one.
 
     Raises:
-        CallboardError: They can't hold, and nothing of them does: the default model does not exist,
-            or has no key; a fallback, or an example of a rule, is wrong.
+        CallboardError: The settings can't be used, and none of them is applied: the default model does
+            not exist or has no key, or a fallback or the example of a rule is wrong.
     """
     effect = effect_of(host.settings, settings)
     new = effect.settings
@@ -39,14 +39,10 @@ async def reconfigure(host: Host, settings: Settings) -> SettingsChange:
     plan.prices.replace(PriceTable(new.prices))
     if host.guard is not None:
         host.guard.allow_only(new.network.endpoints)
-    _take_limits(host, new)
-    host.settings = new
-    return effect
-
-
-def _take_limits(host: Host, settings: Settings) -> None:
-    limits = host.limits.now = settings.limits
+    limits = host.limits.now = new.limits
     host.questions.seconds = limits.approval_seconds
     if (broker := host.broker_services) is not None:
         broker.approval_seconds = limits.approval_seconds
         broker.deferred_seconds = limits.deferred_seconds
+    host.settings = new
+    return effect

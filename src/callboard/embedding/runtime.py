@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import trio
 
@@ -55,10 +56,8 @@ from .options import (
     channel_of,
     check_options,
     checked_tools,
-    environ_of,
     folder_of,
     http_of,
-    settings_of,
 )
 from .session import Following as Following
 from .session import Session as Session
@@ -136,28 +135,47 @@ async def open_runtime(
             print(await session.run("What time is it in Tokyo?"))
     """
     check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
-    settings, environ = settings_of(settings), environ_of(environ)
+    check_options(settings=settings, environ=environ)
+    settings = Settings() if settings is None else settings
+    environ = os.environ if environ is None else environ
     folder = None if data is None else folder_of(data=data)
     wish = ModelSelection(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
     finder = open_finder(wish, model, folder)
     forbidden = () if folder is None else (folder, config_folder(environ))
     sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
+    own_tools = [*builtin_tools(), *checked_tools(tools)]
+    brought = await load_plugins(settings.plugins, [tool.name for tool in own_tools])
+    all_tools = [*own_tools, *brought.tools]
     plan = Plan(
         models=finder,
-        **await _all_tools(tools, settings, sandbox),
-        **_agents(settings, agents, policy),
+        registry=ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version),
+        plugins=brought.plugins,
+        agents=agents_of(settings, agents, policy),
+        remake_agents=lambda new: agents_of(new, agents, policy),
         channel=channel_of(channel, on_approval),
         recorder=None if record is None else await open_recorder(folder_of(record=record)),
         strict=strict,
         http=http_of(http),
         wakes=wake,
-        **_configured(settings, finder.wish, folder, forbidden),
+        search=search_place(settings, finder.wish),
+        policies=PolicyBook(settings.rules, search_places(settings.search)),
+        forbidden=forbidden,
+        settings=settings,
+        limits=settings.limits,
+        network=settings.network,
+        prices=PriceTable(settings.prices),
+        skills=SkillShelf(folder),
+        versions=VersionStore(folder),
+        folders=OwnFolders(folder),
+        memory_index=memory_index(settings.memory, folder),
         workshop=workshop_of(settings, finder.wish),
         sandbox=sandbox,
         store=await _open_store(folder),  # the last one: what fails before leaves nothing open
     )
     async with open_host(plan) as host:
-        yield await _ready(Runtime(host, folder_of(workspace=workspace or "."), finder, folder))
+        await finder.look_around(host.http)
+        finder.target(None)  # what is wrong with the default model is told at the start
+        yield Runtime(host, folder_of(workspace=workspace or "."), finder, folder)
 
 
 class Runtime:
@@ -429,35 +447,6 @@ class Runtime:
         return self._services
 
 
-def _configured(
-    settings: Settings, wish: ModelSelection, folder: Path | None, forbidden: Sequence[Path]
-) -> dict[str, Any]:
-    """Return the parts of a plan that follow from configuration, keys and data folder alone."""
-    return {
-        "search": search_place(settings, wish),
-        "policies": PolicyBook(settings.rules, search_places(settings.search)),
-        "forbidden": forbidden,
-        "settings": settings,
-        "limits": settings.limits,
-        "network": settings.network,
-        "prices": PriceTable(settings.prices),
-        "skills": SkillShelf(folder),
-        "versions": VersionStore(folder),
-        "folders": OwnFolders(folder),
-        "memory_index": memory_index(settings.memory, folder),
-    }
-
-
-def _agents(
-    settings: Settings, agents: Sequence[Agent], policy: Preset | str | None
-) -> dict[str, Any]:
-    """The agents, and what they are by other settings."""
-    return {
-        "agents": agents_of(settings, agents, policy),
-        "remake_agents": lambda new: agents_of(new, agents, policy),
-    }
-
-
 def host_of(runtime: Runtime) -> Host:
     """The actors of a runtime, for what watches over them and changes their settings."""
     return runtime._host
@@ -476,21 +465,6 @@ def data_of(runtime: Runtime) -> Path | None:
 def forget_keys(runtime: Runtime) -> None:
     """Look keys up again from the next request on: one was stored or removed."""
     runtime._models.forget_keys()
-
-
-async def _all_tools(tools: Sequence[Tool], settings: Settings, sandbox: Sandbox) -> dict[str, Any]:
-    own = [*builtin_tools(), *checked_tools(tools)]
-    brought = await load_plugins(settings.plugins, [tool.name for tool in own])
-    all_tools = [*own, *brought.tools]
-    registry = ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version)
-    return {"registry": registry, "plugins": brought.plugins}
-
-
-async def _ready(runtime: Runtime) -> Runtime:
-    """The runtime, with its default model found; what is wrong with that is told at the start."""
-    await runtime._models.look_around(runtime._host.http)
-    runtime._models.target(None)
-    return runtime
 
 
 async def _open_store(data: Path | None) -> Store:

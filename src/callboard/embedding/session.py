@@ -56,15 +56,14 @@ class Session:
             attachments: Images and files beside it.
             budget: What the turn may use; the limits of its agent and its session hold too.
         """
-        subscription = Subscription()
         message = SubmitInput(
             session_id=self.session_id,
             text=checked_text(text),
             attachments=checked_attachments(attachments),
             budget=checked_budget(budget),
-            subscription=subscription,
+            subscription=Subscription(),
         )
-        return Turn(self._host, message, subscription)
+        return Turn(self._host, message)
 
     async def submit(
         self,
@@ -151,16 +150,14 @@ class Session:
         return None
 
     def _left_turn(self) -> Turn:
-        subscription = Subscription()
-        message = ResumeTurn(session_id=self.session_id, subscription=subscription)
-        return Turn(self._host, message, subscription)
+        message = ResumeTurn(session_id=self.session_id, subscription=Subscription())
+        return Turn(self._host, message)
 
     def _rerun(self, why: RerunWay, message_id: str | None) -> Turn:
-        subscription = Subscription()
         message = RerunTurn(
-            session_id=self.session_id, why=why, message_id=message_id, subscription=subscription
+            session_id=self.session_id, why=why, message_id=message_id, subscription=Subscription()
         )
-        return Turn(self._host, message, subscription)
+        return Turn(self._host, message)
 
     def retry(self, message_id: str | None = None) -> Turn:
         """Return the last turn to run again, when it failed, was cancelled or not answered: enter it.

@@ -22,7 +22,6 @@ from ..runtime.events import (
     error_of_turn,
 )
 from ..runtime.history import text_of
-from ..runtime.kernel.delivery import Subscription
 from ..runtime.messages import CancelTurn, RerunTurn, ResumeTurn, SubmitInput
 from ..runtime.stream import AnyStreamEvent
 from .host import Host
@@ -60,16 +59,12 @@ class Turn:
         print(turn.ended)
     """
 
-    def __init__(
-        self,
-        host: Host,
-        message: SubmitInput | RerunTurn | ResumeTurn,
-        subscription: Subscription,
-    ) -> None:
+    def __init__(self, host: Host, message: SubmitInput | RerunTurn | ResumeTurn) -> None:
+        assert message.subscription is not None
         self._host = host
         self._message = message
         self._session_id = message.session_id
-        self._subscription = subscription
+        self._subscription = message.subscription
         self._is_entered = False
         self._events: deque[TurnEvent | Stored] = deque()
         self._answer = ""
@@ -139,10 +134,7 @@ class Turn:
         self._check_entered()
         updates = await self._subscription.take()
         for update in updates:
-            if isinstance(update, StreamBatch):
-                self._events.extend(update.events)
-            else:
-                self._events.append(update)
+            self._events.extend(update.events if isinstance(update, StreamBatch) else (update,))
         return bool(updates)
 
     def next_event_nowait(self) -> TurnEvent | None:

@@ -18,7 +18,7 @@ import msgspec
 import callboard
 from callboard.actors.model.answer import AnswerBuilder
 from callboard.client.reading import (
-    read_frame,
+    read_params,
     read_result,
     read_snapshot,
     read_topic_update,
@@ -41,6 +41,7 @@ from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ConflictError, NetworkError, ValidationError
 from callboard.runtime.stream import AnyStreamEvent, Done, StreamError
 from callboard.runtime.wire.hello import Welcome
+from callboard.runtime.wire.rpc import ServerFrame
 from callboard.tools.web.markdown import LinkBase, to_markdown
 from callboard.tools.web.page_tree import main_content, parse_page
 from callboard.tools.web.text import decoded, visible
@@ -186,7 +187,7 @@ TOOLS = (plain, nested, recursive)
 def fuzz_client_frame(data: bytes) -> None:
     """Any bytes of a daemon's websocket are understood, passed over, or one error of ours."""
     with suppress(NetworkError):
-        frame = read_frame(data, "ws://127.0.0.1/ws")
+        frame = read_params(data, ServerFrame, "ws://127.0.0.1/ws")
         for read in (read_update, read_snapshot):
             with suppress(NetworkError):
                 read(frame.params, "ws://127.0.0.1/ws")
