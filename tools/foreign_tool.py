@@ -31,14 +31,8 @@ class ForeignTool(Tool):
 
     Its arguments are validated against `definition.parameters`, its results against
     `definition.output`. The author of these is not trusted: references out of the schema are refused,
-    and its size, depth and work are bounded. Needs the extra `schemas`.
-
-    Args:
-        definition: What it is; its tier is `elevated` unless somebody vouches for it.
-        execute: Runs a call with the validated arguments.
-
-    Raises:
-        ValidationError: The name, a text or a schema can't be used; the message says why.
+    and its size, depth and work are bounded. Needs the extra `schemas`. Raises `ValidationError` when the
+    name, a text or a schema can't be used.
     """
 
     def __init__(self, definition: ToolDefinition, execute: Execute) -> None:

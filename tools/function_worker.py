@@ -59,7 +59,10 @@ def _serve(work: Work) -> NoReturn:
 
 def _answer(work: Work) -> Returned | Failed:
     try:
-        tool = _tool(work)
+        found = getattr(_module(work.place), work.place.name)
+        # Decorated, the name is the tool's; made with tool(…)(function), it is still the function's.
+        is_tool = isinstance(found, FunctionTool)
+        tool = found if is_tool else FunctionTool(found, name=work.tool_name)
         arguments = tool.decode(work.arguments)
         context = ToolContext(**msgspec.structs.asdict(work.context), on_progress=print)
         result = result_of(work.tool_name, tool.call(arguments, context), None)
@@ -75,18 +78,7 @@ def _answer(work: Work) -> Returned | Failed:
             message=f"{work.tool_name} failed: {said}",
             details={},
         )
-    return Returned(
-        output=result.output,
-        display=result.display,
-        artifacts=result.artifacts,
-        both_ends=result.both_ends,
-    )
-
-
-def _tool(work: Work) -> FunctionTool:
-    found = getattr(_module(work.place), work.place.name)
-    # Decorated, the name is the tool's; made with tool(…)(function), it is still the function's.
-    return found if isinstance(found, FunctionTool) else FunctionTool(found, name=work.tool_name)
+    return Returned(**msgspec.structs.asdict(result))
 
 
 def _module(place: FunctionPlace) -> ModuleType:
@@ -105,9 +97,7 @@ def _module(place: FunctionPlace) -> ModuleType:
 def keep(parent_pid: int, run: Callable[[], NoReturn]) -> NoReturn:
     """Run a function in a child, end all that is left after it, and end as the child did.
 
-    Args:
-        parent_pid: The runtime's process: with it this one and the child end too.
-        run: Must end its process itself.
+    With the runtime's process, `parent_pid`, this one and the child end too. `run` must end its process itself.
     """
     # Waited for one by one instead of handled: nothing is interrupted, so nothing is missed.
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)

@@ -80,11 +80,8 @@ async def load_plugins(
 ) -> LoadedPlugins:
     """Import the enabled plugins, in the order of their names; costs nothing when there are none.
 
-    One that hangs is left behind in its thread after `PLUGIN_SECONDS`.
-
-    Args:
-        settings: The configuration of plugins, by name.
-        taken: Names of tools that exist already; each plugin adds its own.
+    One that hangs is left behind in its thread after `PLUGIN_SECONDS`. `taken` are the names of tools that
+    exist already; each plugin adds its own.
     """
     wanted = sorted(name for name, plugin in settings.items() if plugin.enabled)
     if not wanted:
@@ -137,7 +134,15 @@ async def _load(
 ) -> tuple[Plugin, list[Tool]]:
     plugin = Plugin(name=settings.name, state="broken")
     try:
-        entry = _only(settings, entries)
+        if not entries:
+            raise _Unusable(
+                f"no installed distribution has an entry point {settings.name} in the group {GROUP}; "
+                "install it into callboard's environment, or take it out of callboard.toml"
+            )
+        if len(entries) > 1:
+            whose = " and ".join(sorted(_distribution(entry)[0] for entry in entries))
+            raise _Unusable(f"{whose} both have a plugin of this name; uninstall one of them")
+        [entry] = entries
         distribution, version = _distribution(entry)
         plugin = msgspec.structs.replace(plugin, distribution=distribution, version=version)
         if settings.version not in (None, version):
@@ -159,19 +164,6 @@ async def _load(
         return msgspec.structs.replace(plugin, problem=str(unusable)), []
     names = tuple(tool.definition.name for tool in tools)
     return msgspec.structs.replace(plugin, state="used", tools=names), tools
-
-
-def _only(settings: PluginSettings, entries: Collection[EntryPoint]) -> EntryPoint:
-    if not entries:
-        raise _Unusable(
-            f"no installed distribution has an entry point {settings.name} in the group {GROUP}; "
-            "install it into callboard's environment, or take it out of callboard.toml"
-        )
-    if len(entries) > 1:
-        whose = " and ".join(sorted(_distribution(entry)[0] for entry in entries))
-        raise _Unusable(f"{whose} both have a plugin of this name; uninstall one of them")
-    [entry] = entries
-    return entry
 
 
 def _distribution(entry: EntryPoint) -> tuple[str, str]:

@@ -22,13 +22,13 @@ from ..files.preview import command_line
 from ..git.command import Paths
 from ..processes.threads import run_read
 from ..programs.program_result import (
-    Timeout,
     change_fields,
     changes_line,
     ending,
     result_of_program,
     title,
 )
+from ..schema.parameters import Timeout
 from ..tool import tool
 
 SECONDS = 600.0

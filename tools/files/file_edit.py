@@ -50,7 +50,6 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 async def _preview(arguments: Any, context: ToolContext) -> str:
-    """Return what the edits change, as a diff."""
     return await run_read(_shown, reading(context), arguments.path, arguments.edits)
 
 

@@ -164,16 +164,13 @@ async def move_file(
     )
 
 
-def _deletes(arguments: Any, context: ToolContext) -> str:
-    everything = " and all that it holds" if arguments.recursive else ""
-    return f"deletes {shown(arguments.path)}{everything}"
-
-
 @tool(
     tier=Tier.WORKSPACE,
     needs=[Capability.FILES_WRITE],
     timeout_seconds=10,
-    approval=_deletes,
+    approval=lambda arguments, context: (
+        f"deletes {shown(arguments.path)}{' and all that it holds' if arguments.recursive else ''}"
+    ),
     resources=lambda arguments: resource(arguments.path, write=True),
     preview=preview_of_delete,
 )

@@ -46,10 +46,6 @@ def command_line(argv: Sequence[str], cwd: str | None = None) -> str:
     """Return a command as a shell would take it: each word quoted, so that none can pass for two.
 
     A word with invisible characters is written as `$'…'`, with escapes for them.
-
-    Args:
-        argv: The program and its arguments.
-        cwd: Where it runs, if that is to be shown.
     """
     line = " ".join(map(_word, argv))
     return line if cwd is None else f"(in {_word(cwd)}) {line}"

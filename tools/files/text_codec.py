@@ -58,12 +58,7 @@ def encode(content: str, encoding: str) -> bytes:
 
 
 def page_codec(name: str, head: bytes) -> str:
-    """Return the codec for a page that does not begin at the file's start.
-
-    Args:
-        name: The codec of the whole file.
-        head: The file's first bytes, which may hold a byte order mark.
-    """
+    """Return the codec for a page from the middle of a file, whose first bytes may hold a byte order mark."""
     if name.startswith(_STATEFUL):
         raise ToolFailure(
             ErrorType.VALIDATION_ERROR,
@@ -77,11 +72,7 @@ def page_codec(name: str, head: bytes) -> str:
 
 
 def decode_page(data: bytes, name: str, *, at_end: bool) -> tuple[str, int]:
-    """Return the whole characters in a piece of a file, and how many bytes they took.
-
-    Raises:
-        UnicodeError: It is not text in this codec.
-    """
+    """Return the whole characters in a piece of a file, and how many bytes they took; raise `UnicodeError`."""
     if name in _PLAIN and b"\0" in data:
         raise UnicodeError("it holds NUL bytes")
     decoder = codecs.getincrementaldecoder(name)("strict")

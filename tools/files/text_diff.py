@@ -28,13 +28,7 @@ def diff(before: str, after: str, name: str) -> str:
 
 
 def whole_diff(before: str | None, after: str, name: str) -> str:
-    """Return a unified diff; where too much differs to compare, all of it is replaced.
-
-    Args:
-        before: The old text, or `None` for a new file.
-        after: The new text.
-        name: The file's name, for people.
-    """
+    """Return a unified diff from the old text (`None`: a new file); all is replaced where too much differs."""
     if before == after:
         return ""
     old_name = "/dev/null" if before is None else name

@@ -8,9 +8,10 @@ import trio
 
 from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.processes import BackgroundProcess, Processes
+from ..schema.parameters import Timeout
 from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
-from .program_result import Timeout, ending, processes, result_fields
+from .program_result import ending, processes, result_fields
 
 SECONDS = 10.0
 ANSWER_SECONDS = 0.1

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from ...runtime.definitions import Capability, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.processes import ChangedFiles, Ran
 from ..context import ToolContext
-from ..schema.parameters import WireName
 from ..workspace.paths import shown
-
-Timeout = Annotated[Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeout")]
-"""The dispatcher reads this argument too, and ends the call after so long."""
 
 MAX_TITLE_CHARACTERS = 80
 MAX_REASON_CHARACTERS = 160

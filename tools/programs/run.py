@@ -10,10 +10,10 @@ import msgspec
 from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
 from ...runtime.processes import Command
 from ..files.preview import command_line
+from ..schema.parameters import Timeout
 from ..tool import ToolContext, tool
 from .program_result import (
     PREVIEW,
-    Timeout,
     asks_with_network,
     needs_with_network,
     result_of_program,

@@ -63,13 +63,8 @@ class _Plan(NamedTuple):
 class ForeignSchema:
     """A schema whose size, depth, references and branches are within bounds.
 
-    Args:
-        tool_name: For messages.
-        root: The schema.
-
-    Raises:
-        ValidationError: It is too large, too deep, branches too much, refers to something outside
-            of itself, or to itself without end.
+    Raises `ValidationError` when it is too large, too deep, branches too much, refers to something outside of
+    itself, or to itself without end.
     """
 
     def __init__(self, tool_name: str, root: dict[str, Any]) -> None:

@@ -38,14 +38,9 @@ _MAX_SHOWN = 200
 
 
 class ForeignValidator:
-    """Checks whether values fit a schema.
+    """Checks whether values fit a schema, of JSON Schema 2020-12 unless its `$schema` says otherwise.
 
-    Args:
-        tool_name: For messages.
-        schema: A JSON Schema, 2020-12 unless its `$schema` says otherwise.
-
-    Raises:
-        ValidationError: The schema is wrong or not allowed, or jsonschema-rs is not installed.
+    Raises `ValidationError` when the schema is wrong or not allowed, or jsonschema-rs is not installed.
     """
 
     def __init__(self, tool_name: str, schema: dict[str, Any]) -> None:
@@ -54,12 +49,7 @@ class ForeignValidator:
         self._validator = self._compile(tool_name, schema)
 
     def check(self, value: Any, size: int | None = None) -> None:
-        """Raise `WrongArguments` when the value does not fit.
-
-        Args:
-            value: Plain JSON values.
-            size: The length of its text, if that is known.
-        """
+        """Raise `WrongArguments` when the value, of plain JSON, does not fit; `size` is the length of its text."""
         counted: int | None = None
         is_small = size is not None and self.schema.size * size <= MAX_UNCOUNTED
         if self.schema.has_references or not is_small:

@@ -58,6 +58,10 @@ class WireName(msgspec.Struct, frozen=True):
     name: str
 
 
+Timeout = Annotated[Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeout")]
+"""A parameter that the dispatcher reads too: it ends the call after so long."""
+
+
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """What a function takes and returns.
 
@@ -77,11 +81,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
-    """Read a function's signature and docstring.
-
-    Raises:
-        ValidationError: It can't be a tool; the message says which parameter and why.
-    """
+    """Read a function's signature and docstring; raise `ValidationError` when it can't be a tool."""
     name = getattr(function, "__name__", "tool")
     signature = _signature(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -121,8 +121,7 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
 def parameters_schema(parameters: Parameters, tool_name: str) -> dict[str, Any]:
     """Return the JSON Schema of a function's arguments, without null where it means "not given".
 
-    Raises:
-        ValidationError: A parameter's type has no JSON Schema; the message names both.
+    Raises `ValidationError` that names the parameter whose type has no JSON Schema.
     """
     struct = parameters.struct
     try:
@@ -137,11 +136,7 @@ def parameters_schema(parameters: Parameters, tool_name: str) -> dict[str, Any]:
 
 
 def output_schema(kind: Any, tool_name: str) -> dict[str, Any]:
-    """Return the JSON Schema of what a tool returns.
-
-    Raises:
-        ValidationError: The type has no JSON Schema.
-    """
+    """Return the JSON Schema of what a tool returns; raise `ValidationError` when there is none."""
     _check_type(kind, f"tool {tool_name}: its result", "return")
     return _inlined(kind, null_is_absent=False)
 

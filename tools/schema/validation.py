@@ -62,13 +62,7 @@ class WrongArguments(Exception):
 
 
 class Validator:
-    """Decodes the arguments of one tool.
-
-    Args:
-        tool_name: For messages.
-        struct: What the arguments become.
-        schema: Shown to the model when its arguments are wrong.
-    """
+    """Decodes the arguments of one tool to a Struct; a model whose arguments are wrong is shown the schema."""
 
     def __init__(
         self, tool_name: str, struct: type[msgspec.Struct], schema: dict[str, Any]
@@ -455,9 +449,8 @@ _STRICT = json.JSONEncoder(allow_nan=False, check_circular=False)
 def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolResult:
     """Return what a tool's function returned as a result, its output in plain JSON values.
 
-    Raises:
-        ToolFailure: It can't be written as JSON, or is not what the tool declares
-            (`execution_error`; `field` names the place).
+    Raises `ToolFailure` (`execution_error`; `field` names the place) when it can't be written as JSON, or is not
+    what the tool declares.
     """
     result = returned if isinstance(returned, ToolResult) else ToolResult(output=returned)
     try:

@@ -44,8 +44,7 @@ _NEVER_SEARCHED = frozenset({".git", ".callboard"})
 class NamePattern:
     """A glob over paths, in the language of .gitignore: `*.py` fits at any depth.
 
-    Raises:
-        ToolFailure: It is not a glob (`validation_error`).
+    Raises `ToolFailure` (`validation_error`) when it is not a glob.
     """
 
     def __init__(self, glob: str) -> None:
@@ -82,20 +81,16 @@ class IgnoreRules:
             return False
         # The nearest .gitignore with a matching pattern decides.
         for depth in range(len(names) - 1, -1, -1):
-            spec = self._spec_in("/".join(names[:depth]))
-            if spec is None:
+            folder = "/".join(names[:depth])
+            if folder not in self._specs:
+                self._specs[folder] = self._read(f"{folder}/.gitignore".lstrip("/"))
+            if (spec := self._specs[folder]) is None:
                 continue
             inner = "/".join(names[depth:])
             found = spec.check_file(f"{inner}/" if info.kind == "directory" else inner).include
             if found is not None:
                 return found
         return False
-
-    def _spec_in(self, directory: str) -> GitIgnoreSpec | None:
-        if directory not in self._specs:
-            path = f"{directory}/.gitignore" if directory else ".gitignore"
-            self._specs[directory] = self._read(path)
-        return self._specs[directory]
 
     def _read(self, path: str) -> GitIgnoreSpec | None:
         try:

@@ -41,8 +41,7 @@ class _Cost(NamedTuple):
 def worst_steps(pattern: str, length: int) -> float:
     """Return how many steps a search of a line of this length takes at most; may be infinite.
 
-    Raises:
-        re.error: It is not a regular expression.
+    Raises `re.error` when it is not a regular expression.
     """
     tree = parser.parse(pattern)
     if all(op is ops.LITERAL for op, _ in tree):
@@ -93,16 +92,11 @@ def _repeat(op: Any, argument: Any, length: int) -> _Cost:
     if inner.ways <= 1:
         ways, steps = float(max(most - low, 0) + 1), rounds * inner.steps
     else:
-        tries = _tries(inner.ways, rounds)
+        # How often the body is tried in all: 1 + ways + ways² + …
+        is_endless = rounds * math.log2(inner.ways) > 1000
+        tries = math.inf if is_endless else float((inner.ways**rounds - 1) / (inner.ways - 1))
         ways, steps = tries, tries * inner.steps
     return _Cost(1 if op is ops.POSSESSIVE_REPEAT else ways, 1 + steps)
-
-
-def _tries(ways: float, rounds: int) -> float:
-    """Return how often the body is tried in all: 1 + ways + ways² + …"""
-    if rounds * math.log2(ways) > 1000:
-        return math.inf
-    return float((ways**rounds - 1) / (ways - 1))
 
 
 def _is_decided(branches: list[Any]) -> bool:

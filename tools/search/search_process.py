@@ -34,13 +34,7 @@ _slots = BoundedSemaphore(MAX_MATCHERS)
 
 
 class SearchProcess:
-    """The process of one pattern.
-
-    Args:
-        pattern: A valid regular expression.
-        line_length: How much of a line is searched.
-        must_stop: Called while waiting; may raise.
-    """
+    """The process of one valid pattern; `must_stop` is called while it waits, and may raise."""
 
     def __init__(self, pattern: str, line_length: int, must_stop: Callable[[], bool]) -> None:
         head = {"pattern": pattern, "line_length": line_length}
@@ -63,8 +57,10 @@ class SearchProcess:
         """
         self.is_whole = False
         work = json.dumps({"size": len(data), "most": most}).encode() + b"\n" + data
-        if not self._take_slot():
-            return
+        while not self._has_slot:
+            if self._must_stop():
+                return
+            self._has_slot = _slots.acquire(timeout=POLL_SECONDS)
         if self._process is None:
             self._process = _started()
             work = self._head + work
@@ -84,13 +80,6 @@ class SearchProcess:
         if self._has_slot:
             self._has_slot = False
             _slots.release()
-
-    def _take_slot(self) -> bool:
-        while not self._has_slot:
-            if self._must_stop():
-                return False
-            self._has_slot = _slots.acquire(timeout=POLL_SECONDS)
-        return True
 
     def _exchange(self, process: subprocess.Popen[bytes], work: bytes) -> Iterator[bytes]:
         """Send and receive at the same time, until the process ends or takes too long."""

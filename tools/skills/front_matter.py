@@ -38,14 +38,9 @@ class FrontMatter(msgspec.Struct, frozen=True):
 
 
 def read_front(text: str, folder: str) -> tuple[FrontMatter, str]:
-    """Return the front matter, and the text after it.
+    """Return the front matter of a skill in this folder, and the text after it.
 
-    Args:
-        text: The file.
-        folder: The name of its folder.
-
-    Raises:
-        SkillFault: It is missing or wrong; the message says what, for a person.
+    Raises `SkillFault`, which says what is missing or wrong.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if not text.startswith("---\n"):

@@ -100,11 +100,6 @@ class SkillContent(msgspec.Struct, frozen=True, kw_only=True):
         """The instructions; raises `SkillFault`."""
         return self.read()[1]
 
-    @property
-    def other_names(self) -> list[str]:
-        """The sorted names of the files beside SKILL.md."""
-        return sorted(name for name in self.files if name != TEXT_NAME)
-
     def file(self, name: str) -> str:
         """Return one of the files as text; raise `ToolFailure`."""
         data = self.files.get(name)
@@ -123,12 +118,7 @@ class SkillContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_skill(files: ReadableFiles, path: str) -> SkillContent:
-    """Read all files of the skill in a folder, once; raise `SkillFault`.
-
-    Args:
-        files: The root, which no link leads out of.
-        path: The folder, relative to it.
-    """
+    """Read all files of the skill in a folder below the root, once; raise `SkillFault`."""
     try:
         listing = files.entries(path, recursive=True, include_hidden=True, max_entries=MAX_FILES)
     except ToolFailure as failure:
@@ -149,12 +139,7 @@ def load_skill(files: ReadableFiles, path: str) -> SkillContent:
 
 
 class SkillShelf:
-    """The skills of one user.
-
-    Args:
-        data: The data folder, or `None`: then the user has none, and none of a workspace can be
-            approved.
-    """
+    """The skills of one user. Without a data folder there are none, and none of a workspace can be approved."""
 
     def __init__(self, data: Path | None) -> None:
         self._own = None if data is None else data / FOLDER_NAME
@@ -179,8 +164,7 @@ class SkillShelf:
     def content(self, workspace: Path, name: str) -> SkillContent:
         """Return a skill that models are told of, as it is now.
 
-        Raises:
-            ToolFailure: There is no skill of that name, or nobody approved its present content.
+        Raises `ToolFailure` when there is none of that name, or nobody approved its present content.
         """
         skills = self.all(workspace)
         skill = next((each for each in skills if each.name == name), None)
@@ -301,7 +285,6 @@ def _broken(path: str, fault: SkillFault) -> Skill:
 
 
 def _refused(skill: Skill) -> ToolFailure:
-    """Return why a model may not read a skill."""
     if skill.state == "broken":
         return ToolFailure(
             ErrorType.EXECUTION_ERROR, f"The skill {skill.name} is not used: {skill.problem}."
@@ -319,12 +302,7 @@ def _refused(skill: Skill) -> ToolFailure:
 
 
 class OpenSkills:
-    """A `SkillReader` for the calls of one session.
-
-    Args:
-        shelf: Where skills are.
-        workspace: The session's.
-    """
+    """A `SkillReader` for the calls of one session, on its workspace."""
 
     def __init__(self, shelf: SkillShelf, workspace: str) -> None:
         self._shelf = shelf
@@ -339,7 +317,7 @@ class OpenSkills:
         if file is not None:
             return {"name": name, "file": file, "content": content.file(file)}
         output: dict[str, Any] = {"name": name, "instructions": content.body.strip()}
-        if others := content.other_names:
+        if others := sorted(other for other in content.files if other != TEXT_NAME):
             output["files"] = others[:MAX_LISTED_FILES]
         return output
 
@@ -355,9 +333,9 @@ def skill_lines(skills: Sequence[Skill]) -> str:
     """Return a line for each skill below a heading; empty when there are none."""
     if not skills:
         return ""
-    return "\n".join([HEADING, *(f"- {skill.name}: {_line(skill)}" for skill in skills)])
-
-
-def _line(skill: Skill) -> str:
-    said = skill.description
-    return said if len(said) <= MAX_LINE_CHARS else said[: MAX_LINE_CHARS - 1] + "…"
+    lines = [HEADING]
+    for skill in skills:
+        said = skill.description
+        short = said if len(said) <= MAX_LINE_CHARS else said[: MAX_LINE_CHARS - 1] + "…"
+        lines.append(f"- {skill.name}: {short}")
+    return "\n".join(lines)

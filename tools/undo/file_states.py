@@ -25,13 +25,9 @@ IsMarked = Callable[[Names], bool]
 
 
 class Keeper:
-    """Reads the state of paths, and keeps contents in a draft.
+    """Reads the state of paths, and keeps contents in a draft; without one it compares only.
 
-    Args:
-        resolver: The way into the workspace.
-        draft: Where contents go, or `None` to compare only.
-        room_bytes: How much the log may hold in all.
-        is_marked: Whether a path may hold the words of strangers.
+    The log may hold `room_bytes` in all. `is_marked` says whether a path may hold the words of strangers.
     """
 
     def __init__(

@@ -68,13 +68,10 @@ class UndoPlan(msgspec.Struct, frozen=True):
 def plan_undo(
     resolver: Resolver, changes: Sequence[KnownChange], later: Iterable[KnownChange], force: bool
 ) -> UndoPlan:
-    """Plan the undo of changes; nothing is done.
+    """Plan the undo of changes, given in the order in which they happened; nothing is done.
 
-    Args:
-        resolver: The way into the workspace.
-        changes: In the order in which they happened.
-        later: Changes that happened too, and stay: they name who changed a path since.
-        force: Whether to put back what was changed since.
+    `later` are changes that happened too, and stay: they name who changed a path since. `force` puts back what
+    was changed since.
     """
     planning = _Planning(resolver, force)
     stays = {known.change.change_id: known.change for known in later}
@@ -115,7 +112,6 @@ class _Planning:
         self.lines: list[str] = []
 
     def reverse(self, known: KnownChange) -> None:
-        """Plan the undo of what remains of a change."""
         change = known.change
         actions: list[Action] = []
         left: list[int] = []
@@ -225,27 +221,22 @@ class _ForeseenTree:
         self._put: dict[Names, set[str]] = {}
 
     def put(self, names: Names, state: FileState) -> None:
-        """Plan that a path has this state."""
         self._steps[-1][names] = state
         self._put.setdefault(names[:-1], set()).add(names[-1])
 
     def move(self, source: Names, destination: Names) -> None:
-        """Plan that what is at a path gets another one."""
         self._moves.append((source, destination))
         self._steps.append({})
         self._put.setdefault(destination[:-1], set()).add(destination[-1])
 
     def look(self, names: Names) -> FileState:
-        """Return what will be at a path; raise `OSError`."""
         found = self._origin(names)
         return found if isinstance(found, FileState) else self._keeper.look(found)
 
     def has_folder(self, names: Names) -> bool:
-        """Return whether the folder of a path will be there."""
         return len(names) == 1 or self.look(names[:-1]).kind is FileKind.DIRECTORY
 
     def is_empty(self, names: Names) -> bool:
-        """Return whether nothing will be in a directory."""
         return not self._inside(names)
 
     def is_like(self, names: Names, inode: int, sign: bytes) -> bool:
@@ -260,13 +251,11 @@ class _ForeseenTree:
         return is_folder and likeness_of_names(self._below(names), len(names)) == sign
 
     def _below(self, names: Names) -> list[Names]:
-        """Return what a directory will hold, at any depth."""
         found = [(*names, name) for name in self._inside(names)]
         inner = [each for each in found if self.look(each).kind is FileKind.DIRECTORY]
         return [*found, *(name for each in inner for name in self._below(each))]
 
     def _inside(self, names: Names) -> list[str]:
-        """Return what a directory will hold."""
         inside = set(self._put.get(names, ()))  # planned, and maybe moved on since
         found = self._origin(names)
         if not isinstance(found, FileState):

@@ -49,13 +49,9 @@ Plan = Callable[[Keeper], Iterator[Action]]
 
 
 class RecordedFiles(FileReader):
-    """A `WritableFiles` on a workspace that keeps what was there before.
+    """A `WritableFiles` on a workspace that keeps what was there before, in the log of versions.
 
-    Args:
-        files: The workspace.
-        log: Where versions are kept.
-        session_id, call_id: Whose changes these are.
-        is_marked: Whether a path, relative to the workspace, may hold the words of strangers.
+    `is_marked` says whether a path, relative to the workspace, may hold the words of strangers.
     """
 
     def __init__(
@@ -137,7 +133,7 @@ class RecordedFiles(FileReader):
         adds: bool = False,
     ) -> Iterator[Action]:
         with failures(path):
-            names, known = real_target(self.resolver, self.names(path))
+            names, known = real_target(self.resolver, self.root.names(path))
         if not names or is_protected(names):
             return
         if create_dirs:
@@ -167,7 +163,7 @@ class RecordedFiles(FileReader):
         self, keeper: Keeper, source: str, destination: str, *, overwrite: bool
     ) -> Iterator[Action]:
         resolver = self.resolver
-        start, end = self.names(source), self.names(destination)
+        start, end = self.root.names(source), self.root.names(destination)
         if not start or not end:
             return
         with failures(source):
@@ -189,7 +185,7 @@ class RecordedFiles(FileReader):
 
     def _lost(self, path: str, *, recursive: bool) -> list[Names]:
         """Return what a removal takes, the deepest first; nothing when it will be refused."""
-        if not (names := self.names(path)):
+        if not (names := self.root.names(path)):
             return []
         top = real_entry(self.resolver, names)
         found = self.find("/".join(top), follow=False)

@@ -50,14 +50,7 @@ MAX_TOLD = 5
 
 
 class Undo:
-    """The undo of a session's changes. The methods block on the disk.
-
-    Args:
-        workspace: The session's folder.
-        forbidden: Folders that it may not hold.
-        log: The versions that files had before.
-        session_id: The session.
-    """
+    """The undo of a session's changes, kept in its log of versions. The methods block on the disk."""
 
     def __init__(
         self, workspace: str, forbidden: Sequence[Path], log: VersionLog, session_id: str
@@ -70,16 +63,10 @@ class Undo:
     def planned(
         self, known: list[KnownChange], call_id: str | None, force: bool, programs: list[str]
     ) -> UndoPlan:
-        """Plan the undo; nothing is done.
+        """Plan the undo of one call's changes, or of all, from those on record; nothing is done.
 
-        Args:
-            known: The changes on record.
-            call_id: The call to undo; `None` for all.
-            force: Whether to put back what was changed since.
-            programs: What programs changed and can't be undone, for a message.
-
-        Raises:
-            NotFoundError: There is nothing to undo.
+        `force` puts back what was changed since. `programs` is what programs changed and can't be undone, for
+        the message. Raises `NotFoundError` when there is nothing to undo.
         """
         chosen = chosen_changes(known, call_id, programs)
         ids = {each.change.change_id for each in chosen}
@@ -120,11 +107,7 @@ class Undo:
 def chosen_changes(
     known: list[KnownChange], call_id: str | None, programs: list[str]
 ) -> list[KnownChange]:
-    """Return the changes of a call, or of all calls, that are not undone yet.
-
-    Raises:
-        NotFoundError: There are none.
-    """
+    """Return the changes of a call, or of all calls, that are not undone yet; raise `NotFoundError`."""
     if call_id is None:
         found = [each for each in known if not each.change.undoes]
         nothing = "No call of this session changed a file so that it can be undone."
@@ -188,14 +171,7 @@ undone."""
 
 
 class UndoWork:
-    """Carries out a plan.
-
-    Args:
-        resolver: The way into the workspace.
-        log: Where versions are, and where what is replaced is kept.
-        session_id: Whose changes are undone.
-        watch: Notes which files hold the words of strangers.
-    """
+    """Carries out a plan; what it replaces is kept in the log, and `watch` notes the words of strangers."""
 
     def __init__(
         self, resolver: Resolver, log: VersionLog, session_id: str, watch: FileWatch

@@ -42,11 +42,7 @@ class _Hop(msgspec.Struct, frozen=True):
 
 
 class WebClient:
-    """A `Network` handle.
-
-    Args:
-        http: A client whose connections an `AddressGuard` makes.
-    """
+    """A `Network` handle; an `AddressGuard` makes the connections of its client."""
 
     def __init__(self, http: HttpClient) -> None:
         self._http = http

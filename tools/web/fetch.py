@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import trio
 
 from ...runtime.definitions import Capability, Effect, Tier, ToolResult
 from ...runtime.handles import WebRequest
 from ...runtime.http.url import parse_url
 from ..processes.run_local import RunLocal
-from ..schema.parameters import WireName
+from ..schema.parameters import Timeout
 from ..tool import ToolContext, tool
 from .text import one_line
 
@@ -39,10 +38,7 @@ _slots = RunLocal("web_fetches", lambda: trio.CapacityLimiter(MAX_FETCHES))
 async def web_fetch(
     context: ToolContext,
     url: str,
-    # Enforced by the dispatcher, which cancels the call.
-    timeout_seconds: Annotated[
-        Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeout")
-    ] = None,
+    timeout_seconds: Timeout = None,
 ) -> ToolResult:
     """Reads a web page and gives its main content as Markdown, with its links; PDF and text too.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -14,25 +14,20 @@ from ...runtime.handles import WebAnswer, WebRequest
 from ...runtime.http.url import parse_url
 from ...runtime.redaction import MASK, redact
 from ..files.file_facts import in_bytes
-from ..schema.parameters import WireName
+from ..schema.parameters import Timeout
 from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
 from ..workspace.paths import shown
-from .text import STATED, marked_codec, named_codec
+from .text import MAX_TYPE_CHARS, NEVER_TEXT, SAYS_NOTHING, STATED, marked_codec, named_codec
 
 EMPTY = "(empty response body)"
 NO_BODY = "(no body: HEAD asks for none)"
-
-MAX_TYPE_CHARS = 100
-"""Of a content type in a message; registered ones are shorter."""
 
 _TEXT_TYPES = re.compile(
     r"text/.*|.*\+(json|xml|yaml)"
     r"|application/(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|toml|sql|graphql"
     r"|x-www-form-urlencoded)"
 )
-_SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
-_NEVER_TEXT = ("image/", "audio/", "video/", "font/")
 _NOT_IN_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -69,10 +64,10 @@ def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | 
     kind = stated.partition(";")[0].strip().lower()
     named = STATED.search(stated)
     marked = marked_codec(data)
-    if named or _TEXT_TYPES.fullmatch(kind) or (marked and kind in _SAYS_NOTHING):
+    if named or _TEXT_TYPES.fullmatch(kind) or (marked and kind in SAYS_NOTHING):
         codec = marked or named_codec(named[1] if named else "") or "utf-8"
         return codecs.getincrementaldecoder(codec)("replace").decode(data, final=at_end)
-    if kind.startswith(_NEVER_TEXT):
+    if kind.startswith(NEVER_TEXT):
         return None
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(data, final=at_end)
@@ -140,10 +135,7 @@ async def http_request(
     method: str = "GET",
     headers: dict[str, str] | None = None,
     body: str | None = None,
-    # Enforced by the dispatcher, which cancels the call.
-    timeout_seconds: Annotated[
-        Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeout")
-    ] = None,
+    timeout_seconds: Timeout = None,
 ) -> ToolResult:
     """Makes an HTTP request and gives status, headers and body; follows redirects.
 

@@ -23,12 +23,7 @@ _CONTROLS = re.compile(r"[\x00-\x20\x7f-\x9f]")
 
 
 class LinkBase:
-    """The base URL of a page's links.
-
-    Args:
-        url: The page's own URL.
-        base: Its `<base href>`, if any.
-    """
+    """The base of a page's links: its own URL, and its `<base href>`, if any."""
 
     def __init__(self, url: str, base: str = "") -> None:
         joined = _join(url, base) if base else url
@@ -161,7 +156,10 @@ class _Writer:
             cells: list[str] = []
             for cell in row.children:
                 if isinstance(cell, Element) and cell.tag in {"td", "th"}:
-                    cells += self._cells(cell)
+                    span = cell.attributes.get("colspan", "1")
+                    is_wide = re.fullmatch(r"\d{1,6}", span) is not None
+                    more = min(int(span), MAX_COLUMNS) - 1 if is_wide else 0
+                    cells += [self._line(cell).replace("|", "\\|"), *[""] * more]
             del cells[MAX_COLUMNS:]
             if any(cells):
                 rows.append(cells)
@@ -171,12 +169,6 @@ class _Writer:
         lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
         lines.insert(1, f"|{' --- |' * width}")
         return [*caption, "\n".join(lines)]
-
-    def _cells(self, cell: Element) -> list[str]:
-        text = self._line(cell).replace("|", "\\|")
-        span = cell.attributes.get("colspan", "1")
-        more = min(int(span), MAX_COLUMNS) - 1 if re.fullmatch(r"\d{1,6}", span) else 0
-        return [text, *[""] * more]
 
     def _line(self, element: Element) -> str:
         """Return all text of an element in one line."""

@@ -24,7 +24,7 @@ from ...runtime.http.url import parse_url
 from ..files.file_facts import in_bytes
 from ..processes.run_local import RunLocal
 from ..workspace.paths import shown
-from .text import beginning, decoded, visible
+from .text import MAX_TYPE_CHARS, NEVER_TEXT, SAYS_NOTHING, beginning, decoded, visible
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Of a body: long reports as PDF fit."""
@@ -32,8 +32,6 @@ MAX_TEXT_CHARS = 256 * 1024
 """Of the text: a chapter of a book; past `max_result_bytes`, a model reads it from the artifact."""
 MAX_CHAR_BYTES = 4
 """Of a character, in any charset."""
-MAX_TYPE_CHARS = 100
-"""Of a content type in a message; registered ones are shorter."""
 READ_SECONDS = 10.0
 """A hundred times what pages take; the call's own deadline may be shorter."""
 REAP_SECONDS = 5.0
@@ -46,8 +44,6 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 _START = "from callboard.tools.web.page_worker import main; main()"
 
 _slots = RunLocal("page_readers", lambda: trio.CapacityLimiter(MAX_READERS))
-_NEVER_TEXT = ("image/", "audio/", "video/", "font/")
-_SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 _TEXT_TYPES = re.compile(
     r"text/.*|.*\+(json|xml|yaml)"
     r"|application/(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|toml|sql|graphql"
@@ -159,14 +155,14 @@ def _kind_of(answer: WebAnswer) -> Literal["html", "pdf", "text", "other"]:
     if stated in {"text/html", "application/xhtml+xml"}:
         return "html"
     if stated in {"application/pdf", "application/x-pdf"} or (
-        stated in _SAYS_NOTHING and head.startswith(b"%PDF-")
+        stated in SAYS_NOTHING and head.startswith(b"%PDF-")
     ):
         return "pdf"
-    if stated in _SAYS_NOTHING:
+    if stated in SAYS_NOTHING:
         if _BEGINS_HTML.match(head):
             return "html"
         return "other" if _CONTROL.search(head) else "text"
-    if stated.startswith(_NEVER_TEXT):
+    if stated.startswith(NEVER_TEXT):
         return "other"
     return "text" if _TEXT_TYPES.fullmatch(stated) else "other"
 
@@ -178,7 +174,14 @@ async def read_page(work: PageWork, data: bytes) -> PageText:
     """Return the text of a page; when cancelled, kill the process and wait until it is gone."""
     async with _slots():
         answer = bytearray()
-        process = await _started()
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {sys.path}; {_START}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": os.defpath},
+            start_new_session=True,
+        )
         try:
             with trio.move_on_after(READ_SECONDS) as deadline:
                 await _talk(process, msgspec.json.encode(work) + b"\n", data, answer)
@@ -192,17 +195,6 @@ async def read_page(work: PageWork, data: bytes) -> PageText:
         return msgspec.json.decode(answer, type=PageText)
     except msgspec.DecodeError:
         return PageText(problem="it is made so that what reads it breaks")
-
-
-async def _started() -> trio.Process:
-    return await trio.lowlevel.open_process(
-        [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {sys.path}; {_START}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={"PATH": os.defpath},
-        start_new_session=True,
-    )
 
 
 async def _talk(process: trio.Process, head: bytes, data: bytes, answer: bytearray) -> None:

@@ -92,12 +92,7 @@ class SearchPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebSearch:
-    """A `Search` handle for one call.
-
-    Args:
-        place: The engine.
-        network: The call's network handle, which notes the hosts that the call reached.
-    """
+    """A `Search` handle for one call, whose network handle notes the hosts that it reached."""
 
     def __init__(self, place: SearchPlace, network: Network) -> None:
         self._place = place

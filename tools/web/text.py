@@ -12,6 +12,12 @@ import re
 STATED = re.compile(r";\s*charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 """The charset in a content type."""
 
+NEVER_TEXT = ("image/", "audio/", "video/", "font/")
+SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+"""Content types of servers that don't know better."""
+MAX_TYPE_CHARS = 100
+"""Of a content type in a message; registered ones are shorter."""
+
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -68,22 +74,17 @@ def decoded(data: bytes, content_type: str = "") -> str:
         codec = "utf-8" if codec is not None and codec.startswith(("utf-16", "utf-32")) else codec
     if codec is not None:
         return data.decode(codec, "replace")
-    is_utf8 = _is_utf8(data)
-    return data.decode("utf-8" if is_utf8 else "cp1252", "replace")
+    try:
+        # not final: the bytes may be cut inside a character
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+    return data.decode("utf-8", "replace")
 
 
 def _codec(label: str) -> str | None:
     name = named_codec(label)
     return None if name is None else _WIDER.get(name, name)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        # not final: the bytes may be cut inside a character
-        codecs.getincrementaldecoder("utf-8")().decode(data)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 # ── what is seen ─────────────────────────────────────────────────────────────────────────────────

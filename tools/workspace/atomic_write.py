@@ -53,11 +53,8 @@ def write_temporary(
 ) -> TemporaryFile:
     """Write the bytes to a temporary file in the directory they are for.
 
-    Args:
-        parent: The directory that the file is for.
-        data: All of its content.
-        mode: The permission bits of the file that it replaces, or `None` for a new one.
-        name: The temporary file's name; by default one that nobody can guess.
+    `mode` are the permission bits of the file that it replaces, or `None` for a new one. Without a name it
+    gets one that nobody can guess.
     """
     name = name or f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -60,12 +60,8 @@ def not_allowed(path: str) -> ToolFailure:
 def split_path(path: str, roots: tuple[tuple[str, ...], ...] = ()) -> tuple[str, ...]:
     """Return the names that lead from the workspace's root to a path.
 
-    Args:
-        path: Relative, or absolute when it lies under one of `roots`.
-        roots: The workspace's own absolute path (as given, and real), split into names.
-
-    Raises:
-        ToolFailure: `validation_error` for an impossible path, `path_not_allowed` outside the root.
+    An absolute path must lie under one of `roots`, the workspace's own (as given, and real), split into names.
+    Raises `ToolFailure`: `validation_error` for an impossible path, `path_not_allowed` outside the root.
     """
     _check_text(path)
     names = _normalize(path)

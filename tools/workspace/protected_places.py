@@ -75,24 +75,15 @@ def own_code_in(workspace: str) -> tuple[str, ...]:
 
 def own_code_around(workspace: str) -> str | None:
     """Return the part of callboard's code that a workspace is or lies in, or `None`."""
-    package = own_code()
     shared = {os.path.realpath(sys.base_prefix), "/usr", "/usr/local"}
-    return next(
-        (
-            path
-            for path in package
-            if path not in shared and (path == workspace or is_below(workspace, path))
-        ),
-        None,
-    )
+    for path in own_code():
+        if path not in shared and (path == workspace or is_below(workspace, path)):
+            return path
+    return None
 
 
 class GuardedPlaces:
-    """The protected places of one workspace.
-
-    Args:
-        workspace: Its real path.
-    """
+    """The protected places of one workspace, given by its real path."""
 
     def __init__(self, workspace: str) -> None:
         self._workspace = workspace
@@ -131,10 +122,7 @@ def _folded(names: Sequence[str]) -> Names:
 def paths_in_settings(workspace: str) -> tuple[str, ...]:
     """Return the folders of hooks and the settings files that a workspace's repository names.
 
-    They are absolute paths below the workspace, by their text: links on the way are not followed.
-
-    Args:
-        workspace: Its real path.
+    They are absolute paths below the workspace (a real path), by their text: links on the way are not followed.
     """
     git = os.path.join(workspace, ".git")
     waiting = [os.path.join(git, name) for name in ("config", "config.worktree")]

@@ -48,16 +48,7 @@ class FileReader:
 
     def __init__(self, root: OpenRoot) -> None:
         self.root = root
-        self._resolver = root.resolver
-
-    @property
-    def resolver(self) -> Resolver:
-        """What opens names below the root."""
-        return self._resolver
-
-    def names(self, path: str) -> Names:
-        """Return the names below the root that a path means."""
-        return self.root.names(path)
+        self.resolver = root.resolver
 
     def normalize(self, path: str) -> str:
         """See `ReadableFiles`."""
@@ -68,10 +59,10 @@ class FileReader:
         names = self.root.names(path)
         try:
             with failures(path):
-                real = self._resolver.real_names(names) if follow else names
+                real = self.resolver.real_names(names) if follow else names
                 if not real:
-                    return info_of(real, os.fstat(self._resolver.root_fd))
-                with self._resolver.open_directory(real[:-1]) as parent:
+                    return info_of(real, os.fstat(self.resolver.root_fd))
+                with self.resolver.open_directory(real[:-1]) as parent:
                     return info_of((*parent.names, real[-1]), lstat(parent, real[-1]))
         except ToolFailure as error:
             if error.error_type in {ErrorType.FILE_NOT_FOUND, ErrorType.NOT_A_DIRECTORY}:
@@ -82,7 +73,7 @@ class FileReader:
         """See `ReadableFiles`."""
         names = self.root.names(path)
         with failures(path):
-            fd = self._resolver.open(names, READ_FLAGS)
+            fd = self.resolver.open(names, READ_FLAGS)
             try:
                 status = regular(fd, path)
                 return FileContent(data=_read(fd, offset, limit), info=info_of(names, status))
@@ -106,7 +97,7 @@ class FileReader:
             below = pending.popleft()
             with failures(path):
                 try:
-                    directory = self._resolver.open_directory((*names, *below))
+                    directory = self.resolver.open_directory((*names, *below))
                 except OSError:
                     if not below:
                         raise

@@ -136,9 +136,11 @@ class WalkResolver:
 
     def open_at(self, directory: OpenDirectory, name: str, flags: int, mode: int = 0) -> int:
         """See `Resolver`."""
-        return self._checked(
-            os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory.fd)
-        )
+        fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory.fd)
+        if os.fstat(fd).st_dev != self._device:
+            os.close(fd)
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return fd
 
     def open_directory(self, names: Names, *, follow: bool = True) -> OpenDirectory:
         """See `Resolver`."""
@@ -157,12 +159,6 @@ class WalkResolver:
                 return parent.names
             os.stat(name, dir_fd=parent.fd, follow_symlinks=False)
             return (*parent.names, name)
-
-    def _checked(self, fd: int) -> int:
-        if os.fstat(fd).st_dev != self._device:
-            os.close(fd)
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        return fd
 
     def _walk(self, names: Names, *, follow: bool) -> tuple[OpenDirectory, str]:
         """Return the open parent and the last name, which is not a link (`""`: the parent itself)."""

@@ -47,12 +47,7 @@ Target = contextlib.AbstractContextManager[tuple[OpenDirectory, str]]
 
 
 class Workspace(FileReader):
-    """A `WritableFiles`. Close it, or use `with`.
-
-    Args:
-        root: The open folder.
-        place: Its real path.
-    """
+    """A `WritableFiles` below an open folder, whose real path is `place`. Close it, or use `with`."""
 
     def __init__(self, root: OpenRoot, place: str) -> None:
         super().__init__(root)
@@ -80,7 +75,7 @@ class Workspace(FileReader):
     @property
     def identity(self) -> tuple[int, int]:
         """The device and the inode of the folder that was opened."""
-        own = os.fstat(self._resolver.root_fd)
+        own = os.fstat(self.resolver.root_fd)
         return own.st_dev, own.st_ino
 
     def read_only(self) -> FileReader:
@@ -104,7 +99,7 @@ class Workspace(FileReader):
                 except FileExistsError:
                     _present_file(parent, name, path)  # it appeared meanwhile: append to it
             flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
-            fd = self._resolver.open_at(parent, name, flags)
+            fd = self.resolver.open_at(parent, name, flags)
             try:
                 _check_sole_name(regular(fd, path), path)
                 return info_of((*parent.names, name), append_to(fd, data))
@@ -164,7 +159,7 @@ class Workspace(FileReader):
                 os.unlink(name, dir_fd=parent.fd)
                 gone: tuple[Names, ...] = (names,)
             elif recursive:
-                gone = remove_directory(self._resolver, parent, name, path)
+                gone = remove_directory(self.resolver, parent, name, path)
             else:
                 os.rmdir(name, dir_fd=parent.fd)
                 gone = (names,)
@@ -177,7 +172,7 @@ class Workspace(FileReader):
         names = self._unprotected(path)
         # What is missing is new; a link to nothing shows at the next look at its name.
         with contextlib.suppress(FileNotFoundError):
-            names = self._resolver.real_names(names)
+            names = self.resolver.real_names(names)
         if not names:
             raise failure(IsADirectoryError(errno.EISDIR, ""), path)
         if create_dirs:
@@ -207,19 +202,19 @@ class Workspace(FileReader):
 
     @contextlib.contextmanager
     def _target(self, names: Names, path: str) -> Generator[tuple[OpenDirectory, str]]:
-        with self._resolver.open_directory(names[:-1]) as parent:
+        with self.resolver.open_directory(names[:-1]) as parent:
             if self._is_protected((*parent.names, names[-1])):
                 raise not_allowed(path)
             yield parent, names[-1]
 
     def _make_directories(self, names: Names, path: str) -> None:
         try:
-            self._resolver.open_directory(names).__exit__()
+            self.resolver.open_directory(names).__exit__()
         except FileNotFoundError:
             self._make_directories(names[:-1], path)
         else:
             return
-        with self._resolver.open_directory(names[:-1]) as parent:
+        with self.resolver.open_directory(names[:-1]) as parent:
             if self._is_protected((*parent.names, names[-1])):
                 raise not_allowed(path)
             try:
@@ -229,7 +224,7 @@ class Workspace(FileReader):
                 pass  # a parallel write was first; opening what is there decides
 
     def _digest(self, parent: OpenDirectory, name: str, path: str) -> bytes:
-        fd = self._resolver.open_at(parent, name, READ_FLAGS)
+        fd = self.resolver.open_at(parent, name, READ_FLAGS)
         with open(fd, "rb") as file:
             _check_sole_name(regular(fd, path), path)
             return hashlib.file_digest(file, "sha256").digest()
@@ -240,13 +235,8 @@ def open_workspace(
 ) -> Workspace:
     """Open a folder as a workspace, and remove what a crash left of unfinished writes.
 
-    Args:
-        path: The folder.
-        forbidden: What it must neither be nor hold: callboard's own data and configuration.
-        use_openat2: Whether to let the kernel confine lookups where it can.
-
-    Raises:
-        ValidationError: The folder can't be a workspace; the message says why and what to do.
+    It must neither be nor hold what is `forbidden`: callboard's own data and configuration. Raises
+    `ValidationError`, which says why the folder can't be a workspace and what to do.
     """
     root = os.path.abspath(path)
     real = os.path.realpath(root)

@@ -99,7 +99,7 @@ def outside(tmp_path: Path) -> Path:
 @pytest.fixture(params=["openat2", "walk"])
 def workspace(request: pytest.FixtureRequest, folder: Path) -> Iterator[Workspace]:
     with open_workspace(folder, use_openat2=request.param == "openat2") as opened:
-        resolver = type(opened._resolver).__name__
+        resolver = type(opened.resolver).__name__
         assert resolver == ("KernelResolver" if request.param == "openat2" else "WalkResolver")
         yield opened
 

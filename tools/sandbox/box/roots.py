@@ -127,14 +127,9 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> HostView:
-    """Return what programs see on this machine; looks at the disk.
+    """Return what programs see on this machine, by PATH and HOME of `environ`; looks at the disk.
 
-    Args:
-        environ: Whose PATH and HOME count.
-        read_only: Further folders that the operator named.
-
-    Raises:
-        ValueError: One of them is not there.
+    `read_only` are further folders that the operator named; raises `ValueError` when one is missing.
     """
     home = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
     folders = list(_path_folders(environ, home))

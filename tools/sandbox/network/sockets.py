@@ -49,9 +49,7 @@ _ENTRANCE = "callboard.entrance"
 class SandboxSockets:
     """The sockets that one sandbox is to have; close them when it has ended.
 
-    Args:
-        proxy: Serves the proxy, or `None` where there is none.
-        answers: Who answers on a socket, by its name below `FILES`.
+    `answers` says who answers on a socket, by its name below `FILES`.
     """
 
     def __init__(self, proxy: EgressProxy | None, answers: Mapping[str, Answerer]) -> None:
