@@ -162,7 +162,6 @@ class FunctionTool(Tool):
         self._preview = self._rule("preview", options.get("preview"), may_be_async=True)
 
     def _rule(self, option: str, rule: Any, *, may_be_async: bool = False) -> Any:
-        """Return the function that was given for an option; raise `ValidationError`."""
         if inspect.iscoroutinefunction(rule) and not may_be_async:
             why = "is asynchronous. Pass a plain function of the arguments"
         elif rule is None or callable(rule):

@@ -241,7 +241,6 @@ def _both(first: ChangedFiles, second: ChangedFiles) -> ChangedFiles:
 
 
 def _indexes(manager: str, context: ToolContext) -> dict[str, str]:
-    """Return the variables of the operator's index for this manager."""
     if context.workshop is None:
         return {}
     its = context.workshop.indexes.items()
@@ -249,7 +248,6 @@ def _indexes(manager: str, context: ToolContext) -> dict[str, str]:
 
 
 async def _certificates(context: ToolContext) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return a file with the operator's certificate authorities, and the variables that name it."""
     known = None if context.workshop is None else await run_read(context.workshop.certificates)
     if known is None:
         return {}, {}

@@ -152,7 +152,6 @@ def _delete(files: ReadableFiles, path: str, recursive: bool) -> str:
 
 
 def _named(info: FileInfo) -> str:
-    """Return an entry as a line: name, kind, size."""
     name = shown(info.path)
     match info.kind:
         case "file":
@@ -166,7 +165,6 @@ def _named(info: FileInfo) -> str:
 
 
 def _content(files: ReadableFiles, path: str) -> bytes | None:
-    """Return a file's bytes; `None` when there are too many."""
     data = files.read(path, limit=MAX_COMPARED_BYTES + 1).data
     return data if len(data) <= MAX_COMPARED_BYTES else None
 

@@ -50,11 +50,9 @@ class _ChangedLines:
 
     @property
     def is_large(self) -> bool:
-        """Whether comparing them would take too long."""
         return max(len(self.old), len(self.new)) > MAX_DIFF_LINES
 
     def unified(self, old_name: str, new_name: str) -> str:
-        """Return the diff, empty when nothing differs."""
         pieces: list[str] = []
         for group in self._groups():
             spans = [(group[0][1], group[-1][2]), (group[0][3], group[-1][4])]
@@ -87,7 +85,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _common(one: list[str], other: list[str]) -> int:
-    """Return how many lines are equal at the beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -15,7 +15,7 @@ What a repository could make git run or do, and what stops it here:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -211,7 +211,8 @@ async def open_repository(context: ToolContext) -> Repository:
         raise ToolFailure(
             ErrorType.EXECUTION_ERROR, "The repository's configuration is too long to be checked."
         )
-    return Repository(context.processes, tuple(_settings(listed.stdout)))
+    pairs = (record.partition("\n")[::2] for record in listed.stdout.split("\0"))
+    return Repository(context.processes, [(name, value) for name, value in pairs if name])
 
 
 def checked(name: str, ran: Ran) -> Ran:
@@ -244,15 +245,7 @@ def said(ran: Ran) -> str:
     return "\n".join(map(shown, text.splitlines()))
 
 
-def _settings(listing: str) -> Iterator[tuple[str, str]]:
-    for record in listing.split("\0"):
-        name, _, value = record.partition("\n")
-        if name:
-            yield name, value
-
-
 def _harmless(settings: Iterable[str]) -> dict[str, str]:
-    """Return all settings that git gets, over those of the repository."""
     harmless = dict(_HARMLESS)
     for name in settings:
         found = re.fullmatch(_DRIVER, name)

@@ -93,7 +93,16 @@ async def git_commit(
         },
     )
     commit = checked("git commit", ran).stdout.strip()[-64:]
-    return await _result(repository, commit, message)
+    ran = await repository.look(*_COMMITTED, "--diff-merges=first-parent", commit)
+    files = list(read_name_status(records(ran)))
+    subject = message.strip().partition("\n")[0].strip()
+    output = {
+        "commit": commit,
+        "subject": subject,
+        "changed": len(files),
+        "files": files[:MAX_FILES],
+    }
+    return ToolResult(output=output, display=f"{commit[:10]} {shown(subject[:80])}")
 
 
 async def _author(context: ToolContext) -> Author:
@@ -145,19 +154,6 @@ async def _check_filters(repository: Repository, changes: list[dict[str, Any]]) 
                 "(.gitattributes), which this tool does not run. Leave it out by naming paths, or "
                 "let a person commit it"
             )
-
-
-async def _result(repository: Repository, commit: str, message: str) -> ToolResult:
-    ran = await repository.look(*_COMMITTED, "--diff-merges=first-parent", commit)
-    files = list(read_name_status(records(ran)))
-    subject = message.strip().partition("\n")[0].strip()
-    output = {
-        "commit": commit,
-        "subject": subject,
-        "changed": len(files),
-        "files": files[:MAX_FILES],
-    }
-    return ToolResult(output=output, display=f"{commit[:10]} {shown(subject[:80])}")
 
 
 def _joined(paths: list[str]) -> bytes:

@@ -301,7 +301,6 @@ async def _resolve(repository: Repository, remote: str | None, branch: str | Non
 
 
 async def _commits(repository: Repository, push: Push, most: int, *without: str) -> list[str]:
-    """Return the latest commits that are pushed: abbreviated names, and subjects."""
     ran = await repository.look(
         "log",
         "-z",

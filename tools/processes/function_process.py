@@ -262,10 +262,14 @@ class _WorkerProcess:
         try:
             answer = _decode_answer(self._answer)
         except msgspec.DecodeError:
+            code = self._process.returncode
+            ended = f"ended with exit code {code}"
+            if code is not None and code < 0:
+                ended = f"was ended by {signal.Signals(-code).name}"
             last = self._log.decode(errors="replace").strip().splitlines()[-1:]
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR,
-                f"{self._tool_name}: its process {_ending(self._process.returncode)} without a result. "
+                f"{self._tool_name}: its process {ended} without a result. "
                 f"{''.join(last)[:500]}".strip(),
             ) from None
         if isinstance(answer, Failed):
@@ -308,9 +312,3 @@ def _pipe(undo: ExitStack) -> tuple[int, int]:
     for end in ends:
         undo.callback(os.close, end)
     return ends
-
-
-def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"

@@ -111,14 +111,7 @@ UNREAD = (
 
 
 class NamedFile(msgspec.Struct, frozen=True):
-    """A file that a command names and that it may run.
-
-    Attributes:
-        path: Relative to the workspace.
-        digest: Of its content, or of a large file's facts.
-        size_bytes: How large it is.
-        head: Its beginning, for the person who decides.
-    """
+    """A file that a command names and may run; `digest` is of its content, or of a large file's facts."""
 
     path: str
     digest: str
@@ -228,7 +221,6 @@ def _shown(file: NamedFile) -> str:
 
 
 def _relative(name: str, workspace: str, cwd: str) -> str | None:
-    """Return a name as a path below the workspace; `None` when it leads out of it."""
     if not _may_be_path(name):
         return None
     path = os.path.relpath(os.path.join(cwd, name), workspace)

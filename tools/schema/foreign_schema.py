@@ -230,7 +230,6 @@ class ForeignSchema:
 
 
 def _children(schema: dict[str, Any]) -> Iterator[JsonSchema]:
-    """Yield the schemas that stand directly in a schema."""
     for name in (*_BY_NAME, *_HOLDERS):
         inner = schema.get(name)
         if isinstance(inner, dict):

@@ -124,7 +124,6 @@ def _library(tool_name: str) -> Any:
 
 
 def _explain(error: Any) -> tuple[str, str | None]:
-    """Return what was expected, and in which field."""
     error = _deepest(error)
     path = _path(error.instance_path)
     where = f"`{path}`: " if path else ""

@@ -58,13 +58,8 @@ class ToolOptions(TypedDict, total=False):
 class FunctionParts(msgspec.Struct, frozen=True, kw_only=True):
     """What was read from a function.
 
-    Attributes:
-        definition: What models and policies know of it.
-        parameters: What it takes.
-        validator: Decodes the arguments of a call.
-        check: Checks its results, or `None` when it declares none.
-        timeout_name: The parameter that is `timeout` on the wire, or empty.
-        place: Where a fresh interpreter finds it, or `None` when it runs in this one.
+    `check` is `None` when it declares no result, `timeout_name` the parameter that is `timeout` on the wire (or
+    empty), `place` where a fresh interpreter finds it (`None` when it runs in this one).
     """
 
     definition: ToolDefinition

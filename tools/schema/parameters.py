@@ -320,8 +320,6 @@ def _inlined(kind: Any, *, null_is_absent: bool) -> dict[str, Any]:
 
 
 class _Inliner:
-    """Writes references out, drops titles, and drops null where it means "not given"."""
-
     def __init__(self, definitions: Mapping[str, Any], *, null_is_absent: bool) -> None:
         self.definitions = definitions
         self.recursive: set[str] = set()

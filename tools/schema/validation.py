@@ -388,7 +388,6 @@ def _refused_key(
 
 
 def _replaced(tree: Any, path: Sequence[str | int], value: Any) -> Any:
-    """Return a copy of the tree with another value at that path."""
     if not path:
         return value
     step, *rest = path

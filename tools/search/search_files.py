@@ -176,7 +176,6 @@ class FileSearch:
             self._add({"file": shown(info.path), "line": number, "text": text})
 
     def _numbers(self, pattern: SearchPattern, data: bytes, lines: list[str]) -> Iterator[int]:
-        """Yield the numbers of the matching lines, as long as they are wanted."""
         if not pattern.is_quick(lines):
             in_part = sum(len(line) > MAX_LINE_CHARACTERS for line in lines)
             self._note("lines_searched_in_part", in_part)

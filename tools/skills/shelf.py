@@ -228,7 +228,6 @@ class SkillShelf:
 
 
 def _workspace_skill(files: ReadableFiles, path: str, approved: str | None) -> Skill:
-    """Return a skill of a workspace, its state by its present content."""
     try:
         content = load_skill(files, path)
         front, _ = content.read()
@@ -244,7 +243,6 @@ def _workspace_skill(files: ReadableFiles, path: str, approved: str | None) -> S
 
 
 def _folders(files: ReadableFiles, path: str) -> list[str]:
-    """Return the names of the folders in a place; none when there is no such place."""
     try:
         listing = files.entries(
             path, recursive=False, include_hidden=False, max_entries=MAX_ENTRIES

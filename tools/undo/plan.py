@@ -50,13 +50,9 @@ class Reversal(msgspec.Struct, frozen=True):
 
 
 class UndoPlan(msgspec.Struct, frozen=True):
-    """The steps of an undo.
+    """The steps of an undo, the latest change first: what is done in words, and what is left as it is.
 
-    Attributes:
-        reversals: The latest change first.
-        problems: What is left as it is.
-        lines: What is done, in words.
-        leftovers: Temporary files that interrupted undos may have left.
+    `leftovers` are temporary files that interrupted undos may have left.
     """
 
     reversals: tuple[Reversal, ...]
@@ -189,7 +185,6 @@ class _Planning:
         return PathMove(path_bytes(names), path_bytes(back), move.inode, move.likeness)
 
     def _who(self, names: Names) -> str:
-        """Return which later call changed a path, if that is on record."""
         path = path_bytes(names)
         for change in self.since:
             if any(path in paths_of(action) for action in change.actions):
@@ -240,7 +235,6 @@ class _ForeseenTree:
         return not self._inside(names)
 
     def is_like(self, names: Names, inode: int, sign: bytes) -> bool:
-        """Return whether what will be there has this inode or content; raise `OSError`."""
         found = self._origin(names)
         if isinstance(found, FileState):
             return True  # put back by the plan itself, as it was then
@@ -267,7 +261,6 @@ class _ForeseenTree:
         return [name for name in inside if self.look((*names, name)).kind is not FileKind.NOTHING]
 
     def _origin(self, names: Names) -> FileState | Names:
-        """Return the planned state of a path, or where it lies on the disk now."""
         for index in range(len(self._steps) - 1, -1, -1):
             if (said := self._said(self._steps[index], names)) is not None:
                 return said

@@ -271,7 +271,6 @@ class UndoWork:
             self._watch.clear(path, before)
 
     def _made(self, parent: OpenDirectory, wanted: FileState) -> TemporaryFile:
-        """Write the wanted file or link under a temporary name."""
         if wanted.kind is FileKind.FILE:
             data = b"".join(self._log.content(wanted))
             return write_temporary(parent, data, wanted.mode & MODE_BITS, self._temporary)

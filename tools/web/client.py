@@ -64,7 +64,6 @@ class WebClient:
         )
 
     async def _send(self, hop: _Hop, max_bytes: int) -> WebAnswer | _Hop:
-        """Return the answer, or the hop that it redirects to."""
         request = hop.request
         headers = {**request.headers, "accept-encoding": ACCEPTED_ENCODINGS}
         try:

@@ -32,12 +32,7 @@ _NOT_IN_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 class ShownBody(msgspec.Struct, frozen=True):
-    """A body as the model sees it.
-
-    Attributes:
-        text: The text, up to its last whole character, or a line in its place.
-        cut: When the text is only a part, which part of how much; else empty.
-    """
+    """A body as the model sees it: its text, or a line in its place; `cut` says which part of how much it is."""
 
     text: str
     cut: str = ""
@@ -104,7 +99,6 @@ def _asks(arguments: Any, context: ToolContext) -> str | None:
 
 
 def _preview(arguments: Any, context: ToolContext) -> str:
-    """Return the request as it would be sent, with the secrets in its headers masked."""
     request = _request(arguments.url, arguments.method, arguments.headers, arguments.body)
     lines = [f"{request.method} {request.url}"]
     lines += [f"{name}: {_masked(name, value)}" for name, value in request.headers.items()]

@@ -83,7 +83,6 @@ class _Writer:
         self._links = links
 
     def blocks(self, children: Iterable[Element | str], depth: int) -> list[str]:
-        """Return the blocks one below the other; text between them makes paragraphs."""
         found: list[str] = []
         line: list[str] = []
 
@@ -171,7 +170,6 @@ class _Writer:
         return [*caption, "\n".join(lines)]
 
     def _line(self, element: Element) -> str:
-        """Return all text of an element in one line."""
         text = "".join(self._inline(child) for child in element.children)
         return _tidy(text).replace("\n", " ")
 
@@ -204,12 +202,10 @@ class _Writer:
 
 
 def _tidy(text: str) -> str:
-    """Return text with single spaces, and none at the ends of lines."""
     return _AROUND_BREAK.sub("\n", re.sub(r" {2,}", " ", text)).strip()
 
 
 def _around(text: str, core: str) -> str:
-    """Return the core with the spaces that were around the text."""
     before = " " if text[:1].isspace() else ""
     return f"{before}{core}{' ' if text[-1:].isspace() else ''}"
 
@@ -250,7 +246,6 @@ def _longest_ticks(text: str) -> int:
 
 
 def _raw(element: Element) -> str:
-    """Return the text with its line ends and spaces as they are."""
     pieces: list[str] = []
     for child in element.children:
         if isinstance(child, str):
@@ -291,7 +286,6 @@ def _is_data(table: Element) -> bool:
 
 
 def _holds_layout(cell: Element) -> bool:
-    """Return whether a cell holds what does not fit into a line."""
     return any(
         isinstance(child, Element)
         and (child.tag in {"table", "pre", "blockquote", "ol", *_HEADINGS} or _holds_layout(child))

@@ -58,14 +58,7 @@ _LOOKED_AT = 4096
 
 
 class PageWork(msgspec.Struct, frozen=True, kw_only=True):
-    """A page to read.
-
-    Attributes:
-        kind: How to read it.
-        url: Where it comes from; its links are relative to that.
-        content_type: The server's header.
-        most: How many characters of text are wanted.
-    """
+    """A page to read, for so many characters of text; its links are relative to `url`."""
 
     kind: Literal["html", "pdf"]
     url: str
@@ -74,14 +67,7 @@ class PageWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageText(msgspec.Struct, frozen=True, kw_only=True):
-    """The text of a page, or why it can't be read.
-
-    Attributes:
-        problem: Why not; empty when it was read.
-        title: Its own title, as it is.
-        text: Markdown, or a PDF's plain text.
-        is_cut: Whether there is more.
-    """
+    """The text of a page (Markdown, or a PDF's plain text), or the problem why it can't be read."""
 
     problem: str = ""
     title: str = ""

@@ -66,14 +66,7 @@ class Element:
 
 
 class PageTree(NamedTuple):
-    """The visible part of a page.
-
-    Attributes:
-        body: All of it.
-        title: Its title; may be empty.
-        base: Its own base URL, `<base href>`; may be empty.
-        is_cut: Whether something was left out for its size.
-    """
+    """The visible part of a page, its title and its `<base href>`, and whether some was left out for its size."""
 
     body: Element
     title: str
@@ -217,13 +210,10 @@ def _without_navigation(element: Element, *, inside: bool = False) -> Element:
         if isinstance(child, str):
             copy.children.append(child)
             copy.prose += 0 if is_link else sum(map(len, child.split()))
-        elif not _is_navigation(child) or (within and child.tag in _OWN_PARTS):
+            continue
+        is_other = child.tag in _NAVIGATION or child.attributes.get("role") in _NAVIGATION_ROLES
+        if not is_other or (within and child.tag in _OWN_PARTS):
             kept = _without_navigation(child, inside=within)
             copy.children.append(kept)
             copy.prose += 0 if is_link else kept.prose
     return copy
-
-
-def _is_navigation(element: Element) -> bool:
-    """Return whether an element calls itself something else than the content."""
-    return element.tag in _NAVIGATION or element.attributes.get("role") in _NAVIGATION_ROLES

@@ -76,12 +76,8 @@ MAX_ANSWER_BYTES = 2 * 1024 * 1024
 class SearchPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The search engine that the operator configured.
 
-    Attributes:
-        engine: Its wire format.
-        base_url: Its address.
-        key: Returns its key; blocks, and raises `CallboardError` when the key can't be used.
-        needs_key: Whether it requires a key.
-        missing: What to do when the key is missing, for a person.
+    `key` blocks, and raises `CallboardError` when the key can't be used. `missing` says to a person what to do
+    when there is none.
     """
 
     engine: SearchEngine

@@ -30,13 +30,7 @@ _JSON = {"accept": "application/json"}
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
-    """How to ask one engine.
-
-    Attributes:
-        request: (base URL, query, number of hits, key) → the request.
-        path: The keys that lead to the list of hits in the answer.
-        snippet: The key of a hit's snippet.
-    """
+    """How to ask one engine, the keys that lead to the hits in its answer, and the key of a hit's snippet."""
 
     request: Callable[[str, str, int, Secret | None], WebRequest]
     path: tuple[str, ...]

@@ -169,7 +169,6 @@ def _value(text: str) -> str:
 
 
 def _settings(path: str) -> str:
-    """Return the text of a regular file; empty when there is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

@@ -280,7 +280,6 @@ def _unfit(root: str, why: str) -> ValidationError:
 
 
 def _present_file(parent: OpenDirectory, name: str, path: str) -> os.stat_result | None:
-    """Return the status of the regular file that a write would replace, or `None`."""
     try:
         status = lstat(parent, name)
     except FileNotFoundError:

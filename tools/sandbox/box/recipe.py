@@ -166,16 +166,11 @@ def _nothing_at(path: str, mode: str = "0755") -> list[str]:
     return ["--perms", mode, "--size", "4096", "--tmpfs", path, "--remount-ro", path]
 
 
-def users_file(user: User | None = None) -> bytes:
-    """Return an /etc/passwd with the one user that there is inside."""
+def account_files(user: User | None = None) -> dict[str, bytes]:
+    """Return an /etc/passwd and an /etc/group with the one user that there is inside."""
     its = user or own_user()
-    return f"{_name(its)}:x:{its.uid}:{its.gid}::{HOME}:/bin/sh\n".encode()
-
-
-def groups_file(user: User | None = None) -> bytes:
-    """Return an /etc/group with that user's group."""
-    its = user or own_user()
-    return f"{_name(its)}:x:{its.gid}:\n".encode()
+    line = f"{_name(its)}:x:{its.uid}:{its.gid}::{HOME}:/bin/sh\n"
+    return {"/etc/passwd": line.encode(), "/etc/group": f"{_name(its)}:x:{its.gid}:\n".encode()}
 
 
 def _name(user: User) -> str:

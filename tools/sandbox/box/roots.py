@@ -142,11 +142,17 @@ def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> Host
     etc = [f"/etc/{name}" for name in ETC]
     etc += [str(found) for pattern in ETC_PATTERNS for found in sorted(Path("/etc").glob(pattern))]
     named = [_named(path) for path in read_only]
-    links, system = _system()
+    links: list[tuple[str, str]] = []
+    system = ["/usr"]
+    for path in (f"/{name}" for name in SYSTEM_LINKS):
+        if os.path.islink(path):
+            links.append((os.readlink(path), path))
+        elif os.path.isdir(path):
+            system.append(path)
     shown = _outermost([*system, *roots, *named, *(each for each in etc if os.path.exists(each))])
     masked = [path for root in shown for path in _credentials(root)]
     return HostView(
-        links=links,
+        links=tuple(links),
         shown=shown,
         masked=tuple(masked),
         path=os.pathsep.join(dict.fromkeys([*folders, "/usr/bin", "/bin"])),
@@ -162,18 +168,6 @@ def _named(path: str) -> str:
             "callboard.toml, or take it out."
         )
     return os.path.realpath(path)
-
-
-def _system() -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    links: list[tuple[str, str]] = []
-    shown = ["/usr"]
-    for name in SYSTEM_LINKS:
-        path = f"/{name}"
-        if os.path.islink(path):
-            links.append((os.readlink(path), path))
-        elif os.path.isdir(path):
-            shown.append(path)
-    return tuple(links), shown
 
 
 def _path_folders(environ: Mapping[str, str], home: str) -> Iterator[str]:

@@ -48,13 +48,7 @@ CLOSED = "the folder that it is in could not be looked into"
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """The workspace before a program.
-
-    Attributes:
-        before: The scan.
-        snapshot: What was put aside, or `None`.
-        why_not: Why nothing was.
-    """
+    """The workspace before a program: its scan, and what was put aside, or why nothing was."""
 
     before: Scan
     snapshot: WorkspaceSnapshot | None = None
@@ -114,8 +108,6 @@ def _recorded(
 
 
 class _Recording:
-    """Puts the change of one program together."""
-
     def __init__(
         self, files: FileReader, snapshot: WorkspaceSnapshot, before: Scan, after: Scan
     ) -> None:
@@ -208,13 +200,12 @@ class _Recording:
             return False
         if before.kind is not FileKind.FILE:
             return before.target == after.target
-        return before.size_bytes == after.size_bytes and self._digest(before) == after.digest
-
-    def _digest(self, state: FileState) -> bytes:
+        if before.size_bytes != after.size_bytes:
+            return False
         digest = hashlib.sha256()
-        for piece in self._snapshot.aside.pieces(state):
+        for piece in self._snapshot.aside.pieces(before):
             digest.update(piece)
-        return digest.digest()
+        return digest.digest() == after.digest
 
     def _kept(
         self, step: PathStep, draft: ChangeDraft, room: Keeper, versions: CallVersions
@@ -243,13 +234,12 @@ class _Recording:
         self._unkept.setdefault(why, []).append(shown(path))
 
     def _reasons(self) -> tuple[str, ...]:
-        return tuple(_line(paths, why) for why, paths in self._unkept.items())
-
-
-def _line(paths: list[str], why: str) -> str:
-    more = len(paths) - MAX_PATHS_PER_REASON
-    rest = f" and {more} more" if more > 0 else ""
-    return f"{', '.join(paths[:MAX_PATHS_PER_REASON])}{rest}: {why}"
+        lines: list[str] = []
+        for why, paths in self._unkept.items():
+            more = len(paths) - MAX_PATHS_PER_REASON
+            rest = f" and {more} more" if more > 0 else ""
+            lines.append(f"{', '.join(paths[:MAX_PATHS_PER_REASON])}{rest}: {why}")
+        return tuple(lines)
 
 
 def _names(path: str) -> Names:

@@ -89,19 +89,16 @@ def changed(before: Scan, after: Scan) -> ChangedFiles:
     kinds = [
         [shown(path) for path in kind] for kind in (found.created, found.modified, found.deleted)
     ]
+    # Folders that have a `.git` now: git in the folder above may run what their settings name.
+    ends = (path.rstrip("/").rpartition("/") for path in found.created)
+    repositories = [shown(folder) for folder, _, name in ends if name == ".git" and folder]
     return ChangedFiles(
         created=tuple(kinds[0][:MAX_NAMED]),
         modified=tuple(kinds[1][:MAX_NAMED]),
         deleted=tuple(kinds[2][:MAX_NAMED]),
         more=sum(max(0, len(kind) - MAX_NAMED) for kind in kinds),
-        repositories=_repositories(found.created)[:MAX_NAMED],
+        repositories=tuple(repositories[:MAX_NAMED]),
     )
-
-
-def _repositories(created: tuple[str, ...]) -> tuple[str, ...]:
-    """Return folders that have a `.git` now: git in the folder above may run what their settings name."""
-    found = (path.rstrip("/").rpartition("/") for path in created)
-    return tuple(shown(folder) for folder, _, name in found if name == ".git" and folder)
 
 
 def differences(before: Scan, after: Scan) -> Differences:

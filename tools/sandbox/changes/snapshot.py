@@ -75,12 +75,9 @@ class Aside:
 
 
 class WorkspaceSnapshot(msgspec.Struct, frozen=True):
-    """The files that a scan saw, as far as they were copied.
+    """The files that a scan saw, as far as they were copied, and why others were not.
 
-    Attributes:
-        states: Of files and links; `kept_at` is a place in `aside`.
-        why: Why others were not copied.
-        tracked: The names in git's index.
+    `kept_at` of a state is a place in `aside`; `tracked` are the names in git's index.
     """
 
     aside: Aside
@@ -150,8 +147,6 @@ class CopyCache:
 
 
 class _Copying:
-    """Copies the files of one scan."""
-
     def __init__(
         self, files: FileReader, aside: Aside, known: dict[str, _Copy], git: GitFiles
     ) -> None:

@@ -44,12 +44,7 @@ class HeadRefused(Exception):
 
 
 class ProxyRequest(msgspec.Struct, frozen=True):
-    """A program's request to the proxy.
-
-    Attributes:
-        url: Where it leads.
-        head: What to send to the server first; `None` for a tunnel.
-    """
+    """A program's request to the proxy; `head` is what to send to the server first, `None` for a tunnel."""
 
     url: HttpUrl
     head: bytes | None

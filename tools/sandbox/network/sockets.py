@@ -179,7 +179,6 @@ def _answering(answerer: Answerer) -> Callable[[trio.SocketStream], Awaitable[No
 
 
 async def _asked(stream: trio.SocketStream) -> bytes | None:
-    """Return what a program sent up to its end; `None` when that is too much."""
     data = bytearray()
     while chunk := await stream.receive_some(MAX_ASKED_BYTES):
         data += chunk

@@ -27,7 +27,7 @@ import trio
 from ...processes.process_tree import descendants
 from ...processes.unreaped import unreaped
 from ..box.protected import Mount, Protection
-from ..box.recipe import Box, Recipe, arguments, groups_file, users_file
+from ..box.recipe import Box, Recipe, account_files, arguments
 from ..box.start_gate import FolderIdentity, Gate, admit, open_info
 from ..box.user import as_user, check_workspace
 from ..network.sockets import SandboxSockets
@@ -271,8 +271,8 @@ def hand_over(
         with suppress(OSError):  # it is not there any more
             copies[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, copies[path])
-    copies["/etc/passwd"] = _held(stack, users_file(recipe.user))
-    copies["/etc/group"] = _held(stack, groups_file(recipe.user))
+    for path, content in account_files(recipe.user).items():
+        copies[path] = _held(stack, content)
     masks: dict[str, int] = {}
     if recipe.confiner is None:
         # Each is read to its end and closed, so each needs its own.
@@ -293,7 +293,6 @@ def hand_over(
 
 
 def _held(stack: ExitStack, content: bytes) -> int:
-    """Return a descriptor of a file in memory with this content."""
     fd = os.memfd_create("callboard", os.MFD_CLOEXEC)
     stack.callback(os.close, fd)
     with open(fd, "wb", closefd=False) as file:

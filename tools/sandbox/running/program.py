@@ -187,7 +187,6 @@ class Program:
             self.kill("output")
 
     async def _watch(self) -> None:
-        """Look until something is exceeded, and end the program then."""
         while True:
             await trio.sleep(LOOK_SECONDS)
             exceeded = "memory" if self._process.check_memory() else self._excess()

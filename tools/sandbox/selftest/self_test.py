@@ -332,14 +332,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a trial.
-
-    Attributes:
-        report: The probe's, or `None`.
-        complaint: What was put out in its place.
-        was_admitted: Whether it was bounded before anything ran in it.
-        lingers: Whether something of it was left when it was killed.
-    """
+    """The outcome of a trial: the probe's report, or the complaint that was put out in its place."""
 
     report: ProbeReport | None
     complaint: str
@@ -394,7 +387,6 @@ def _bounds(recipe: Recipe) -> str:
 
 
 def _probe_task(recipe: Recipe, canary: Path, listener: socket.socket) -> dict[str, str]:
-    """Return what the probe is to try, and what it compares with."""
     names = ("ipc", "mnt", "net", "pid", "user", "uts")
     return {
         "outside": str(canary),
