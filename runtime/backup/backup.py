@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,8 +34,6 @@ PAGES = 2000
 CHECK_STEPS = 100_000
 """Steps of SQLite's virtual machine between checks for a cancellation: a few milliseconds."""
 
-_SIDE_FILES = ("-wal", "-shm")
-
 
 def write_backup(folder: Path, target: Path) -> int:
     """Copy the store of a data folder into a new file for its owner alone; return its size.
@@ -53,8 +51,9 @@ def write_backup(folder: Path, target: Path) -> int:
             # One read transaction around all steps; otherwise each commit would restart the copy.
             source.execute("begin")
             source.execute("select count(*) from sqlite_schema").fetchall()
-            _copy(source, partial, "delete")
-            _add_versions(folder, partial)
+            _copy(source, partial)
+            with closing(_open_writable(partial)) as copied:
+                add_versions(copied, folder)
             _check(partial, "quick_check")
     except apsw.Error as error:
         raise storage_error(str(target), error) from error
@@ -99,19 +98,13 @@ def _restore(folder: Path, backup: Path) -> Path | None:
     _forget(new)  # left by a crash
     try:
         os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        source = _open_read_only(backup)
-        try:
-            _copy(source, new, "delete")
-        finally:
-            source.close()
-        connection = apsw.Connection(os.fspath(new), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
+        with closing(_open_read_only(backup)) as source:
+            _copy(source, new)
+        with closing(_open_writable(new)) as connection:
             migrate(connection, str(new))
             has_versions = take_out_versions(connection, folder)
             connection.execute(NEW_EPOCH)
             connection.pragma("journal_mode", "wal")
-        finally:
-            connection.close()
         sync_path(new)
         kept = _set_aside(folder, path)
         stem = kept.stem if kept is not None else new_id("callboard.before")  # a store was missing
@@ -124,14 +117,6 @@ def _restore(folder: Path, backup: Path) -> Path | None:
         raise
     finish_restore(folder, path)
     return kept
-
-
-def _add_versions(folder: Path, backup: Path) -> None:
-    connection = apsw.Connection(os.fspath(backup), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        add_versions(connection, folder)
-    finally:
-        connection.close()
 
 
 def _set_aside(folder: Path, path: Path) -> Path | None:
@@ -152,23 +137,17 @@ def _check_backup(backup: Path) -> None:
     if not backup.is_file():
         raise NotFoundError(f"There is no backup {backup}.")
     try:
-        connection = _open_read_only(backup)
-        try:
+        with closing(_open_read_only(backup)) as connection:
             check_version(connection, str(backup))
-        finally:
-            connection.close()
         _check(backup, "integrity_check")
     except apsw.Error as error:
         raise storage_error(str(backup), error) from error
 
 
 def _check(path: Path, how: str) -> None:
-    connection = _open_read_only(path)
-    connection.set_progress_handler(_check_cancelled, CHECK_STEPS)
-    try:
+    with closing(_open_read_only(path)) as connection:
+        connection.set_progress_handler(_check_cancelled, CHECK_STEPS)
         finding = connection.pragma(how)
-    finally:
-        connection.close()
     if finding != "ok":
         raise StorageError(f"{path} is damaged ({finding}) and can't be used as a backup.")
 
@@ -183,16 +162,17 @@ def _open_read_only(path: Path) -> apsw.Connection:
     )
 
 
-def _copy(source: apsw.Connection, target: Path, journal_mode: str) -> None:
-    connection = apsw.Connection(os.fspath(target), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
+def _open_writable(path: Path) -> apsw.Connection:
+    return apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE)
+
+
+def _copy(source: apsw.Connection, target: Path) -> None:
+    with closing(_open_writable(target)) as connection:
         with connection.backup("main", source, "main") as copying:
             while not copying.done:
                 copying.step(PAGES)
                 trio.from_thread.check_cancelled()
-        connection.pragma("journal_mode", journal_mode)
-    finally:
-        connection.close()
+        connection.pragma("journal_mode", "delete")
 
 
 @contextmanager
@@ -228,7 +208,7 @@ def _new_file(target: Path) -> Generator[Path]:
 
 
 def _forget(path: Path) -> None:
-    for suffix in ("", "-journal", *_SIDE_FILES):
+    for suffix in ("", "-journal", "-wal", "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 

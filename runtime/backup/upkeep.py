@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -19,6 +20,7 @@ from ..store.file import DATABASE_NAME, open_reading, open_writer, stored_versio
 from ..store.ledger import storage_error
 from ..store.lists import StoreSize
 from ..store.migrations import MIGRATIONS
+from ..store.queries import Queries
 from .versions import add_versions
 
 
@@ -73,13 +75,8 @@ def stored_size(folder: Path) -> StoreSize:
         NotFoundError: There is no store.
         StorageError: It can't be read.
     """
-    connection = open_reading(folder)
-    try:
-        return _size(connection)
-    except apsw.Error as error:
-        raise storage_error(str(folder / DATABASE_NAME), error) from error
-    finally:
-        connection.close()
+    with closing(open_reading(folder)) as connection:
+        return Queries(connection, str(folder / DATABASE_NAME)).size()
 
 
 def compact(folder: Path) -> tuple[StoreSize, StoreSize]:
@@ -95,14 +92,12 @@ def compact(folder: Path) -> tuple[StoreSize, StoreSize]:
     stored_version(folder)
     lock = DataLock(folder)
     try:
-        connection = open_writer(folder)
-        try:
-            before = _size(connection)
+        with closing(open_writer(folder)) as connection:
+            queries = Queries(connection, str(folder / DATABASE_NAME))
+            before = queries.size()
             connection.execute("vacuum")
             connection.execute("pragma wal_checkpoint(truncate)")
-            return before, _size(connection)
-        finally:
-            connection.close()
+            return before, queries.size()
     except apsw.Error as error:
         raise storage_error(str(folder / DATABASE_NAME), error) from error
     finally:
@@ -117,17 +112,12 @@ def _copy(folder: Path, target: Path) -> None:
     except OSError as error:
         raise StorageError(f"{target} can't be written: {error.strerror or error}.") from error
     try:
-        connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
+        flags = apsw.SQLITE_OPEN_READWRITE
+        with closing(apsw.Connection(os.fspath(path), flags=flags)) as connection:
             connection.execute("vacuum into ?", (os.fspath(target),))
-        finally:
-            connection.close()
-        copied = apsw.Connection(os.fspath(target), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
+        with closing(apsw.Connection(os.fspath(target), flags=flags)) as copied:
             copied.pragma("journal_mode", "delete")
             add_versions(copied, folder)
-        finally:
-            copied.close()
         sync_path(target)
         sync_path(target.parent)
     except BaseException:
@@ -137,20 +127,10 @@ def _copy(folder: Path, target: Path) -> None:
 
 def _checked(folder: Path) -> None:
     """Open the store, which migrates it, and check all of it."""
-    connection = open_writer(folder)
-    try:
+    with closing(open_writer(folder)) as connection:
         finding = connection.pragma("quick_check")
-    finally:
-        connection.close()
     if finding != "ok":
         raise StorageError(
             f"{folder / DATABASE_NAME} is damaged ({finding}). Put a backup back with "
             "`callboard restore`."
         )
-
-
-def _size(connection: apsw.Connection) -> StoreSize:
-    pages, free, page_bytes = (
-        int(connection.pragma(name)) for name in ("page_count", "freelist_count", "page_size")
-    )
-    return StoreSize((pages - free) * page_bytes, pages * page_bytes)

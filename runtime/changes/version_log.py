@@ -285,23 +285,20 @@ def _write_file_head(fd: int, flushed: int) -> None:
 
 def has_whole_head(data: bytes) -> bool:
     """Whether a log begins with a consistent head, not with halves of two."""
-    head = data[: _FILE_HEAD.size]
-    if len(head) < _FILE_HEAD.size or not any(head):
-        return True
-    magic, _, checksum = _FILE_HEAD.unpack(head)
-    return bool(magic == _MAGIC and zlib.crc32(head[:16]) == checksum)
+    return _flushed_of(data[: _FILE_HEAD.size]) is not None
 
 
 def _flushed(fd: int) -> int | None:
-    """Return how far the log was flushed; 0 if never, `None` if its head is damaged."""
-    for _ in range(_HEAD_READS):
-        head = os.pread(fd, _FILE_HEAD.size, 0)
-        if len(head) < _FILE_HEAD.size or not any(head):
-            return 0
-        magic, flushed, checksum = _FILE_HEAD.unpack(head)
-        if magic == _MAGIC and zlib.crc32(head[:16]) == checksum:
-            return int(flushed)
-    return None
+    reads = (_flushed_of(os.pread(fd, _FILE_HEAD.size, 0)) for _ in range(_HEAD_READS))
+    return next((flushed for flushed in reads if flushed is not None), None)
+
+
+def _flushed_of(head: bytes) -> int | None:
+    """Return how far a log with this head was flushed; 0 if never, `None` if it is damaged."""
+    if len(head) < _FILE_HEAD.size or not any(head):
+        return 0
+    magic, flushed, checksum = _FILE_HEAD.unpack(head)
+    return int(flushed) if magic == _MAGIC and zlib.crc32(head[:16]) == checksum else None
 
 
 def _frames(fd: int) -> Iterator[tuple[int, bytes | None]]:

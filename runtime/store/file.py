@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -151,13 +152,11 @@ def _inspect(path: Path, *, thoroughly: bool) -> int:
         _uri(path, "mode=ro" if has_log else "immutable=1"),
         flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
     )
-    try:
+    with closing(connection):
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         version = check_version(connection, str(path))
         if thoroughly:
             _check(connection, path)
-    finally:
-        connection.close()
     return version
 
 
@@ -177,12 +176,10 @@ def _make(folder: Path, path: Path) -> None:
     _remove(new)  # a crash may have left it
     try:
         os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        connection = apsw.Connection(os.fspath(new), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
+        opened = apsw.Connection(os.fspath(new), flags=apsw.SQLITE_OPEN_READWRITE)
+        with closing(opened) as connection:
             migrate(connection, str(path))
             connection.pragma("journal_mode", "wal")
-        finally:
-            connection.close()
         new.rename(path)
     except BaseException:
         _remove(new)

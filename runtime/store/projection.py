@@ -248,9 +248,12 @@ class Projection:
             case CallFinished():
                 return self._finished(event)
             case CallProposed():
-                self._proposed(event)
+                if propose_call(self._connection, self.key, event, self.now_ms):
+                    self._call_message("call", event)
             case CallStarted():
-                self._started(event)
+                start_call(self._connection, self.key, event, self.now_ms)
+                if event.approval_id:
+                    self._permissions.use(event.approval_id)
             case MessageCompleted():
                 self._answer(event)
             case InputAccepted():
@@ -344,15 +347,6 @@ class Projection:
             duration_ms=event.duration_ms,
         )
         add_usage(self._connection, self.key, event.message_id, event, self.now_ms)
-
-    def _proposed(self, event: CallProposed) -> None:
-        if propose_call(self._connection, self.key, event, self.now_ms):
-            self._call_message("call", event)
-
-    def _started(self, event: CallStarted) -> None:
-        start_call(self._connection, self.key, event, self.now_ms)
-        if event.approval_id:
-            self._permissions.use(event.approval_id)
 
     def _finished(self, event: CallFinished) -> bool:
         if not finish_call(self._connection, self.key, event, self.now_ms, self.head_seq + 1):

@@ -15,7 +15,7 @@ from threading import Lock
 
 from ..changes.file_versions import KeepsVersions
 from ..definitions import ErrorType, ToolFailure
-from ..handles import FileContent, FileInfo, Listing, ReadableFiles, WritableFiles
+from ..handles import FileContent, FileInfo, ReadableFiles, WritableFiles
 from .marked_files import MarkedFiles
 
 
@@ -159,14 +159,8 @@ class TrackedReader:
     def __init__(self, files: ReadableFiles, watch: FileWatch) -> None:
         self._files = files
         self.watch = watch
-
-    def normalize(self, path: str) -> str:
-        """See `ReadableFiles`."""
-        return self._files.normalize(path)
-
-    def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
-        """See `ReadableFiles`."""
-        return self._files.find(path, follow=follow)
+        # Names, sizes and times don't taint, so these need no tracking.
+        self.normalize, self.find, self.entries = files.normalize, files.find, files.entries
 
     def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
         """See `ReadableFiles`."""
@@ -177,14 +171,6 @@ class TrackedReader:
         if watch.is_needed:
             watch.note_read(real or _real(self._files, path), was_marked=was_marked)
         return content
-
-    def entries(
-        self, path: str, *, recursive: bool, include_hidden: bool, max_entries: int
-    ) -> Listing:
-        """See `ReadableFiles`."""
-        return self._files.entries(
-            path, recursive=recursive, include_hidden=include_hidden, max_entries=max_entries
-        )
 
 
 class TrackedWriter(TrackedReader):

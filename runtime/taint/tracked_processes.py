@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import trio
 
 from ..processes import (
     BackgroundProcess,
     Command,
-    CommandBinding,
     Processes,
     ProcessOutput,
     Ran,
-    Written,
 )
 from .tracked_files import FileWatch
 
@@ -43,15 +41,13 @@ class TrackedProcesses:
     def __init__(self, processes: Processes, watch: FileWatch) -> None:
         self._processes = processes
         self.watch = watch
+        self.bind, self.list, self.written = processes.bind, processes.list, processes.written
+        self.background_since = processes.background_since
 
     @property
     def offers_network(self) -> bool:
         """See `Processes`."""
         return self._processes.offers_network
-
-    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> CommandBinding:
-        """See `Processes`."""
-        return self._processes.bind(commands, cwd)
 
     async def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Ran:
         """See `Processes`."""
@@ -68,10 +64,6 @@ class TrackedProcesses:
         """See `Processes`."""
         self.watch.note_all_read()
         return await self._processes.start(command)
-
-    def list(self) -> tuple[BackgroundProcess, ...]:
-        """See `Processes`."""
-        return self._processes.list()
 
     async def output(self, process_id: str) -> ProcessOutput:
         """See `Processes`."""
@@ -102,14 +94,6 @@ class TrackedProcesses:
         finally:
             with trio.CancelScope(shield=True):
                 await self._look_at_background()  # noqa: ASYNC102
-
-    async def written(self, since_ns: int) -> Written | None:
-        """See `Processes`."""
-        return await self._processes.written(since_ns)
-
-    def background_since(self, now_ns: int) -> int | None:
-        """See `Processes`."""
-        return self._processes.background_since(now_ns)
 
     async def _look_at_background(self) -> None:
         """Mark what background programs may have written since the last look."""

@@ -121,13 +121,6 @@ class PermissionCheck:
         events = tuple(events)
         inputs = (event for event in events if isinstance(event, InputAccepted))
         self._delivering = {each.approval_id for each in inputs if each.approval_id}
-        if (found := self._each(events)) is not None:
-            return found
-        for approval_id in self._delivering:
-            return _refused(f"An input brings an answer to {approval_id} not stored with it.")
-        return None
-
-    def _each(self, events: Iterable[DurableEvent]) -> ConflictError | None:
         for event in events:
             match event:
                 case ApprovalAsked():
@@ -149,6 +142,8 @@ class PermissionCheck:
                     continue
             if found is not None:
                 return found
+        for approval_id in self._delivering:
+            return _refused(f"An input brings an answer to {approval_id} not stored with it.")
         return None
 
     def _asked(self, event: ApprovalAsked) -> ConflictError | None:
