@@ -7,7 +7,7 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -33,9 +33,6 @@ def closest(name: str, known: Sequence[str]) -> str | None:
         return next((option for option in known if option.startswith(f"-{name}")), None)
     return next(iter(difflib.get_close_matches(name, known, 1, MIN_LIKENESS)), None)
 
-
-if TYPE_CHECKING:
-    from .run.choice import RunOptions
 
 NO_KEY_ON_THE_LINE = (
     "`callboard keys set` takes the name of a provider, --config and --data, and never the key, "
@@ -138,8 +135,7 @@ def run(
     Exits with 0 when it was answered, 1 when it failed, 2 when the command line can't
     be read, and 130 when it was interrupted.
     """
-    options = _options("run", prompt, flags)
-    return options if isinstance(options, int) else _run(options, config, data, verbose)
+    return _run("run", prompt, flags or RunFlags(), config, data, verbose=verbose)
 
 
 @app.command
@@ -157,8 +153,7 @@ def record(
     What was asked and what came stands in that file in clear, but for keys, which are masked.
     Exits as run does.
     """
-    options = _options("record", prompt, flags)
-    return options if isinstance(options, int) else _run(options, config, data, verbose)
+    return _run("record", prompt, flags or RunFlags(), config, data, verbose=verbose)
 
 
 @app.command
@@ -255,23 +250,6 @@ def execute(tokens: Sequence[str]) -> int:
     return code if isinstance(code, int) else ANSWERED
 
 
-def _options(command: str, prompt: str | None, flags: RunFlags | None) -> RunOptions | int:
-    """Return what the command line says, or the exit code when it is wrong."""
-    from .run.attachments import read_attachments
-    from .run.choice import RunOptions
-
-    flags = flags or RunFlags()
-    prompt = _read_prompt() if prompt == "-" else prompt
-    if mistake := _prompt_mistake(prompt, flags) or flags.mistake():
-        return _wrong_usage(mistake, command)
-    return RunOptions(
-        prompt=prompt,
-        flags=flags,
-        attachments=read_attachments(flags.attach),
-        is_recorded=command == "record",
-    )
-
-
 def _prompt_mistake(prompt: str | None, flags: RunFlags) -> str | None:
     if prompt is None:
         if not flags.resume:
@@ -280,7 +258,27 @@ def _prompt_mistake(prompt: str | None, flags: RunFlags) -> str | None:
     return None if prompt.strip() else "the prompt is empty: say what to do"
 
 
-def _run(options: RunOptions, config: Path | None, data: Path | None, verbose: bool) -> int:
+def _run(
+    command: str,
+    prompt: str | None,
+    flags: RunFlags,
+    config: Path | None,
+    data: Path | None,
+    *,
+    verbose: bool,
+) -> int:
+    from .run.attachments import read_attachments
+    from .run.choice import RunOptions
+
+    prompt = _read_prompt() if prompt == "-" else prompt
+    if mistake := _prompt_mistake(prompt, flags) or flags.mistake():
+        return _wrong_usage(mistake, command)
+    options = RunOptions(
+        prompt=prompt,
+        flags=flags,
+        attachments=read_attachments(flags.attach),
+        is_recorded=command == "record",
+    )
     from ..config.files import load_settings
     from ..runtime.disk.core_dumps import forbid_core_dumps
     from ..runtime.errors import NotFoundError

@@ -151,27 +151,16 @@ class LocalBackend:
         self.approval = runtime.approval
         self.answer = runtime.answer
         self.search = runtime.search
-        self.rename = self._host.keeping.rename
+        keeping = self._host.keeping
+        self.rename = keeping.rename
+        self.set_agent = keeping.set_agent
+        self.delete_sessions = keeping.delete
+        self.restore_sessions = keeping.restore
+        self.purge_sessions = keeping.purge
 
     async def revoke(self, grant_id: str) -> None:
         """See `Client.revoke`."""
         await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=ANSWERED_BY))
-
-    async def set_agent(self, session_ids: Sequence[str], agent: str) -> None:
-        """See `Client.set_agent`."""
-        await self._host.keeping.set_agent(session_ids, agent)
-
-    async def delete_sessions(self, session_ids: Sequence[str]) -> Sequence[str]:
-        """See `Client.delete_sessions`."""
-        return await self._host.keeping.delete(session_ids)
-
-    async def restore_sessions(self, session_ids: Sequence[str]) -> Sequence[str]:
-        """See `Client.restore_sessions`."""
-        return await self._host.keeping.restore(session_ids)
-
-    async def purge_sessions(self, session_ids: Sequence[str]) -> Sequence[str]:
-        """See `Client.purge_sessions`."""
-        return await self._host.keeping.purge(session_ids)
 
     async def import_session(self, file: bytes, *, workspace: str) -> str:
         """See `Client.import_session`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from ..runtime.definitions import SessionKind
@@ -44,55 +44,46 @@ async def last_deleted_session(reader: StoreReader) -> SessionRow:
 
 
 async def find_session(reader: StoreReader, name: str) -> SessionRow:
-    """Return the session of this id, or the one whose id begins so; `last` is the latest.
-
-    Raises:
-        NotFoundError: There is none.
-        ValidationError: There are several.
-    """
+    """Return the session of this id, or the one whose id begins so; `last` is the latest."""
     if name == "last":
         return await last_session(reader)
     if (row := await reader.session(name)) is not None:
         return row
     rows = await reader.sessions(limit=MAX_SEARCHED_SESSIONS, include_deleted=True)
-    found = {row.session_id: row for row in rows if begins(row.session_id, "session", name)}
-    if not found:
-        raise NotFoundError(f"There is no session {name!r}; `callboard sessions` lists them.")
-    return only(found, name, "sessions", field="session")
+    missing = f"There is no session {name!r}; `callboard sessions` lists them."
+    known = {row.session_id: row for row in rows}
+    return named(name, known, "session", "sessions", missing, field="session")
 
 
 async def find_approval(reader: StoreReader, name: str) -> ApprovalRow:
-    """Return the question of this id, or the one whose id begins so.
-
-    Raises:
-        NotFoundError: There is none.
-        ValidationError: There are several.
-    """
+    """Return the question of this id, or the one whose id begins so."""
     if exact := await reader.approvals(approval_id=name, limit=1):
         return exact[0]
     rows = await reader.approvals(limit=MAX_SEARCHED)
-    found = {row.approval_id: row for row in rows if begins(row.approval_id, "approval", name)}
-    if not found:
-        raise NotFoundError(
-            f"There is no question {name!r}; `callboard approvals --all` lists all."
-        )
-    return only(found, name, "questions")
+    missing = f"There is no question {name!r}; `callboard approvals --all` lists all."
+    return named(name, {row.approval_id: row for row in rows}, "approval", "questions", missing)
 
 
 async def find_grant(reader: StoreReader, name: str) -> GrantRow:
-    """Return the remembered answer of this id, or the one whose id begins so, in force or not.
+    """Return the remembered answer of this id, or the one whose id begins so, in force or not."""
+    rows = {row.grant_id: row for row in await reader.grants(include_ended=True)}
+    missing = f"There is no remembered answer {name!r}; `callboard grants --all` lists all."
+    return rows.get(name) or named(name, rows, "grant", "remembered answers", missing)
 
-    Raises:
-        NotFoundError: There is none.
-        ValidationError: There are several.
-    """
-    rows = await reader.grants(include_ended=True)
-    found = {row.grant_id: row for row in rows if begins(row.grant_id, "grant", name)}
+
+def named(
+    name: str,
+    rows: Mapping[str, _Row],
+    prefix: str,
+    nouns: str,
+    missing: str,
+    field: str | None = None,
+) -> _Row:
+    """Return the row whose id begins so; raise `NotFoundError` (`missing`) or `ValidationError`."""
+    found = {each: row for each, row in rows.items() if begins(each, prefix, name)}
     if not found:
-        raise NotFoundError(
-            f"There is no remembered answer {name!r}; `callboard grants --all` lists all."
-        )
-    return found.get(name) or only(found, name, "remembered answers")
+        raise NotFoundError(missing)
+    return only(found, name, nouns, field)
 
 
 def begins(whole: str, prefix: str, name: str) -> bool:

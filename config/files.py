@@ -205,18 +205,29 @@ def _merged(settings: Settings, managed: ManagedSettings) -> Settings:
     )
 
 
-def _read(file: Path, *, required: bool) -> str | None:
+def read_bytes(file: Path) -> bytes | None:
+    """Return the beginning of a file, one byte more than may be; `None` when there is none.
+
+    Raises:
+        StorageError: It can't be read, or is a pipe or another special file.
+    """
     try:
         with open(file, "rb", opener=_open) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise StorageError(f"{file} can't be read: it is not a regular file.")
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except FileNotFoundError as exc:
-        if not required:
-            return None
-        raise NotFoundError(f"There is no configuration file {file}.") from exc
+            return stream.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return None
     except OSError as exc:
         raise StorageError(f"{file} can't be read: {exc.strerror or exc}.") from exc
+
+
+def _read(file: Path, *, required: bool) -> str | None:
+    data = read_bytes(file)
+    if data is None:
+        if not required:
+            return None
+        raise NotFoundError(f"There is no configuration file {file}.")
     if len(data) > MAX_FILE_BYTES:
         raise ValidationError(f"{file} is larger than {MAX_FILE_BYTES} bytes; is it the right one?")
     try:

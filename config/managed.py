@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from ..runtime.disk.private_folder import sync_path
-from ..runtime.errors import NotFoundError, StorageError, ValidationError
-from .files import MANAGED_NAME, MAX_FILE_BYTES, RESERVED_PROVIDERS, read_managed
+from ..runtime.errors import NotFoundError, ValidationError
+from .files import MANAGED_NAME, RESERVED_PROVIDERS, read_bytes, read_managed
 from .private_file import locked, make_private_folder, write_private
 from .settings import ManagedSettings, ProviderSettings
 from .toml_reader import NAME
@@ -114,14 +114,7 @@ def set_default_model(folder: Path, choice: str | None) -> ManagedSettings:
 
 def managed_content(folder: Path) -> bytes | None:
     """Return the file's content, for `put_back`; `None` when there is none. Raises `StorageError`."""
-    file = folder / MANAGED_NAME
-    try:
-        with file.open("rb") as stream:
-            return stream.read(MAX_FILE_BYTES)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageError(f"{file} can't be read: {error.strerror or error}.") from error
+    return read_bytes(folder / MANAGED_NAME)
 
 
 def put_back(folder: Path, *, written: bytes | None, before: bytes | None) -> bool:

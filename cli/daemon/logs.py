@@ -21,11 +21,7 @@ MAX_LINES = 100_000
 
 
 def show_logs(data: Path, *, lines: int, follow: bool) -> int:
-    """Print the last lines, of the older file too when the newer one has fewer.
-
-    Raises:
-        NotFoundError: Nothing was logged yet.
-    """
+    """Print the last lines, of the older file too when the newer one has fewer."""
     if not 1 <= lines <= MAX_LINES:
         raise ValidationError(f"--lines is from 1 to {MAX_LINES}", field="lines")
     path = data / LOG_NAME

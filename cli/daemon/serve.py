@@ -73,7 +73,7 @@ def serve(
             (file, file.with_name(MANAGED_NAME)),
             ProviderBook(config, data, os.environ),
         ),
-        tell_ready=_Welcome(data, file, settings.server),
+        tell_ready=partial(_welcome, data, file, settings.server),
         had_hangup=had_hangup,
     )
     with serve_log(data, options.log_format):
@@ -113,42 +113,36 @@ def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
     return server
 
 
-class _Welcome:
-    """Prints where things are, once clients may come; makes the first token."""
+def _welcome(data: Path, config: Path, server: ServerSettings, url: str) -> None:
+    """Print where things are, once clients may come; make the first token."""
+    lines = [
+        f"callboard serves at {url} (process {os.getpid()})",
+        f"  data:          {data}",
+        f"  configuration: {config}" + ("" if config.exists() else " (not there)"),
+        f"  log:           {data / LOG_NAME}",
+        *(f"  root:          {root}" for root in server.roots),
+        *_token(data),
+        "Stop it with Ctrl-C or `callboard stop`.",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
 
-    def __init__(self, data: Path, config: Path, server: ServerSettings) -> None:
-        self._data = data
-        self._config = config
-        self._server = server
 
-    def __call__(self, url: str) -> None:
-        lines = [
-            f"callboard serves at {url} (process {os.getpid()})",
-            f"  data:          {self._data}",
-            f"  configuration: {self._config}" + ("" if self._config.exists() else " (not there)"),
-            f"  log:           {self._data / LOG_NAME}",
-            *(f"  root:          {root}" for root in self._server.roots),
-            *self._token(),
-            "Stop it with Ctrl-C or `callboard stop`.",
-        ]
-        sys.stdout.write("\n".join(lines) + "\n")
-        sys.stdout.flush()
-
-    def _token(self) -> list[str]:
-        credentials = Credentials(self._data)
-        if credentials.list():
-            return []
-        if not sys.stdout.isatty():  # a file, a pipe or a journal keeps what is printed
-            return [
-                f"  token:         none yet; `callboard token create {OWNER} --role admin` makes one",
-                "                 and shows it at your terminal, not in this log.",
-            ]
-        try:
-            token = credentials.create(OWNER, Role.ADMIN)
-        except ConflictError:
-            return []  # another command was first
+def _token(data: Path) -> list[str]:
+    credentials = Credentials(data)
+    if credentials.list():
+        return []
+    if not sys.stdout.isatty():  # a file, a pipe or a journal keeps what is printed
         return [
-            f"  token:         {token.reveal()}",
-            "                 For programs of yours, and clients on other machines. It is shown this",
-            "                 once; commands of yours on this machine need none.",
+            f"  token:         none yet; `callboard token create {OWNER} --role admin` makes one",
+            "                 and shows it at your terminal, not in this log.",
         ]
+    try:
+        token = credentials.create(OWNER, Role.ADMIN)
+    except ConflictError:
+        return []  # another command was first
+    return [
+        f"  token:         {token.reveal()}",
+        "                 For programs of yours, and clients on other machines. It is shown this",
+        "                 once; commands of yours on this machine need none.",
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,12 +18,12 @@ from ...runtime.errors import ConflictError, NotFoundError, StorageError, Valida
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import data_path
 from .roots import check_root
-from .service_unit import LABEL, ServicePlan, launchd_plist, shown, systemd_unit
+from .service_unit import LABEL, ServicePlan, launchd_plist, systemd_unit
 
 SYSTEM_FOLDER = Path("/etc/systemd/system")
 UNIT_NAME = f"{LABEL}.service"
 COMMAND_SECONDS = 60.0
-"""For one command of the system's manager."""
+"""For one command of the system's manager, or for making folders on a slow disk."""
 
 
 def install_service(
@@ -37,11 +38,6 @@ def install_service(
     """Write the unit, and start it.
 
     A unit of the machine runs as an account, with the folders of that account.
-
-    Raises:
-        ConflictError: There is a unit of that name that callboard did not write.
-        ValidationError: A system unit is wanted by somebody else than root, or its account can't use
-            its data folder.
     """
     _check_rights(is_system=is_system)
     if user is not None and not is_system:
@@ -54,14 +50,14 @@ def install_service(
     path = unit_path(is_system=is_system)
     text = launchd_plist(plan) if sys.platform == "darwin" else systemd_unit(plan)
     _write(path, text)
-    sys.stdout.write(f"Written: {path}\n  runs: {shown(plan.command)}\n")
+    sys.stdout.write(f"Written: {path}\n  runs: {shlex.join(plan.command)}\n")
     if account is not None:
         sys.stdout.write(f"  as:   {account.name}, with the data in {folder}\n")
     if sys.platform == "darwin":
         sys.stdout.write("  This has not been tried on macOS.\n")
     commands = start_commands(path, is_system=is_system)
     if not starts:
-        sys.stdout.write("".join(f"  next: {shown(command)}\n" for command in commands))
+        sys.stdout.write("".join(f"  next: {shlex.join(command)}\n" for command in commands))
         return ANSWERED
     return _run_all(commands)
 
@@ -149,9 +145,11 @@ def _write(path: Path, text: str) -> None:
 def _run_all(commands: list[tuple[str, ...]]) -> int:
     for command in commands:
         if problem := _run(command):
-            sys.stdout.write(f"  {shown(command)} failed: {problem}\n  Run it by hand later.\n")
+            sys.stdout.write(
+                f"  {shlex.join(command)} failed: {problem}\n  Run it by hand later.\n"
+            )
             return FAILED
-        sys.stdout.write(f"  done: {shown(command)}\n")
+        sys.stdout.write(f"  done: {shlex.join(command)}\n")
     return ANSWERED
 
 
@@ -166,10 +164,6 @@ def _run(command: tuple[str, ...]) -> str:
     except subprocess.TimeoutExpired:
         return f"it did not end within {COMMAND_SECONDS:g} s"
     return "" if ran.returncode == 0 else (ran.stderr.strip() or f"exit code {ran.returncode}")
-
-
-MAKE_SECONDS = 60.0
-"""For making folders on a slow disk."""
 
 
 class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,11 +183,7 @@ class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def account_of(name: str | None) -> ServiceAccount:
-    """Return the account of that name, or of whoever ran sudo, or of this process.
-
-    Raises:
-        ValidationError: There is none of that name.
-    """
+    """Return the account of that name, or of whoever ran sudo, or of this process."""
     wanted = name or os.environ.get("SUDO_USER")
     try:
         found = pwd.getpwnam(wanted) if wanted else pwd.getpwuid(os.geteuid())
@@ -208,12 +198,7 @@ def account_of(name: str | None) -> ServiceAccount:
 
 
 def prepare_folder(account: ServiceAccount, folder: Path) -> None:
-    """Make a folder as that user, if it is missing: root writes into nobody's home.
-
-    Raises:
-        ValidationError: It belongs to somebody else.
-        StorageError: The user can't make it.
-    """
+    """Make a folder as that user, if it is missing: root writes into nobody's home."""
     if not folder.exists():
         _make(account, folder)
     owner = folder.stat().st_uid
@@ -233,7 +218,7 @@ def _make(account: ServiceAccount, folder: Path) -> None:
     command = ("mkdir", "-p", "-m", "700", "--", str(folder))
     try:
         ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=MAKE_SECONDS, check=False, **others
+            command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, **others
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StorageError(f"{folder} can't be made as {account.name}: {error}.") from error

@@ -8,7 +8,6 @@ the sandbox has its own, stricter filter of system calls for what models run.
 
 from __future__ import annotations
 
-import shlex
 import unicodedata
 from pathlib import Path
 
@@ -138,11 +137,6 @@ def launchd_plist(plan: ServicePlan) -> str:
         "Umask": 0o077,
     }
     return plistlib.dumps(document).decode()
-
-
-def shown(command: tuple[str, ...]) -> str:
-    """Return a command as a person types it."""
-    return shlex.join(command)
 
 
 def _check(plan: ServicePlan) -> None:

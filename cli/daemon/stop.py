@@ -32,10 +32,6 @@ def stop_daemon(data: Path, *, now: bool) -> int:
 
     A signal does it, not a request: it comes through however busy the daemon's door is. The file that
     names the process is held by that process, so it is never another one.
-
-    Raises:
-        NotFoundError: None runs.
-        ConflictError: It has not ended in time, or is another user's.
     """
     daemon = find_daemon(data)
     if daemon is None:

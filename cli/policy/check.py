@@ -26,12 +26,7 @@ from ..terminal.json_lines import json_line
 
 
 def show_verdict(call: CheckedCall, settings: Settings, *, json: bool) -> int:
-    """Print the verdict, what decided, and the tier of this very call.
-
-    Raises:
-        NotFoundError: There is no such agent, or no such tool and nobody said its tier.
-        ValidationError: The arguments are wrong, or the workspace can't be one.
-    """
+    """Print the verdict, what decided, and the tier of this very call."""
     answer = answer_about(call, settings)
     if json:
         sys.stdout.write(json_line(answer))

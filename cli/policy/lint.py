@@ -217,7 +217,7 @@ def covers(wide: Rule, narrow: Rule) -> bool:
         _covers_names(wide.agents, narrow.agents)
         and _covers_names(wide.channels, narrow.channels)
         and _covers_names(wide.kinds, narrow.kinds)
-        and _covers_tiers(wide, narrow)
+        and (wide.tiers is None or (narrow.tiers is not None and narrow.tiers <= wide.tiers))
         and (wide.defer or not narrow.defer)
         and all(
             name in narrow.arguments and _covers_condition(condition, narrow.arguments[name])
@@ -229,10 +229,6 @@ def covers(wide: Rule, narrow: Rule) -> bool:
 
 def _covers_names(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
     return not wide or (bool(narrow) and set(narrow) <= set(wide))
-
-
-def _covers_tiers(wide: Rule, narrow: Rule) -> bool:
-    return wide.tiers is None or (narrow.tiers is not None and narrow.tiers <= wide.tiers)
 
 
 def _covers_tools(wide: Rule, narrow: Rule) -> bool:

@@ -117,10 +117,15 @@ def add(
     Its key is stored with `callboard keys set NAME`, or named with --key-env; it is never an
     option.
     """
-    changes = {"dialect": dialect, "key_env": key_env, "model": model, "models": models}
     from .providers import add_provider
 
-    options = {"base_url": base_url, **changes}
+    options = {
+        "base_url": base_url,
+        "dialect": dialect,
+        "key_env": key_env,
+        "model": model,
+        "models": models,
+    }
     return add_provider(config, data_path(data), name, options, json=json)
 
 
@@ -195,7 +200,7 @@ def try_out(
 
     A model is asked for a word, which costs some tokens. Exits with 1 when it does not work.
     """
-    from .provider_test import try_provider
+    from .providers import try_provider
 
     return try_provider(config, data_path(data), name, model, json=json)
 

@@ -17,7 +17,7 @@ from ...runtime.memory.memories import MAX_MEMORIES, Memory, query_of
 from ...runtime.store.interface import StoreReader
 from ..backend import open_backend
 from ..exit_codes import ANSWERED
-from ..record_names import begins, only
+from ..record_names import named
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
@@ -56,12 +56,7 @@ def search_memories(
 
 
 def forget_memory(data: Path, name: str) -> int:
-    """Take a memory back.
-
-    Raises:
-        NotFoundError: There is no such memory.
-        ConflictError: Another process has the store.
-    """
+    """Take a memory back."""
     return trio.run(_forget, data, name)
 
 
@@ -105,10 +100,8 @@ async def _find(reader: StoreReader, name: str) -> Memory:
     if exact := await reader.memories(memory_id=name, limit=1):
         return exact[0]
     rows = await reader.memories(limit=10 * MAX_MEMORIES)
-    found = {row.memory_id: row for row in rows if begins(row.memory_id, "memory", name)}
-    if not found:
-        raise NotFoundError(f"There is no memory {name!r}; `callboard memory list` lists them.")
-    return only(found, name, "memories")
+    missing = f"There is no memory {name!r}; `callboard memory list` lists them."
+    return named(name, {row.memory_id: row for row in rows}, "memory", "memories", missing)
 
 
 def _checked(limit: int) -> int:

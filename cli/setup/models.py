@@ -26,11 +26,12 @@ from ...runtime.errors import CallboardError, NetworkError
 from ...runtime.http.client import open_http_client
 from ...runtime.identity import now_ms
 from ...runtime.wire.providers import ProviderRow
-from ..backend import FileBackend, connected, serving_daemon
+from ..backend import connected, serving_daemon
 from ..exit_codes import ANSWERED
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line
+from .providers import open_providers
 
 MAX_TITLE_CHARS = 40
 """Titles are cut here, so that a line fits a usual terminal."""
@@ -57,7 +58,7 @@ def show_models(
 
 def show_default(config: Path | None, data: Path, *, json: bool) -> int:
     """Print the default model."""
-    chosen = _book(config, data).ask(
+    chosen = open_providers(config, data).ask(
         lambda client: client.models.chosen(), lambda book: book.default()
     )
     if json:
@@ -71,7 +72,7 @@ def show_default(config: Path | None, data: Path, *, json: bool) -> int:
 
 def choose_default(config: Path | None, data: Path, choice: str | None, *, json: bool) -> int:
     """Choose the default model, or take the choice back with `None`."""
-    chosen = _book(config, data).ask(
+    chosen = open_providers(config, data).ask(
         lambda client: client.models.choose(choice), lambda book: book.choose(choice)
     )
     for note in chosen.notes:
@@ -83,16 +84,16 @@ def choose_default(config: Path | None, data: Path, choice: str | None, *, json:
     return ANSWERED
 
 
-def _book(config: Path | None, data: Path) -> FileBackend[ProviderBook]:
-    return FileBackend(serving_daemon(config, data), lambda: ProviderBook(config, data, os.environ))
-
-
 async def _show(
     config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
     async with _open(config, data) as (list_models, rows):
         if provider is not None:
-            await _show_one(list_models, rows, provider, refresh=refresh, json=json)
+            if any(row.name == provider and not row.is_active for row in rows):
+                complain(
+                    f"{provider} is inactive: `callboard providers activate {provider}` lets it be used."
+                )
+            _print(await list_models(provider, refresh=refresh), json=json)
             return ANSWERED
         names = [row.name for row in rows if row.is_active and row.key != "missing"]
         optional = {row.name for row in rows if _is_optional(row)}
@@ -102,14 +103,6 @@ async def _show(
             elif not (isinstance(found, NetworkError) and name in optional):
                 complain(_about(name, str(found)))
     return ANSWERED
-
-
-async def _show_one(
-    list_models: ModelLister, rows: Sequence[ProviderRow], name: str, *, refresh: bool, json: bool
-) -> None:
-    if any(row.name == name and not row.is_active for row in rows):
-        complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
-    _print(await list_models(name, refresh=refresh), json=json)
 
 
 @asynccontextmanager

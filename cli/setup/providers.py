@@ -1,4 +1,4 @@
-"""`callboard providers`: lists providers, adds, changes and removes them.
+"""`callboard providers`: lists providers, adds, changes, removes and tests them.
 
 It says what was done, and what is left to do; through the daemon when one runs, whose configuration,
 keys and environment these then are.
@@ -10,12 +10,19 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
+import trio
 
+from ...config.files import load_settings
 from ...providers.catalog.book import ProviderBook
+from ...providers.catalog.catalog import ModelSelection, find_provider
 from ...providers.catalog.known import KNOWN
+from ...providers.catalog.table import REHEARSAL
+from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ValidationError
+from ...runtime.redaction import redact
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import (
     ChangeProvider,
@@ -24,16 +31,20 @@ from ...runtime.wire.providers import (
     ProviderRow,
     Providers,
 )
-from ..backend import FileBackend, serving_daemon
-from ..exit_codes import ANSWERED
+from ..backend import FileBackend, ask_daemon, serving_daemon
+from ..exit_codes import ANSWERED, FAILED
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 
+if TYPE_CHECKING:
+    from ...client.client import Client
+    from ...providers.catalog.connection_test import ConnectionReport
+
 
 def list_providers(config: Path | None, data: Path, *, json: bool) -> int:
     """List all providers; open no key."""
-    found = _open(config, data).ask(
+    found = open_providers(config, data).ask(
         lambda client: client.request("provider/list", Nothing(), Providers),
         lambda book: book.providers(),
     )
@@ -49,7 +60,7 @@ def add_provider(
 ) -> int:
     """Add a provider that does not exist yet."""
     new = NewProvider(name=name, **_fields(options))  # type: ignore[arg-type]
-    changed = _open(config, data).ask(
+    changed = open_providers(config, data).ask(
         lambda client: client.request("provider/create", new, ProviderChanged),
         lambda book: book.create(new),
     )
@@ -72,7 +83,7 @@ def edit_provider(
 
 def remove_provider(config: Path | None, data: Path, name: str, *, json: bool) -> int:
     """Remove a provider that a command added, or what a command changed of a built-in one."""
-    changed = _open(config, data).ask(
+    changed = open_providers(config, data).ask(
         lambda client: client.providers.delete(name), lambda book: book.delete(name)
     )
     done = f"{name} is as it was built in." if name in KNOWN else f"Removed {name}."
@@ -89,13 +100,51 @@ def activate_provider(
 
 
 def _update(config: Path | None, data: Path, change: ChangeProvider) -> ProviderChanged:
-    return _open(config, data).ask(
+    return open_providers(config, data).ask(
         lambda client: client.request("provider/update", change, ProviderChanged),
         lambda book: book.update(change),
     )
 
 
-def _open(config: Path | None, data: Path) -> FileBackend[ProviderBook]:
+def try_provider(
+    config: Path | None, data: Path, name: str, model: str | None, *, json: bool
+) -> int:
+    """Test a provider, print the result and return the exit code."""
+    from ...embedding.models import with_keys  # here: no other command of these connects
+    from ...providers.catalog.connection_test import try_connection
+
+    forbid_core_dumps()
+    choice = model.removeprefix(f"{name}/") if model is not None else None
+    if name == REHEARSAL:
+        load_settings(config)
+        print("rehearsal works: it is built in, and needs no connection.")
+        return ANSWERED
+    if (daemon := serving_daemon(config, data)) is not None:
+
+        async def test(client: Client) -> tuple[bool, ConnectionReport]:
+            report = await client.providers.test(name, model=choice)
+            rows = await client.providers.list()
+            return all(row.is_active for row in rows if row.name == name), report
+
+        is_active, report = ask_daemon(daemon, test)
+    else:
+        settings = load_settings(config)
+        wish = with_keys(ModelSelection(settings=settings, environ=os.environ), data)
+        report = trio.run(try_connection, find_provider(wish, name), wish, choice)
+        is_active = name not in settings.inactive
+    if not is_active:
+        complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
+    if json:
+        sys.stdout.write(json_line(report))
+    elif report.works:
+        print(safe_line(redact(report.message)))
+    else:
+        complain(f"{name} ({report.fault}): {report.message}")
+    return ANSWERED if report.works else FAILED
+
+
+def open_providers(config: Path | None, data: Path) -> FileBackend[ProviderBook]:
+    """Return where providers are listed and changed: the daemon, or the files."""
     return FileBackend(serving_daemon(config, data), lambda: ProviderBook(config, data, os.environ))
 
 

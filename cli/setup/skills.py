@@ -41,12 +41,7 @@ def show_skills(data: Path, workspace: Path | None, *, json: bool) -> int:
 
 
 def show_skill(data: Path, workspace: Path | None, name: str) -> int:
-    """Print what a skill says; approve nothing.
-
-    Raises:
-        NotFoundError: There is no skill of that name.
-        ConflictError: It can't be read.
-    """
+    """Print what a skill says; approve nothing."""
     folder = _folder(workspace)
     skill = _find(SkillShelf(data).all(folder), name)
     if skill.state == "broken":
@@ -68,12 +63,7 @@ def show_skill(data: Path, workspace: Path | None, name: str) -> int:
 
 
 def allow_skill(data: Path, workspace: Path | None, name: str) -> int:
-    """Approve a skill of a workspace, and print what was approved.
-
-    Raises:
-        NotFoundError: The workspace has no skill of that name.
-        ConflictError: It needs no approval, or can't have one.
-    """
+    """Approve a skill of a workspace, and print what was approved."""
     folder = _folder(workspace)
     skill = _find(SkillShelf(data).all(folder), name)
     if skill.state not in {"new", "changed"}:

@@ -10,7 +10,7 @@ from pathlib import Path
 import trio
 
 from ...actors.conversation.conversation import Conversation
-from ...actors.upkeep.replay import Pages, Replay, Replayed, Tape
+from ...actors.upkeep.replay import Pages, Replay, Tape
 from ...config.settings import Settings
 from ...runtime.backup.session_file import read_sessions
 from ...runtime.definitions import InputSource
@@ -47,48 +47,40 @@ def replay_session(what: str, data: Path, settings: Settings, *, json: bool) -> 
 
 
 async def _replay(what: str, data: Path, settings: Settings, json: bool) -> int:
-    replayer = _Replayer(settings, is_json=json)
     if await trio.Path(what).is_file():
         content = await trio.to_thread.run_sync(read_file, Path(what))
         sessions = await trio.to_thread.run_sync(_checked, content)
         same = [
-            await replayer.replay(name, partial(_file_page, sessions[name])) for name in sessions
+            await _print_replay(name, partial(_file_page, events), settings, json)
+            for name, events in sessions.items()
         ]
         return ANSWERED if all(same) else FAILED
     async with open_record(data) as reader:
         row = await find_session(reader, what)
         names = await reader.session_tree([row.session_id])
-        same = [await replayer.replay(name, partial(_record_page, reader, name)) for name in names]
+        same = [
+            await _print_replay(name, partial(_record_page, reader, name), settings, json)
+            for name in names
+        ]
     return ANSWERED if all(same) else FAILED
 
 
-class _Replayer:
-    """Replays sessions and prints them."""
-
-    def __init__(self, settings: Settings, *, is_json: bool) -> None:
-        self._settings = settings
-        self._is_json = is_json
-
-    async def replay(self, session_id: str, pages: Pages) -> bool:
-        """Replay one session; return whether the same came out."""
-        view = view_of(sys.stdout.write, self._settings, json=self._is_json)
-        hearing = _Printer(view, session_id, quotes=not self._is_json)
-        limits = self._settings.limits
-        replayed = await Replay(session_id, Tape(pages), limits, hearing.hear).run()
-        sys.stdout.write(self._verdict(replayed))
-        return replayed.is_same
-
-    def _verdict(self, done: Replayed) -> str:
-        if self._is_json:
-            fields = {name: getattr(done, name) for name in _REPORTED}
-            return json_line({"type": "replayed", **fields})
-        if done.is_same:
-            turns, answers = counted(done.turns, "turn"), counted(done.answers, "answer")
-            calls = counted(done.calls, "call")
-            return (
-                f"replayed {done.session_id}: {turns}, {answers}, {calls}, the same as on record\n"
-            )
-        return f"replayed {done.session_id}: not the same. {safe_line(done.difference)}\n"
+async def _print_replay(session_id: str, pages: Pages, settings: Settings, json: bool) -> bool:
+    """Replay one session and print it; return whether the same came out."""
+    view = view_of(sys.stdout.write, settings, json=json)
+    printer = _Printer(view, session_id, quotes=not json)
+    done = await Replay(session_id, Tape(pages), settings.limits, printer.hear).run()
+    if json:
+        fields = {name: getattr(done, name) for name in _REPORTED}
+        line = json_line({"type": "replayed", **fields})
+    elif done.is_same:
+        turns, answers = counted(done.turns, "turn"), counted(done.answers, "answer")
+        calls = counted(done.calls, "call")
+        line = f"replayed {done.session_id}: {turns}, {answers}, {calls}, the same as on record\n"
+    else:
+        line = f"replayed {done.session_id}: not the same. {safe_line(done.difference)}\n"
+    sys.stdout.write(line)
+    return done.is_same
 
 
 class _Printer:

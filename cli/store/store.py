@@ -29,13 +29,7 @@ Done = TypeVar("Done")
 
 
 def upgrade_store(data: Path, *, only_check: bool, json: bool) -> int:
-    """Upgrade a store, or print what there is to do.
-
-    Raises:
-        NotFoundError: There is no store.
-        ConflictError: A process works with it.
-        StorageError: It is damaged, or a newer callboard's.
-    """
+    """Upgrade a store, or print what there is to do."""
     found = formats(data)
     backup = None if only_check else _alone(data, upgrade)
     if json:
@@ -69,13 +63,7 @@ def _told(data: Path, found: Formats, backup: Path | None) -> list[str]:
 
 
 def compact_store(data: Path, *, json: bool) -> int:
-    """Give space back to the disk.
-
-    Raises:
-        NotFoundError: There is no store.
-        ConflictError: A process works with it.
-        StorageError: It can't be done; nothing was changed.
-    """
+    """Give space back to the disk."""
     before, after = _alone(data, compact)
     if json:
         line = {"bytes_before": before.file_bytes, "bytes_after": after.file_bytes}
@@ -96,12 +84,7 @@ def _alone(data: Path, work: Callable[[Path], Done]) -> Done:
 
 
 def back_up(data: Path, file: Path, *, json: bool) -> int:
-    """Write a backup.
-
-    Raises:
-        NotFoundError: There is no store yet.
-        ConflictError: There is such a file already.
-    """
+    """Write a backup."""
     target = file.expanduser().absolute()
     size = trio.run(trio.to_thread.run_sync, write_backup, data, target)
     if json:
@@ -112,13 +95,7 @@ def back_up(data: Path, file: Path, *, json: bool) -> int:
 
 
 def restore_from(data: Path, file: Path, *, is_sure: bool) -> int:
-    """Put a backup in place.
-
-    Raises:
-        NotFoundError: There is no such backup.
-        ConflictError: Another process has the store.
-        StorageError: It is damaged, or no backup.
-    """
+    """Put a backup in place."""
     backup = file.expanduser().absolute()
     try:
         if not is_sure:

@@ -60,12 +60,7 @@ def list_changes(data: Path, name: str, *, json: bool) -> int:
 
 
 def undo_changes(data: Path, name: str, options: UndoOptions) -> int:
-    """Show what is to be done, ask, and do it.
-
-    Raises:
-        NotFoundError: There is nothing to undo.
-        ConflictError: Another process has the store, or files were changed since.
-    """
+    """Show what is to be done, ask, and do it."""
     row, programs = trio.run(_session_and_programs, data, name)
     call_id = None if options.call is None else _call_id(data, row, options.call)
     try:

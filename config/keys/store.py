@@ -122,7 +122,9 @@ class KeyStore:
             keys = place.keys()
             master = _by_id(keys, row.sealed.key_id)
             if master is not None:
-                return _opened(master, row)
+                key = Secret(_unsealed(master, row))
+                redactor.add(key)
+                return key
             if is_last:  # the first time, a rotation may have ended since the row was read
                 raise _locked(place, keys)
         raise AssertionError
@@ -196,11 +198,15 @@ class KeyStore:
         with locked(self.path.with_name(LOCK_NAME)):
             with _transaction(self.path, write=True) as connection:
                 place = self._place(_store_id(connection))
-                old = _active_key(connection, place)
+                keys = place.keys()
+                old = _by_id(keys, _active_id(connection))
+                if old is None:
+                    raise _locked(place, keys)
                 following = _next_key(place, old)
                 rows = _rows(connection)
                 for row in rows:
-                    _write(connection, _resealed(row, old, following))
+                    sealed = following.seal(_unsealed(old, row), row.binding)
+                    _write(connection, msgspec.structs.replace(row, sealed=sealed))
                 _set_active(connection, following)
             place.finish()
         return len(rows), place.name
@@ -247,21 +253,15 @@ def open_key_store(data: Path, settings: KeySettings, environ: Mapping[str, str]
     return KeyStore(data, place)
 
 
-def _opened(master: MasterKey, row: StoredKey) -> Secret:
+def _unsealed(master: MasterKey, row: StoredKey) -> str:
     try:
-        key = Secret(master.unseal(row.sealed, row.binding))
+        return master.unseal(row.sealed, row.binding)
     except SealError as error:
-        raise _tampered(row) from error
-    redactor.add(key)
-    return key
-
-
-def _resealed(row: StoredKey, old: MasterKey, new: MasterKey) -> StoredKey:
-    try:
-        value = old.unseal(row.sealed, row.binding)
-    except SealError as error:
-        raise _tampered(row) from error
-    return msgspec.structs.replace(row, sealed=new.seal(value, row.binding))
+        provider = row.binding.provider
+        raise AuthError(
+            f"The stored key of {provider} for {row.binding.origin} does not open: its row was changed "
+            f"or comes from another place. Set it again: callboard keys set {provider}."
+        ) from error
 
 
 def _sealing_key(connection: apsw.Connection, place: MasterKeyPlace) -> tuple[MasterKey, bool]:
@@ -276,14 +276,6 @@ def _sealing_key(connection: apsw.Connection, place: MasterKeyPlace) -> tuple[Ma
     key = keys[0] if keys else place.make()
     _set_active(connection, key)
     return key, not keys
-
-
-def _active_key(connection: apsw.Connection, place: MasterKeyPlace) -> MasterKey:
-    keys = place.keys()
-    active = _by_id(keys, _active_id(connection))
-    if active is None:
-        raise _locked(place, keys)
-    return active
 
 
 def _next_key(place: MasterKeyPlace, active: MasterKey) -> MasterKey:
@@ -304,14 +296,6 @@ def _locked(place: MasterKeyPlace, keys: list[MasterKey]) -> AuthError:
     return AuthError(
         f"The stored keys are locked: {place.name} {what}. Put the right one back, or remove the "
         "keys (callboard keys remove PROVIDER) and set them again."
-    )
-
-
-def _tampered(row: StoredKey) -> AuthError:
-    provider = row.binding.provider
-    return AuthError(
-        f"The stored key of {provider} for {row.binding.origin} does not open: its row was changed "
-        f"or comes from another place. Set it again: callboard keys set {provider}."
     )
 
 
