@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 import callboard
 from callboard.actors.calls import dispatcher as tool_dispatcher
@@ -100,7 +101,7 @@ def result_of(events: list[DurableEvent]) -> tuple[str, dict[str, Any]]:
 async def test_a_crash_of_the_dispatcher_interrupts_the_running_call_and_the_next_prompt_works(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     crashed = crash_once(monkeypatch, tool_dispatcher.CallBatch, "_prepare", on="poison")
     tools = Tools()
@@ -136,7 +137,7 @@ async def test_a_crash_of_the_dispatcher_interrupts_the_running_call_and_the_nex
 async def test_a_crash_of_the_broker_denies_the_open_question_and_the_next_prompt_works(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     asked: list[str] = []
 

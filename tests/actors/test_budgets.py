@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
 from callboard.actors.budget.budgets import BudgetBook, Charge, SessionBudgets, TurnBudget
 from callboard.actors.budget.scope import Scope
@@ -31,9 +31,7 @@ from callboard.runtime.events import (
     SessionBudgetSet,
     SessionCreated,
     TurnEnded,
-    TurnResumed,
     TurnStarted,
-    TurnSuspended,
 )
 from callboard.runtime.history import Attachment, Input, Round
 from callboard.runtime.store.rows import Append
@@ -448,7 +446,7 @@ async def test_what_a_child_uses_is_gone_for_its_parents_turn() -> None:
     assert "is given" in str(caught.value)
 
 
-async def test_a_child_is_given_at_most_what_is_left(mock_clock: trio.testing.MockClock) -> None:
+async def test_a_child_is_given_at_most_what_is_left(mock_clock: MockClock) -> None:
     _, book, parent = await open_family(
         turn=Budget(tokens=1000, tool_calls=3), session=Budget(tokens=900, seconds=60)
     )
@@ -556,7 +554,7 @@ async def test_a_childs_calls_are_its_parents_too() -> None:
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_time_is_the_least_that_is_left(autojump_clock: trio.testing.MockClock) -> None:
+async def test_time_is_the_least_that_is_left(autojump_clock: MockClock) -> None:
     store, book, parent = await open_family(turn=Budget(seconds=100), session=Budget(seconds=60))
     await trio.sleep(20)
     child = await open_child(store, book, budget=Budget(seconds=1000))
@@ -569,9 +567,7 @@ async def test_time_is_the_least_that_is_left(autojump_clock: trio.testing.MockC
     child.close()
 
 
-async def test_what_nobody_waits_for_takes_time_of_its_own(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_what_nobody_waits_for_takes_time_of_its_own(autojump_clock: MockClock) -> None:
     """Side by side they share what is left above: the time of each goes as fast as there are."""
     store, book, parent = await open_family(session=Budget(seconds=60))
     apart = [await open_child(store, book, f"c{number}", is_detached=True) for number in range(2)]
@@ -659,9 +655,7 @@ async def on_record(store: FakeStore) -> None:
     )  # fmt: skip
 
 
-async def test_what_was_used_is_read_from_the_record(
-    mock_clock: trio.testing.MockClock,
-) -> None:
+async def test_what_was_used_is_read_from_the_record(mock_clock: MockClock) -> None:
     store = FakeStore()
     await on_record(store)
     finished = CallFinished(
@@ -684,18 +678,6 @@ async def test_what_was_used_is_read_from_the_record(
         given_of(None, limit), is_resumed=False
     )]  # fmt: skip
     assert left == 1
-
-
-async def test_a_turn_that_goes_on_has_what_is_left_of_it() -> None:
-    store = FakeStore()
-    await on_record(store)
-    await keep(store, "s1", TurnSuspended(turn_id="t", call_ids=()), TurnResumed(turn_id="t"))
-    budget = book_of(store).turn("s1", "t", Agent())
-    await budget.open(given_of(Budget(tokens=1050)), is_resumed=True)
-    with pytest.raises(BudgetError, match="has 50 of 1,050 tokens left"):
-        budget.reserve(PRICED, REQUEST)
-    another = await opened(book_of(store), Budget(tokens=1050), turn_id="t2")
-    another.reserve(PRICED, REQUEST)
 
 
 async def test_the_time_without_a_process_does_not_count() -> None:

@@ -15,7 +15,6 @@ import trio
 
 import callboard
 from callboard.actors.calls import dispatcher as tool_dispatcher
-from callboard.actors.calls import dispatcher as tool_dispatcher_module
 from callboard.actors.directory import Directory
 from callboard.actors.journal import Journal
 from callboard.actors.model.stream import ModelStream, StartModelCall
@@ -594,7 +593,7 @@ def test_the_sweep_finds_what_an_actor_forgets(scenario: Scenario) -> None:
 def test_the_sweep_finds_what_the_dispatcher_forgets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_dispatcher_module, "CallBatch", ForgetfulBatch)
+    monkeypatch.setattr(tool_dispatcher, "CallBatch", ForgetfulBatch)
     with pytest.raises(AssertionError, match=LEFT):
         sweep(dispatcher_scenario("actor"))
     with pytest.raises(AssertionError, match=LEFT):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 import trio
-import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
 from callboard.actors.model.choice import (
     FAILURES_BEFORE_SET_ASIDE,
@@ -226,7 +226,7 @@ async def test_one_that_works_is_not_passed_over() -> None:
 
 
 async def test_a_provider_that_keeps_failing_is_set_aside_for_a_while(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     health = ProviderHealth()
     for _ in range(FAILURES_BEFORE_SET_ASIDE - 1):
@@ -243,7 +243,7 @@ async def test_a_provider_that_keeps_failing_is_set_aside_for_a_while(
 
 
 async def test_the_first_failure_after_the_time_doubles_it_and_there_is_an_end_to_that(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     health = ProviderHealth()
     times: list[float] = []
@@ -284,9 +284,7 @@ async def test_one_failure_is_enough_or_says_nothing_about_the_provider(
     assert [health.failed("p", failure) for _ in range(5)] == [None] * 5
 
 
-async def test_failures_while_it_is_set_aside_don_t_prolong_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_failures_while_it_is_set_aside_don_t_prolong_it(autojump_clock: MockClock) -> None:
     health = ProviderHealth()
     assert health.failed("p", KEY) == 30
     await trio.sleep(20)

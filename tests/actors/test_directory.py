@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from callboard.actors.directory import IDLE_SECONDS, Directory
 from callboard.actors.session.session import MAILBOX_CAPACITY
@@ -68,17 +69,6 @@ async def test_a_session_is_loaded_on_demand_and_once() -> None:
     await assert_sound(scene.store, "s2")
 
 
-async def test_sessions_work_side_by_side() -> None:
-    scene = await scene_with(stall(), reply("b"), sessions=2)
-    async with open_scene(scene, *ALL):
-        first = await submit(scene, session_id="s1")
-        await trio.testing.wait_all_tasks_blocked()
-        second = await submit(scene, session_id="s2")
-        assert (await second.to_the_end()).outcome == "answered"
-        assert await cancel(scene, "s1")
-        assert (await first.to_the_end()).outcome == "cancelled"
-
-
 async def test_there_is_nothing_to_cancel_in_a_session_that_is_not_live() -> None:
     scene = await scene_with()
     async with open_scene(scene, *ALL):
@@ -86,9 +76,7 @@ async def test_there_is_nothing_to_cancel_in_a_session_that_is_not_live() -> Non
     assert scene.live == {}
 
 
-async def test_idle_sessions_are_unloaded_and_loaded_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_idle_sessions_are_unloaded_and_loaded_again(autojump_clock: MockClock) -> None:
     scene = await scene_with(reply("a"), reply("b"))
     async with open_scene(scene, *ALL):
         await (await submit(scene, "one")).to_the_end()
@@ -104,7 +92,7 @@ async def test_idle_sessions_are_unloaded_and_loaded_again(
     await assert_sound(scene.store)
 
 
-async def test_a_busy_session_stays(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_busy_session_stays(autojump_clock: MockClock) -> None:
     scene = await scene_with(reply("a", delay_seconds=30))
     async with open_scene(scene, *ALL):
         await trio.sleep(IDLE_SECONDS - 10)
@@ -116,7 +104,7 @@ async def test_a_busy_session_stays(autojump_clock: trio.testing.MockClock) -> N
 
 @pytest.mark.parametrize("delay", [0.0, 0.001])
 async def test_a_prompt_that_comes_while_its_session_is_unloaded_is_not_lost(
-    delay: float, autojump_clock: trio.testing.MockClock
+    delay: float, autojump_clock: MockClock
 ) -> None:
     count = 10
     scene = await scene_with(*[reply("x")] * (count + 1))
@@ -166,19 +154,6 @@ async def test_a_full_mailbox_refuses_at_once_and_routes_others() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_stopping_ends_all_turns_and_unloads_all_sessions() -> None:
-    scene = await scene_with(stall(), stall(), stall(), sessions=3)
-    async with open_scene(scene, *ALL):
-        heards = [await submit(scene, session_id=f"s{n}") for n in (1, 2, 3)]
-        await trio.testing.wait_all_tasks_blocked()
-        await scene.directory.ask(StopSessions(reason="closing"))
-        assert scene.live == {}
-        ends = [await heard.to_the_end() for heard in heards]
-    assert {(end.outcome, end.message) for end in ends} == {("cancelled", "closing")}
-    for number in (1, 2, 3):
-        await assert_sound(scene.store, f"s{number}")
-
-
 async def test_stopping_twice_at_once_is_harmless() -> None:
     scene = await scene_with(stall())
     async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
@@ -189,7 +164,7 @@ async def test_stopping_twice_at_once_is_harmless() -> None:
 
 
 async def test_a_crashed_directory_finds_its_sessions_again(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     scene = await scene_with(reply("a", delay_seconds=5), reply("b"))
     usual = Directory._find
@@ -212,9 +187,7 @@ async def test_a_crashed_directory_finds_its_sessions_again(
             await lost.reply.wait()
 
 
-async def test_an_unknown_session_is_an_error_and_not_for_ever(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_an_unknown_session_is_an_error_and_not_for_ever(autojump_clock: MockClock) -> None:
     scene = await scene_with(reply("a"))
     async with open_scene(scene, *ALL):
         with pytest.raises(CallboardError):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from callboard.actors.journal import MAX_GROUP
 from callboard.runtime.errors import (
@@ -139,7 +140,7 @@ async def test_a_store_that_fails_fails_its_group_and_the_journal_goes_on() -> N
     ],
 )
 async def test_a_fault_that_does_not_pass(
-    fault: CallboardError, ends: bool, autojump_clock: trio.testing.MockClock
+    fault: CallboardError, ends: bool, autojump_clock: MockClock
 ) -> None:
     scene = await ready()
     scene.fake.refuse = lambda _: fault
@@ -183,7 +184,7 @@ async def test_one_refused_append_spares_its_group() -> None:
 
 
 async def test_a_crash_of_the_store_wakes_its_group_and_the_journal_starts_again(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     scene = await ready()
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from callboard.actors.model.stream import MAX_WAITING_BATCHES, StartModelCall
 from callboard.config.settings import Limits
@@ -88,9 +89,7 @@ async def say(emit: Emit, count: int, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
-async def test_a_model_that_says_nothing_is_stopped(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_model_that_says_nothing_is_stopped(autojump_clock: MockClock) -> None:
     async def speak(emit: Emit) -> None:
         await trio.sleep_forever()
 
@@ -100,7 +99,7 @@ async def test_a_model_that_says_nothing_is_stopped(
     assert "said nothing for 10 s" in error.message
 
 
-async def test_a_model_that_falls_silent_is_stopped(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_model_that_falls_silent_is_stopped(autojump_clock: MockClock) -> None:
     scene = Scene(model=ScriptedModel([stall("hello")]), limits=LIMITS)
     async with calling(scene) as batches:
         first, last = await events_of(batches)
@@ -110,7 +109,7 @@ async def test_a_model_that_falls_silent_is_stopped(autojump_clock: trio.testing
     assert 20 <= trio.current_time() <= 22
 
 
-async def test_a_model_that_never_ends_is_stopped(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_model_that_never_ends_is_stopped(autojump_clock: MockClock) -> None:
     async def speak(emit: Emit) -> None:
         await say(emit, 10_000, 5)
 
@@ -119,9 +118,7 @@ async def test_a_model_that_never_ends_is_stopped(autojump_clock: trio.testing.M
     assert 100 <= trio.current_time() <= 102
 
 
-async def test_a_model_that_keeps_speaking_is_not_stopped(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_model_that_keeps_speaking_is_not_stopped(autojump_clock: MockClock) -> None:
     async def speak(emit: Emit) -> None:
         await say(emit, 5, 19)
         await emit([Done(StopReason.END)])
@@ -133,7 +130,7 @@ async def test_a_model_that_keeps_speaking_is_not_stopped(
 
 
 async def test_the_time_that_the_consumer_takes_is_not_the_models(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     async def speak(emit: Emit) -> None:
         await say(emit, 3, 0)
@@ -267,7 +264,7 @@ async def test_one_call_follows_the_other(count: int) -> None:
 
 
 async def test_a_model_that_never_returns_behind_its_answer_is_let_go(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     async def speak(emit: Emit) -> None:
         await emit([TextDelta("Hi."), Done(StopReason.END)])

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
-import trio.testing
+from trio.testing import MockClock
 
 from callboard.actors.model.stream import (
     MAX_WAITING_BATCHES,
@@ -96,9 +96,7 @@ def terminals(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     return [event for event in events if isinstance(event, Done | StreamError)]
 
 
-async def test_pings_behind_a_whole_answer_don_t_put_its_end_off(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_pings_behind_a_whole_answer_don_t_put_its_end_off(autojump_clock: MockClock) -> None:
     events = await heard([(0, BEGINNING), (0, SAID + WHOLE)])
     assert trio.current_time() <= SETTLE_SECONDS + PING_SECONDS
     assert TextDelta("Hi.") in events
@@ -106,21 +104,21 @@ async def test_pings_behind_a_whole_answer_don_t_put_its_end_off(
     assert len(terminals(events)) == 1
 
 
-async def test_pings_ahead_of_it_are_waited_through(autojump_clock: trio.testing.MockClock) -> None:
+async def test_pings_ahead_of_it_are_waited_through(autojump_clock: MockClock) -> None:
     pings = [(PING_SECONDS, PING)] * 20
     events = await heard([(0, BEGINNING), (0, SAID), *pings, (0, WHOLE), (0, END)])
     assert isinstance(events[-1], Done)
     assert trio.current_time() >= 20 * PING_SECONDS > 2 * SETTLE_SECONDS
 
 
-async def test_an_end_just_in_time_is_the_only_one(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_end_just_in_time_is_the_only_one(autojump_clock: MockClock) -> None:
     late = SETTLE_SECONDS - 0.01
     events = await heard([(0, BEGINNING), (0, SAID + WHOLE), (late, END)])
     assert [type(event) for event in terminals(events)] == [Done]
 
 
 async def test_a_reader_that_pauses_behind_a_whole_answer_has_all_of_it(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     reads = [(0.0, BEGINNING), (0.0, SAID + WHOLE), (0.5, END)]
     events = await heard(reads, capacity=0, pause=5 * SETTLE_SECONDS)

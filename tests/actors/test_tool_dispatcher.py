@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 import callboard
 from callboard.config.settings import Limits
@@ -106,7 +107,7 @@ async def test_progress_comes_up_while_a_call_runs() -> None:
 
 
 async def test_a_crash_while_it_is_cancelled_ends_its_batch_alone(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
 ) -> None:
     async def clean_up_badly() -> None:
         try:
@@ -135,7 +136,7 @@ async def test_a_crash_while_it_is_cancelled_ends_its_batch_alone(
     assert await statuses(scene) == {}  # cancelled, which its turn says
 
 
-async def test_no_tool_runs_longer_than_the_cap(autojump_clock: trio.testing.MockClock) -> None:
+async def test_no_tool_runs_longer_than_the_cap(autojump_clock: MockClock) -> None:
     scene = Scene(tools=[hang], limits=Limits(max_tool_seconds=4))
     async with dispatching(scene):
         await run_calls(scene, calls("hang"))
@@ -201,7 +202,7 @@ async def test_a_crash_in_a_function_that_judges_arguments_is_that_calls_error(h
     assert "ZeroDivisionError: in a hook" in result(results["c0"])["message"]
 
 
-async def test_300_calls_of_which_256_run(autojump_clock: trio.testing.MockClock) -> None:
+async def test_300_calls_of_which_256_run(autojump_clock: MockClock) -> None:
     running = most = 0
 
     @callboard.tool(tier="read_only")
@@ -224,9 +225,7 @@ async def test_300_calls_of_which_256_run(autojump_clock: trio.testing.MockClock
     assert "number 257" in result(results["c256"])["message"]
 
 
-async def test_the_sessions_share_the_slots_of_the_runtime(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_the_sessions_share_the_slots_of_the_runtime(autojump_clock: MockClock) -> None:
     running = most = 0
 
     @callboard.tool(tier="read_only")
@@ -282,7 +281,7 @@ async def test_started_is_committed_before_the_effect() -> None:
 # ── permission ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_who_waits_for_a_person_holds_no_slot(autojump_clock: trio.testing.MockClock) -> None:
+async def test_who_waits_for_a_person_holds_no_slot(autojump_clock: MockClock) -> None:
     @callboard.tool(tier="elevated")
     async def asked() -> None:
         """Is asked about."""
@@ -305,7 +304,7 @@ async def test_who_waits_for_a_person_holds_no_slot(autojump_clock: trio.testing
 # ── the end of a batch ───────────────────────────────────────────────────────────────────────────
 
 
-async def test_cancelling_the_scope_ends_every_call(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelling_the_scope_ends_every_call(autojump_clock: MockClock) -> None:
     scene = Scene(tools=[hang, act])
     async with dispatching(scene), trio.open_nursery() as nursery:
         scope = trio.CancelScope()

@@ -7,6 +7,7 @@ import json
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 import callboard
 from callboard.config.settings import Limits
@@ -133,7 +134,7 @@ async def test_its_keys_are_taken_all_the_same() -> None:
 
 @pytest.mark.parametrize(("waits", "seconds"), [(True, 1000), (False, 10)])
 async def test_only_its_own_deadline_ends_it(
-    autojump_clock: trio.testing.MockClock, waits: bool, seconds: float
+    autojump_clock: MockClock, waits: bool, seconds: float
 ) -> None:
     room = Room(waits=waits, timeout_seconds=1000)
     scene = Scene(tools=room.tools, limits=Limits(max_tool_seconds=10, model_retries=0))
