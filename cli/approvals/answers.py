@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-import trio
 
 from ...actors.people.lineage import Channels, Lineage
 from ...actors.permissions.decisions import SessionPolicies
@@ -126,7 +125,7 @@ class ApprovalCommand:
         self._registry = ToolRegistry(builtin_tools())
         self._daemon = find_daemon(data)
 
-    def say(self, name: str, options: AnswerOptions) -> int:
+    async def say(self, name: str, options: AnswerOptions) -> int:
         """Answer the question that `name` means, and print what was stored and what is next.
 
         Raises:
@@ -134,18 +133,6 @@ class ApprovalCommand:
             ConflictError: It has its answer, has expired, or another process has the store.
             ValidationError: The answer can't be taken; the question stays open.
         """
-        return trio.run(self._say, name, options)
-
-    def revoke(self, name: str) -> int:
-        """Take a remembered answer back.
-
-        Raises:
-            NotFoundError: There is no such grant.
-            ConflictError: It is revoked already, or another process has the store.
-        """
-        return trio.run(self._revoke, name)
-
-    async def _say(self, name: str, options: AnswerOptions) -> int:
         if options.edits:
             needs_terminal()
         async with open_record(self._data) as reader:
@@ -195,7 +182,13 @@ class ApprovalCommand:
             sys.stdout.write(await self._result(reader, row, asked, line[-1].session_id))
         return ANSWERED
 
-    async def _revoke(self, name: str) -> int:
+    async def revoke(self, name: str) -> int:
+        """Take a remembered answer back.
+
+        Raises:
+            NotFoundError: There is no such grant.
+            ConflictError: It is revoked already, or another process has the store.
+        """
         async with open_record(self._data) as reader:
             grant = await find_grant(reader, name)
         if grant.revoked_at_ms is not None:
@@ -238,9 +231,11 @@ class ApprovalCommand:
         waiting = await store.approvals(state="waiting")
         if row.state == "revised":
             again = next((each for each in waiting if each.call_id == row.call_id), None)
+            when = "when the session goes on, it is asked again, as a question of its own."
+            if again is not None:
+                when = f"it is asked again as {again.approval_id}."
             lines.append(
-                f"The changed arguments make it more dangerous than what was asked about: "
-                f"{_asked_again(again)}\n"
+                f"The changed arguments make it more dangerous than what was asked about: {when}\n"
             )
         elif row.state == "allowed" and asked.warning:
             lines.append(f"{asked.warning}\n")
@@ -277,12 +272,6 @@ def _check_waits(row: ApprovalRow) -> None:
         f"The question {row.approval_id} is not open: it is {row.state}{by}. "
         f"`callboard approvals {row.approval_id}` shows it."
     )
-
-
-def _asked_again(again: ApprovalRow | None) -> str:
-    if again is None:
-        return "when the session goes on, it is asked again, as a question of its own."
-    return f"it is asked again as {again.approval_id}."
 
 
 async def _line(reader: StoreReader, session_id: str) -> list[SessionRow]:

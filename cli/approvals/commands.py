@@ -119,17 +119,21 @@ def list_grants(*, everything: AllGrants = False, json: Json = False, data: Data
 @grants.command
 def revoke(grant: GrantName, /, *, config: Config = None, data: Data = None) -> int:
     """Take a remembered answer back; only while no other process works with the data folder."""
-    return _desk(config, data).revoke(grant)
+    import trio
+
+    return trio.run(_desk(config, data).revoke, grant)
 
 
 def _say(question: str, options: AnswerOptions, config: Path | None, data: Path | None) -> int:
+    import trio
+
     from ..exit_codes import USAGE
     from ..terminal.complaint import complain
 
     if mistake := options.mistake():
         complain(f"{mistake}. See: callboard {options.command} --help")
         return USAGE
-    return _desk(config, data).say(question, options)
+    return trio.run(_desk(config, data).say, question, options)
 
 
 def _desk(config: Path | None, data: Path | None) -> ApprovalCommand:

@@ -146,7 +146,8 @@ class Dialogue:
                     self._keyboard.write("\n")
                     return _deny("the input ended")
                 case _ if key in self._scopes:
-                    return await self._remembered(self._scopes[key][0])
+                    scope = self._scopes[key][0]
+                    return self._allow(scope, await self._pattern(scope))
                 case _:
                     self._keyboard.write(f"Please answer with one of {', '.join(self._keys())}.\n")
                     continue
@@ -218,9 +219,6 @@ class Dialogue:
             answered_by=ANSWERED_BY,
         )
 
-    async def _remembered(self, scope: str) -> ApprovalAnswer:
-        return self._allow(scope, await self._pattern(scope))
-
     async def _pattern(self, scope: str) -> str | None:
         """Ask for a pattern of paths that a lasting answer is about; `None` keeps to the path of the call."""
         paths = binding_asked(self._asked, self._asked.arguments).paths
@@ -254,10 +252,6 @@ class Dialogue:
         if is_same(edited, self._request.arguments):
             self._keyboard.write("The arguments are again what they were.\n")
             return
-        await self._judge(edited)
-
-    async def _judge(self, edited: str) -> None:
-        """Show what the changes make of the question, or why they can't be."""
         try:
             changed = await self._consider(edited)
         except CallboardError as problem:

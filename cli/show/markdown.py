@@ -85,17 +85,23 @@ class Markdown:
                 return ""
             case ApprovalAsked() | ApprovalAnswered() | CallDeferred() | CallFinished() as event:
                 return self._of_call(event)
-            case AttemptFailed() | ModelSwitched() | ProviderSetAside() as event:
-                return f"{self._take_calls()}\n*{safe_line(trouble_line(event))}*\n"
-            case HistoryCompacted() as event:
+            case (
+                AttemptFailed() | ModelSwitched() | ProviderSetAside() | HistoryCompacted() as event
+            ):
                 head = f"{self._take_calls()}\n*{safe_line(trouble_line(event))}*\n"
-                return f"{head}\n## Summary\n\n{safe_text(event.summary).rstrip()}\n"
+                if isinstance(event, HistoryCompacted):
+                    head += f"\n## Summary\n\n{safe_text(event.summary).rstrip()}\n"
+                return head
+            case TurnEnded(outcome="answered"):
+                return self._take_calls()
             case TurnEnded() as ended:
-                return self._take_calls() + _turn_end(ended)
-            case PlanSet() as event:
-                return self._told(_plan(event))
+                why = f"{ended.outcome}: {ended.message}" if ended.message else ended.outcome
+                return f"{self._take_calls()}\n*{safe_line(why)}*\n"
             case event if isinstance(event, LineEvent):
-                return self._told(f"\n*{safe_line(event_line(event))}*\n")
+                items = plan_lines(event.items) if isinstance(event, PlanSet) else []
+                lines = "".join(f"- {safe_line(line)}\n" for line in items)
+                text = f"\n*{safe_line(event_line(event))}*\n"
+                return self._told(f"{text}\n{lines}" if lines else text)
             case _:
                 return ""
 
@@ -196,18 +202,6 @@ def _finished(call: CallFinished) -> str:
     """Return a call that ran turns after it was asked for."""
     head = f"\n### {safe_line(call.name)}: {call.status}, {seconds(call.duration_ms)}, late\n"
     return head + _fenced(call.arguments or "{}") + _fenced(call.result)
-
-
-def _plan(event: PlanSet) -> str:
-    lines = "".join(f"- {safe_line(line)}\n" for line in plan_lines(event.items))
-    return f"\n*{safe_line(event_line(event))}*\n" + (f"\n{lines}" if lines else "")
-
-
-def _turn_end(ended: TurnEnded) -> str:
-    if ended.outcome == "answered":
-        return ""
-    said = f": {ended.message}" if ended.message else ""
-    return f"\n*{safe_line(ended.outcome + said)}*\n"
 
 
 def _fenced(content: str) -> str:

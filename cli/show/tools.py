@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import trio
 
 from ...config.files import load_settings
-from ...runtime.definitions import ToolDefinition
 from ...tools.plugins import LoadedPlugins, Plugin, load_plugins, unused_plugins
 from ...tools.registry import builtin_tools
 from ...tools.sandbox.sandbox import Sandbox
@@ -37,50 +36,36 @@ def show_tools(config: Path | None, *, json: bool) -> int:
     if json:
         for item in (*(tool.definition for tool in tools), *unused):
             sys.stdout.write(json_line(item))
-        _tell_withheld(sandbox, tools)
-        return ANSWERED
-    widest = max(len(tool.name) for tool in tools)
-    for tool in tools:
-        sys.stdout.write(_line(tool, widest) + "\n")
-    sys.stdout.writelines(f"{line}\n" for line in plugin_lines(unused))
+    else:
+        widest = max(len(tool.name) for tool in tools)
+        for tool in tools:
+            sys.stdout.write(_line(tool, widest) + "\n")
+        sys.stdout.writelines(f"{line}\n" for line in plugin_lines(unused))
     sys.stdout.flush()
-    _tell_withheld(sandbox, tools)
-    return ANSWERED
-
-
-def _tell_withheld(sandbox: Sandbox, tools: Sequence[Tool]) -> None:
-    """Say which tools models are not offered on this machine, and why."""
     withheld = [tool.name for tool in tools if sandbox.why_not(tool.definition) is not None]
     if withheld:
         complain(f"Not offered to models here: {', '.join(withheld)}, since {sandbox.problem()}")
+    return ANSWERED
 
 
 def plugin_lines(plugins: Iterable[Plugin]) -> list[str]:
     """Return a line for each plugin that is not used: why, and what to do about it."""
-    return [f"plugin {safe_line(plugin.name)}{_from(plugin)}: {_why(plugin)}" for plugin in plugins]
+    lines: list[str] = []
+    for plugin in plugins:
+        name = safe_line(plugin.name)
+        installed = safe_line(f"{plugin.distribution} {plugin.version}")
+        why = f"off; enabled = true in the table [plugins.{name}] of callboard.toml enables it"
+        if plugin.state == "broken":
+            why = f"not used: {safe_line(plugin.problem)}"
+        lines.append(f"plugin {name}{f' ({installed})' if installed else ''}: {why}")
+    return lines
 
 
 def _line(tool: Tool, widest: int) -> str:
     definition = tool.definition
+    said = definition.description
+    if definition.source:
+        said = safe_line(f"{said} ({definition.source})")
     deadline = "none" if tool.waits else f"{definition.timeout_seconds:g} s"
     head = f"{definition.name:<{widest}}  {definition.tier:<9}  {deadline:>5}  "
-    return textwrap.fill(
-        _told(definition), _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)
-    )
-
-
-def _told(definition: ToolDefinition) -> str:
-    if not definition.source:
-        return definition.description
-    return safe_line(f"{definition.description} ({definition.source})")
-
-
-def _from(plugin: Plugin) -> str:
-    installed = safe_line(f"{plugin.distribution} {plugin.version}")
-    return f" ({installed})" if installed else ""
-
-
-def _why(plugin: Plugin) -> str:
-    if plugin.state == "broken":
-        return f"not used: {safe_line(plugin.problem)}"
-    return f"off; enabled = true in the table [plugins.{safe_line(plugin.name)}] of callboard.toml enables it"
+    return textwrap.fill(said, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))

@@ -110,7 +110,7 @@ class Transcript:
 
     def notice(self, text: str) -> None:
         """Print a line of callboard's own."""
-        self._end_text()
+        self.interrupt()
         self._line(self._style.paint(safe_line(text), "yellow"))
 
     def show(self, event: TurnEvent, seq: int | None = None, at_ms: int = 0) -> None:
@@ -131,12 +131,11 @@ class Transcript:
                 self._count(event)
                 if not event.incomplete and not any(map(_is_shown, event.parts)):
                     self._note("(the model answered nothing)")
-            case MessageDiscarded():
-                self._discarded()
-            case AttemptFailed() | ModelSwitched() | ProviderSetAside():
-                self.notice(shortened(trouble_line(event), MAX_LINE_CHARS))
-            case HistoryCompacted():
-                self._count(event)
+            case MessageDiscarded() if self._is_in_text:
+                self._note("(withdrawn: the answer broke off, its text does not count)")
+            case AttemptFailed() | ModelSwitched() | ProviderSetAside() | HistoryCompacted():
+                if isinstance(event, HistoryCompacted):
+                    self._count(event)
                 self.notice(shortened(trouble_line(event), MAX_LINE_CHARS))
             case TurnEnded():
                 self._summary(event)
@@ -145,18 +144,22 @@ class Transcript:
 
     def interrupt(self) -> None:
         """End text that stands open, because something else is printed next."""
-        self._end_text()
+        if self._last != "\n":
+            self._put("\n")
+        if self._is_in_text:
+            self._put("\n")
+        self._is_in_text = self._is_thinking = False
 
     def _tell(self, event: TurnEvent) -> None:
         """Print what happens about permissions and between sessions; questions are printed by who asks."""
         match event:
             case ApprovalAsked() | QuestionAsked() | ChildAsks():
-                self._end_text()
+                self.interrupt()
             case ApprovalAnswered():
                 self._answered(event)
             case QuestionAnswered(answered_by=who) if who != ANSWERED_BY:
                 self._note(event_line(event))
-            case CallDeferred() | ToolGivenUp():
+            case CallDeferred() | ToolGivenUp() | TurnSetAside():
                 self.notice(shortened(event_line(event), MAX_LINE_CHARS))
             case InputAccepted(source=source) if source is not InputSource.PERSON:
                 self._note(event_line(event))
@@ -169,8 +172,6 @@ class Transcript:
                     self._note(f"  {line}")
             case PrivateDataRead() if self._is_tainted:  # most sessions do, which means little
                 self._note(event_line(event))
-            case TurnSetAside():
-                self.notice(event_line(event))
             case GrantGiven() | GrantRevoked() | TurnSuspended() | TurnResumed():
                 self._note(event_line(event))
             case _:
@@ -192,17 +193,6 @@ class Transcript:
             return
         self._note("thinking…")
         self._is_thinking = True
-
-    def _discarded(self) -> None:
-        if self._is_in_text:
-            self._note("(withdrawn: the answer broke off, its text does not count)")
-
-    def _end_text(self) -> None:
-        if self._last != "\n":
-            self._put("\n")
-        if self._is_in_text:
-            self._put("\n")
-        self._is_in_text = self._is_thinking = False
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +228,7 @@ class Transcript:
             who = "by you" if call.call_id in self._denied_here else "at a terminal"
             said = said.replace(f"denied by {ANSWERED_BY}", f"denied {who}", 1)
         self._denied_here.discard(call.call_id)
-        self._end_text()
+        self.interrupt()
         line = f"{self._style.mark(call.status)} {shortened(head, MAX_LINE_CHARS)}"
         self._line(f"{line}  {shortened(said, MAX_LINE_CHARS)}".rstrip())
 
@@ -252,13 +242,13 @@ class Transcript:
         if self._cost:
             parts.append(f"{'at least ' if self._lacks_cost else ''}{dollars(self._cost)}")
         parts.append(self.session_id)
-        self._end_text()
+        self.interrupt()
         dot = " · " if self._style.signs else ", "
         self._line(self._style.paint(safe_line(dot.join(parts)), "dim"))
         self._begin_turn()
 
     def _note(self, text: str) -> None:
-        self._end_text()
+        self.interrupt()
         self._line(self._style.paint(shortened(safe_line(text), MAX_LINE_CHARS), "dim"))
 
     def _line(self, text: str) -> None:
@@ -271,11 +261,7 @@ class Transcript:
 
 def _is_shown(part: Part) -> bool:
     """Return whether a person sees something of it."""
-    match part:
-        case Text(text=text) | Refusal(text=text):
-            return bool(text)
-        case _:
-            return isinstance(part, Call)
+    return bool(part.text) if isinstance(part, Text | Refusal) else isinstance(part, Call)
 
 
 def _sum(known: int | None, more: int | None) -> int | None:
