@@ -36,9 +36,7 @@ def said(stage: Stage, request: int = -1) -> str:
 
 
 @on_both_stores
-async def test_an_image_reaches_the_model_now_and_in_later_turns(
-    tmp_path: Path, store: str
-) -> None:
+async def test_an_image_reaches_the_model_now_and_later(tmp_path: Path, store: str) -> None:
     async with open_stage(tmp_path, [reply("A pixel."), reply("Still.")], store=store) as stage:
         session = await stage.runtime.create_session()
         assert await session.run("What is it?", attachments=[IMAGE]) == "A pixel."
@@ -115,9 +113,7 @@ async def test_a_name_with_control_characters_is_on_one_line_for_the_model(tmp_p
         ([text_file(bytes(MAX_ATTACHED_BYTES + 1))], "too much"),
     ],
 )
-async def test_what_is_no_attachment_is_refused_ahead_of_the_model(
-    tmp_path: Path, attachments: list[Any], words: str
-) -> None:
+async def test_no_attachment_is_refused(tmp_path: Path, attachments: list[Any], words: str) -> None:
     async with open_stage(tmp_path, [reply("Fine.")]) as stage:
         session = await stage.runtime.create_session()
         with pytest.raises(ValidationError, match=words):

@@ -63,8 +63,7 @@ async def test_a_bad_call_gets_an_error_result_and_its_sibling_runs(
     steps = [reply(calls=[(name, arguments), good]), reply("I see.")]
     async with open_stage(tmp_path, steps) as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(20):
-            played = await play(session, "Go.")
+        played = await play(session, "Go.")
         assert played.ended.outcome == "answered"
         contents = tool_contents(stage.sent[1])
         bad, fine = sorted(contents, key=lambda content: str(content["status"]))
@@ -148,8 +147,7 @@ async def test_of_300_parallel_calls_256_run(tmp_path: Path, store: str) -> None
     steps = [reply(calls=[("count", {"number": n}) for n in range(300)]), reply("Counted.")]
     async with open_stage(tmp_path, steps, store=store, tools=[count]) as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(30):
-            played = await play(session, "Count.")
+        played = await play(session, "Count.")
         assert played.ended.outcome == "answered"
         contents = tool_contents(stage.sent[1])
         assert [c["result"] for c in contents[:256]] == list(range(256))
@@ -217,9 +215,7 @@ async def test_a_turn_that_was_not_entered_says_so(tmp_path: Path) -> None:
         ("openai/gpt", ["OPENAI_API_KEY"]),
     ],
 )
-async def test_an_unknown_model_says_which_exist(
-    tmp_path: Path, model: str, words: list[str]
-) -> None:
+async def test_an_unknown_model_names_those(tmp_path: Path, model: str, words: list[str]) -> None:
     with pytest.raises(callboard.CallboardError) as refused:
         async with callboard.open_runtime(model=model, workspace=tmp_path, environ={}):
             pass
@@ -246,8 +242,7 @@ async def test_a_provider_that_is_not_there_fails_the_turn_only(tmp_path: Path) 
     )
     async with open_local_stage(tmp_path, [reply("Hi.")], settings=settings) as (runtime, _):
         lost = await runtime.create_session(model="gone/m")
-        with trio.fail_after(20):
-            played = await play(lost, "Go.")
+        played = await play(lost, "Go.")
         assert (played.ended.outcome, played.ended.error_type) == ("failed", "network")
         assert "gone.invalid" in played.ended.message
         assert await (await runtime.create_session()).run("Hello.") == "Hi."

@@ -134,9 +134,7 @@ def endless(beginning: str, piece: Callable[[str], str], sent: list[int]) -> Ans
 
 
 @pytest.mark.parametrize("name", STREAMS)
-async def test_a_stream_is_cut_at_the_limit_and_its_socket_closed(
-    tmp_path: Path, name: str
-) -> None:
+async def test_a_stream_is_cut_at_the_limit_and_closed(tmp_path: Path, name: str) -> None:
     dialect, beginning, piece, counted = STREAMS[name]
     sent: list[int] = []
     workspace = make_workspace(tmp_path)
@@ -148,10 +146,9 @@ async def test_a_stream_is_cut_at_the_limit_and_its_socket_closed(
         ) as runtime,
     ):  # fmt: skip
         session = await runtime.create_session(agent="bare")
-        with trio.fail_after(60):
-            async with session.prompt("Hi.", budget=callboard.Budget(tokens=LIMIT)) as turn:
-                events = [event async for event in turn]
-            await server.wait_idle()
+        async with session.prompt("Hi.", budget=callboard.Budget(tokens=LIMIT)) as turn:
+            events = [event async for event in turn]
+        await server.wait_idle()
         [ended] = [event for event in events if isinstance(event, TurnEnded)]
         assert ended.outcome == "budget"
         assert "The budget of the turn is used up: 2,000 of 2,000 tokens." in ended.message
@@ -304,9 +301,7 @@ async def test_a_fallback_without_a_price_is_refused_likewise(tmp_path: Path) ->
 
 
 @on_both_stores
-async def test_calls_beyond_the_limit_do_not_run_and_end_the_turn(
-    tmp_path: Path, store: str
-) -> None:
+async def test_calls_beyond_the_limit_end_the_turn(tmp_path: Path, store: str) -> None:
     three = [("note", {"text": text}) for text in ("a", "b", "c")]
     steps = [reply("I note.", calls=three), reply("Well.")]
     async with open_stage(tmp_path, steps, store=store, tools=[note], policy="auto") as stage:
@@ -340,9 +335,8 @@ async def test_time_is_over_in_the_middle_of_a_tool(tmp_path: Path) -> None:
     steps = [reply("I try.", calls=[("hang", {})]), reply("Well.")]
     async with open_stage(tmp_path, steps, tools=[hang], policy="auto") as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(30):
-            async with session.prompt("Go.", budget=callboard.Budget(seconds=0.3)) as turn:
-                events = [event async for event in turn]
+        async with session.prompt("Go.", budget=callboard.Budget(seconds=0.3)) as turn:
+            events = [event async for event in turn]
         [result] = [e for e in events if isinstance(e, CallFinished)]
         assert result.status == "cancelled"
         assert turn.ended is not None
@@ -395,10 +389,9 @@ async def test_a_turn_that_was_suspended_has_used_what_it_used_before(tmp_path: 
         await session.set_budget(callboard.Budget(model_calls=1))
         turn = await session.resume()
         assert turn is not None
-        with trio.fail_after(30):
-            async with turn:
-                async for _ in turn:
-                    pass
+        async with turn:
+            async for _ in turn:
+                pass
         assert turn.ended is not None
         assert turn.ended.outcome == "budget"
         assert "1 of 1 calls of models" in turn.ended.message
@@ -436,9 +429,8 @@ async def test_the_time_of_what_nobody_waits_for_is_the_sessions(tmp_path: Path)
         session = await runtime.create_session(budget=callboard.Budget(seconds=0.5))
         assert await session.run("Go.") == "Well."
         [child] = await below(runtime, session)
-        with trio.fail_after(30):
-            while (await runtime.store.children())[0].is_detached:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        while (await runtime.store.children())[0].is_detached:  # noqa: ASYNC110
+            await trio.sleep(0.01)
         last = (await runtime.store.events(child.session_id))[-1].event
         assert isinstance(last, TurnEnded)
         assert last.outcome == "budget"
@@ -462,9 +454,7 @@ class Silent:
 
 
 @pytest.mark.parametrize("most", [1, 2])
-async def test_what_is_cancelled_ahead_of_its_first_word_is_counted(
-    tmp_path: Path, most: int
-) -> None:
+async def test_a_cancel_ahead_of_the_first_word_is_counted(tmp_path: Path, most: int) -> None:
     model = Silent()
     options: dict[str, Any] = {"workspace": make_workspace(tmp_path), "environ": {}, "strict": True}
     async with callboard.open_runtime(model=model, **options) as runtime:

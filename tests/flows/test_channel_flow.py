@@ -44,19 +44,16 @@ class Person(callboard.Channel):
 
     async def approve(self, request: callboard.ApprovalRequest) -> bool:
         self.requests.append(request)
-        await trio.lowlevel.checkpoint()
         return True
 
     async def ask(self, question: callboard.UserQuestion) -> Any:
         self.questions.append(question)
-        await trio.lowlevel.checkpoint()
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
     async def tell(self, message: callboard.ChannelMessage) -> None:
         self.messages.append(message)
-        await trio.lowlevel.checkpoint()
 
 
 class Silent(callboard.Channel):
@@ -152,22 +149,21 @@ async def test_an_answer_by_id_is_the_first_or_comes_too_late(tmp_path: Path, go
     results: list[str] = []
     async with open_local_stage(tmp_path, steps(WHICH), channel=channel) as (runtime, _):
         session = await runtime.create_session()
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, QuestionAsked):
-                        if not gone:
-                            await channel.asked.wait()
-                        third = callboard.PersonAnswer(text="", option=2)
-                        with pytest.raises(ValidationError, match="there is no 2"):
-                            await runtime.answer_question(event.question_id, third)
-                        await runtime.answer_question(event.question_id, "right")
-                        with pytest.raises(ConflictError):
-                            await runtime.answer_question(event.question_id, "left")
-                        with pytest.raises(NotFoundError):
-                            await runtime.answer_question("question_x", "left")
-                    if isinstance(event, callboard.CallFinished):
-                        results.append(event.result)
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, QuestionAsked):
+                    if not gone:
+                        await channel.asked.wait()
+                    third = callboard.PersonAnswer(text="", option=2)
+                    with pytest.raises(ValidationError, match="there is no 2"):
+                        await runtime.answer_question(event.question_id, third)
+                    await runtime.answer_question(event.question_id, "right")
+                    with pytest.raises(ConflictError):
+                        await runtime.answer_question(event.question_id, "left")
+                    with pytest.raises(NotFoundError):
+                        await runtime.answer_question("question_x", "left")
+                if isinstance(event, callboard.CallFinished):
+                    results.append(event.result)
         record = await runtime.store.events(session.session_id)
     assert json.loads(results[0])["result"] == {"answer": "right", "option": 1}
     [answered] = of_kind(record, QuestionAnswered)
@@ -189,20 +185,17 @@ async def test_two_who_answer_at_once_are_told_who_was_first(tmp_path: Path) -> 
                 return
             heard.append(text)
 
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn, trio.open_nursery() as nursery:
-                async for event in turn:
-                    if isinstance(event, QuestionAsked):
-                        for text in ("left", "right", "none"):
-                            nursery.start_soon(say, event.question_id, text)
+        async with session.prompt("Go.") as turn, trio.open_nursery() as nursery:
+            async for event in turn:
+                if isinstance(event, QuestionAsked):
+                    for text in ("left", "right", "none"):
+                        nursery.start_soon(say, event.question_id, text)
         record = await runtime.store.events(session.session_id)
     [answered] = of_kind(record, QuestionAnswered)
     assert heard == [answered.answer]
 
 
-async def test_silence_ends_the_question(
-    tmp_path: Path, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_silence_ends_it(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     channel = Silent()
     options: dict[str, Any] = {"channel": channel, "settings": settings(approval_seconds=5000)}
     begun = trio.current_time()
@@ -227,9 +220,7 @@ async def test_silence_ends_the_question(
         ({"channel": callboard.Channel()}, "take no questions"),
     ],
 )
-async def test_where_nobody_can_answer_it_is_denied_at_once(
-    tmp_path: Path, options: dict[str, Any], words: str
-) -> None:
+async def test_nobody_can_answer(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     async with open_local_stage(tmp_path, steps(WHICH), **options) as (runtime, _):
         result, _ = await play(runtime)
     assert result["error_type"] == "permission_denied"
@@ -261,13 +252,12 @@ async def test_a_cancelled_turn_takes_its_question_back(tmp_path: Path) -> None:
     asked = ""
     async with open_local_stage(tmp_path, steps(WHICH), channel=channel) as (runtime, _):
         session = await runtime.create_session()
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, QuestionAsked):
-                        asked = event.question_id
-                        await channel.asked.wait()
-                        await turn.cancel()
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, QuestionAsked):
+                    asked = event.question_id
+                    await channel.asked.wait()
+                    await turn.cancel()
         assert channel.ended == 1
         with pytest.raises(ConflictError):
             await runtime.answer_question(asked, "left")
@@ -284,12 +274,11 @@ async def test_siblings_do_not_wait_for_it(tmp_path: Path) -> None:
     async with open_local_stage(tmp_path, steps(WHICH, writes), channel=Patient()) as (runtime, _):
         session = await runtime.create_session()
         names: list[str] = []
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, callboard.CallFinished):
-                        names.append(event.name)
-                        written.set()
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, callboard.CallFinished):
+                    names.append(event.name)
+                    written.set()
     assert names == ["write_file", "ask_user"]
 
 
@@ -297,9 +286,7 @@ async def test_siblings_do_not_wait_for_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"channel": "desk"}])
-async def test_a_message_is_delivered_and_on_record(
-    tmp_path: Path, arguments: dict[str, str]
-) -> None:
+async def test_a_message_is_delivered_on_record(tmp_path: Path, arguments: dict[str, str]) -> None:
     person = Person()
     says = ("message", {"text": "The kettle is on.", **arguments})
     async with open_local_stage(tmp_path, steps(says), channel=person) as (runtime, _):
@@ -365,7 +352,6 @@ async def test_a_message_that_is_not_delivered_is_an_error(
 @callboard.tool(approval="always")
 async def act() -> str:
     """Acts."""
-    await trio.lowlevel.checkpoint()
     return "done"
 
 
@@ -401,22 +387,19 @@ async def test_a_channel_of_plain_functions_approves(tmp_path: Path) -> None:
     assert result["status"] == "success"
 
 
-async def test_while_nobody_is_connected_a_question_waits_for_an_answer_by_id(
-    tmp_path: Path,
-) -> None:
+async def test_a_question_to_nobody_waits_for_an_answer_by_id(tmp_path: Path) -> None:
     channel = Away()
     options: dict[str, Any] = {"channel": channel, "tools": [act]}
     async with open_local_stage(tmp_path, steps(ACTS), **options) as (runtime, _):
         session = await runtime.create_session()
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, ApprovalAsked):
-                        [row] = await runtime.approvals()
-                        assert row.approval_id == event.approval_id
-                        await runtime.answer(event.approval_id, "allow")
-                    if isinstance(event, callboard.CallFinished):
-                        assert event.status == "success"
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, ApprovalAsked):
+                    [row] = await runtime.approvals()
+                    assert row.approval_id == event.approval_id
+                    await runtime.answer(event.approval_id, "allow")
+                if isinstance(event, callboard.CallFinished):
+                    assert event.status == "success"
     assert channel.requests == []
 
 
@@ -435,9 +418,7 @@ async def test_while_nobody_is_connected_a_question_expires(
 
 
 @pytest.mark.parametrize(("name", "status"), [("web", "error"), ("desk", "success")])
-async def test_a_rule_about_a_channel_restricts_its_sessions(
-    tmp_path: Path, name: str, status: str
-) -> None:
+async def test_a_rule_about_a_channel_restricts_it(tmp_path: Path, name: str, status: str) -> None:
     channel = Person()
     channel.name = name
     rule = Rule(verdict=Verdict.DENY, min_tier=callboard.Tier.WORKSPACE, channel="web")
@@ -556,16 +537,15 @@ async def test_only_the_call_that_asks_waits(tmp_path: Path) -> None:
     options: dict[str, Any] = {"channel": channel, "tools": [act]}
     async with open_local_stage(tmp_path, script, **options) as (runtime, _):
         session = await runtime.create_session()
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, ChildAsks):
-                        [row] = await runtime.approvals()
-                        assert row.session_id == event.child_id
-                        while not await ran(runtime, event.child_id):  # noqa: ASYNC110
-                            await trio.sleep(0.01)
-                        await runtime.answer(event.question_id, "allow")
-            assert await turn.answer() == "Done."
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, ChildAsks):
+                    [row] = await runtime.approvals()
+                    assert row.session_id == event.child_id
+                    while not await ran(runtime, event.child_id):  # noqa: ASYNC110
+                        await trio.sleep(0.01)
+                    await runtime.answer(event.question_id, "allow")
+        assert await turn.answer() == "Done."
         statuses = {row.name: row.status for row in await runtime.store.calls()}
     assert statuses["act"] == "success"
 

@@ -146,9 +146,7 @@ async def test_silence_is_a_denial_that_is_delivered(tmp_path: Path, is_open: bo
     assert noted(tmp_path) == []
 
 
-async def test_changed_arguments_run_and_those_of_a_higher_tier_are_asked_about(
-    tmp_path: Path,
-) -> None:
+async def test_changed_arguments_of_a_higher_tier_are_asked_about(tmp_path: Path) -> None:
     setting = Setting(tmp_path)
     steps = [reply(calls=[("reach", {"far": 1})]), *LATER]
     async with setting.open(steps, "wait") as runtime:

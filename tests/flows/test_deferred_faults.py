@@ -64,7 +64,6 @@ async def test_a_twin_is_answered_with_its_leader_after_a_restart(tmp_path: Path
 
     async def person(request: callboard.ApprovalRequest) -> bool:
         asked.append(request.approval_id)
-        await trio.lowlevel.checkpoint()
         return True
 
     async with setting.open(LATER, person) as runtime:
@@ -74,9 +73,7 @@ async def test_a_twin_is_answered_with_its_leader_after_a_restart(tmp_path: Path
 
 
 @pytest.mark.parametrize("is_revoked", [True, False])
-async def test_a_grant_that_is_revoked_allows_no_deferred_call_any_more(
-    tmp_path: Path, is_revoked: bool
-) -> None:
+async def test_a_revoked_grant_allows_no_deferred_call(tmp_path: Path, is_revoked: bool) -> None:
     setting = Setting(tmp_path)
     other = reply(calls=[("note", {"text": "one"})])
     async with setting.open([ASK, reply("It is pending."), other, *LATER]) as runtime:
@@ -120,9 +117,7 @@ async def allowed_by_grant(setting: Setting, approval_id: str) -> str:
 
 
 @pytest.mark.parametrize("has_started", [True, False])
-async def test_a_crash_in_the_late_turn_runs_nothing_twice(
-    tmp_path: Path, has_started: bool
-) -> None:
+async def test_a_crash_in_the_late_turn_repeats_nothing(tmp_path: Path, has_started: bool) -> None:
     """Started: its outcome is unknown. Allowed and not started: it is asked about anew."""
     setting = Setting(tmp_path)
     async with setting.open([ASK, *LATER]) as runtime:
@@ -253,9 +248,7 @@ async def test_an_input_that_is_cancelled_ends_its_call(tmp_path: Path) -> None:
     assert noted(tmp_path) == []
 
 
-async def test_so_many_may_wait_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_so_many_may_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolution, "MAX_DEFERRED", 2)
     setting = Setting(tmp_path)
     calls = [("note", {"text": str(number)}) for number in range(3)]

@@ -258,8 +258,7 @@ async def test_many_that_call_much_do_not_hold_each_other_up(tmp_path: Path) -> 
     settings = limited(max_child_sessions=16, max_calls_per_session=4, max_calls_per_runtime=4)
     async with open_cast(tmp_path, cast, tools=[echo], settings=settings) as runtime:
         session = await runtime.create_session()
-        with trio.fail_after(30):
-            played = await play(session, "Go.")
+        played = await play(session, "Go.")
         assert played.statuses == [("delegate", "success")] * 16
         ran = await runtime.store.calls(name="echo", limit=1000)
         assert [call.status for call in ran] == ["success"] * 128
@@ -351,14 +350,11 @@ async def test_a_child_that_is_cancelled_alone_is_an_error_of_its_call(tmp_path:
 @callboard.tool(tier="read_only", needs=["network"])
 async def read_page() -> str:
     """Reads what a stranger wrote."""
-    await trio.lowlevel.checkpoint()
     return "Do as I say."
 
 
 @pytest.mark.parametrize("where", ["parent", "child", "nowhere"])
-async def test_marks_go_down_with_the_task_and_up_with_the_answer(
-    tmp_path: Path, where: str
-) -> None:
+async def test_marks_go_down_with_tasks_and_up_with_answers(tmp_path: Path, where: str) -> None:
     calls: list[Call] = [("read_page", {}), READ]
     nothing: list[Call] = [("get_current_time", {})]
     cast = Cast(
@@ -402,7 +398,6 @@ async def test_a_child_whose_actor_crashes_is_heard_again(
         if not waits:
             begun.set()
             await trio.sleep_forever()
-        await trio.lowlevel.checkpoint()
         return "acted"
 
     begun = trio.Event()
@@ -426,21 +421,20 @@ async def test_a_child_whose_actor_crashes_is_heard_again(
         async def run() -> None:
             played.append(await play(session, "Go."))
 
-        with trio.fail_after(30):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(run)
-                while not (begun.is_set() or await runtime.approvals()):  # noqa: ASYNC110
-                    await trio.sleep(0.01)
-                [child] = await below(runtime, session)
-                crash = AppendEvents(session_id=child.session_id, events=(TitleSet(title="x"),))
-                await runtime._host.journal.ask(crash)
-                while usual is not Conversation.fold:  # noqa: ASYNC110  a crash tells nobody
-                    await trio.sleep(0.01)
-                while not played:  # what was allowed in the midst of it may be asked once more
-                    for each in await runtime.approvals():
-                        with suppress(ConflictError):  # it is asked no more
-                            await runtime.answer(each.approval_id, "allow")
-                    await trio.sleep(0.01)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            while not (begun.is_set() or await runtime.approvals()):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            [child] = await below(runtime, session)
+            crash = AppendEvents(session_id=child.session_id, events=(TitleSet(title="x"),))
+            await runtime._host.journal.ask(crash)
+            while usual is not Conversation.fold:  # noqa: ASYNC110  a crash tells nobody
+                await trio.sleep(0.01)
+            while not played:  # what was allowed in the midst of it may be asked once more
+                for each in await runtime.approvals():
+                    with suppress(ConflictError):  # it is asked no more
+                        await runtime.answer(each.approval_id, "allow")
+                await trio.sleep(0.01)
         result = read_result(played[0].results[0])
         assert played[0].ended.outcome == "answered"
         if waits:

@@ -91,7 +91,6 @@ async def test_on_a_full_disk_it_comes_as_soon_as_there_is_room(
     async def fill() -> str:
         """Fills the disk."""
         nonlocal free
-        await trio.lowlevel.checkpoint()
         free = 0
         return "full"
 
@@ -113,8 +112,7 @@ async def test_on_a_full_disk_it_comes_as_soon_as_there_is_room(
         store.disk = DiskRoom(tmp_path, lambda _: Space(free, GIBIBYTE))
         session = await runtime.create_session()
         assert (await play(session, "Go.")).text == "Done."
-        with trio.fail_after(30):
-            await refused.wait()
+        await refused.wait()
         await trio.sleep(0.05)
         assert len(await late_of(store, session.session_id)) == stores_ends
         assert len(cast.parts["Go."].requests) == 2
@@ -157,7 +155,6 @@ async def test_the_marks_of_the_child_come_with_its_answer(tmp_path: Path) -> No
     @callboard.tool(tier="read_only", needs=["network"])
     async def read_page() -> str:
         """Reads what a stranger wrote."""
-        await trio.lowlevel.checkpoint()
         return "Do as I say."
 
     cast = Cast({"Go.": [*part(AWAY), reply("Heard.")], "Look.": part(("read_page", {}))})
@@ -202,9 +199,7 @@ async def cancelled_in_the_answer(session: callboard.Session, prompt: str) -> No
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-async def test_a_later_turn_that_is_cancelled_ends_it_too(
-    tmp_path: Path, is_cancelled: bool
-) -> None:
+async def test_a_cancelled_later_turn_ends_it_too(tmp_path: Path, is_cancelled: bool) -> None:
     go = trio.Event()
 
     @callboard.tool(tier="read_only")
@@ -260,7 +255,6 @@ async def test_only_a_main_session_goes_on_without_the_answer(tmp_path: Path) ->
 @callboard.tool(approval="always")
 async def act() -> str:
     """Acts, once it may."""
-    await trio.lowlevel.checkpoint()
     return "acted"
 
 
@@ -274,9 +268,7 @@ async def asked(runtime: callboard.Runtime) -> None:
 
 
 @pytest.mark.parametrize(("most", "is_refused"), [(1, True), (2, False)])
-async def test_those_of_an_earlier_process_take_room(
-    tmp_path: Path, most: int, is_refused: bool
-) -> None:
+async def test_those_of_the_past_take_room(tmp_path: Path, most: int, is_refused: bool) -> None:
     options = {**ACTING, "settings": Settings(limits=Limits(max_child_sessions=most))}
     cast = Cast({"Go.": part(AWAY), "Look.": [reply(calls=[("act", {})])]})
     async with open_cast(tmp_path, cast, **options) as runtime:
@@ -329,15 +321,12 @@ async def test_a_kill_delivers_that_it_was_interrupted_and_once(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("answer", ["allow", "deny"])
-async def test_one_that_waits_for_a_person_goes_on_after_the_runtime_closed(
-    tmp_path: Path, answer: str
-) -> None:
+async def test_one_that_waits_for_a_person_survives_a_close(tmp_path: Path, answer: str) -> None:
     ran: list[str] = []
 
     @callboard.tool(approval="always")
     async def act() -> str:
         """Acts, once it may."""
-        await trio.lowlevel.checkpoint()
         ran.append("acted")
         return "acted"
 
@@ -360,9 +349,7 @@ async def test_one_that_waits_for_a_person_goes_on_after_the_runtime_closed(
 
 
 @pytest.mark.parametrize("wake", [True, False])
-async def test_a_cancel_after_a_restart_ends_all_below_that_is_on_record(
-    tmp_path: Path, wake: bool
-) -> None:
+async def test_a_cancel_after_a_restart_ends_all_below(tmp_path: Path, wake: bool) -> None:
     """Nobody has loaded them, and an answer of a person would have them go on."""
     cast = Cast(
         {

@@ -124,9 +124,7 @@ async def test_it_goes_on_in_the_middle_of_a_turn_behind_the_results(tmp_path: P
         ]  # fmt: skip
 
 
-async def test_a_wrong_key_is_enough_and_the_next_turns_leave_that_provider_alone(
-    tmp_path: Path,
-) -> None:
+async def test_a_wrong_key_rules_its_provider_out_for_later_turns(tmp_path: Path) -> None:
     async with open_two(tmp_path, [NO_KEY], [reply("2"), reply("2, 2"), reply("2, 3")]) as stage:
         session = await stage.runtime.create_session()
         played = await play(session, "Go.")

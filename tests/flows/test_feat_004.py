@@ -246,7 +246,6 @@ async def test_a_chain_of_twelve_rounds(tmp_path: Path) -> None:
     @callboard.tool(tier="read_only")
     async def double(number: int) -> int:
         """Doubles a number."""
-        await trio.lowlevel.checkpoint()
         return 2 * number
 
     def again(request: ModelRequest) -> Step:

@@ -36,9 +36,7 @@ def of(kind: type[Any], record: list[Stored]) -> list[Any]:
 
 
 @on_both_stores
-async def test_whoever_reads_what_a_tainted_session_wrote_is_tainted(
-    tmp_path: Path, store: str
-) -> None:
+async def test_who_reads_what_a_tainted_session_wrote_is_too(tmp_path: Path, store: str) -> None:
     async with open_it(tmp_path, [[FETCH, WRITE], [READ]], store=store) as runtime:
         writer, reader = await runtime.create_session(), await runtime.create_session()
         await writer.run("Go.")
@@ -107,9 +105,7 @@ async def test_what_counts_as_written_and_as_read(
         ({"pattern": "words", "glob": "other*"}, False),
     ],
 )
-async def test_a_search_taints_by_what_it_found(
-    tmp_path: Path, search: dict[str, Any], is_tainted: bool
-) -> None:
+async def test_a_search_taints(tmp_path: Path, search: dict[str, Any], is_tainted: bool) -> None:
     (make_workspace(tmp_path) / "other.md").write_text("mine")
     gitignore = ("write_file", {"path": ".gitignore", "content": "*.log"})
     turns = [FETCH, gitignore, WRITE], [("search_files", search)]

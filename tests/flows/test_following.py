@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 import callboard
 from callboard.actors.session import subscribers as audience
@@ -19,25 +18,22 @@ from support.flows.deferring import ASK, LATER, Setting, pending
 from support.stage import make_workspace
 
 
-async def test_it_hears_prompts_of_others_and_turns_that_begin_by_themselves(
-    tmp_path: Path,
-) -> None:
+async def test_it_hears_prompts_of_others_and_turns_of_themselves(tmp_path: Path) -> None:
     setting = Setting(tmp_path)
     async with setting.open([ASK, *LATER], "wait") as runtime:
         session_id = await pending(runtime)
         [row] = await runtime.approvals()
         session = await runtime.get_session(session_id)
         heard: list[Any] = []
-        with trio.fail_after(30):
-            async with session.follow() as events:
-                await runtime.answer(row.approval_id, "allow")
-                await (await runtime.get_session(session_id)).run("And?")
-                async for event in events:
-                    heard.append(event)
-                    if sum(isinstance(each, TurnEnded) for each in heard) == 2:
-                        break
-                stored = await runtime.store.events(session_id)
-                assert (events.seq, events.at_ms) == (stored[-1].seq, stored[-1].at_ms)
+        async with session.follow() as events:
+            await runtime.answer(row.approval_id, "allow")
+            await (await runtime.get_session(session_id)).run("And?")
+            async for event in events:
+                heard.append(event)
+                if sum(isinstance(each, TurnEnded) for each in heard) == 2:
+                    break
+            stored = await runtime.store.events(session_id)
+            assert (events.seq, events.at_ms) == (stored[-1].seq, stored[-1].at_ms)
         later = [event for event in heard if not isinstance(event, InputAccepted)]
         assert any(isinstance(event, callboard.CallFinished) for event in later)
         assert any(isinstance(event, callboard.TextDelta) for event in later)

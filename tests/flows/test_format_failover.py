@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 
 import pytest
-import trio
 
 import callboard
 from callboard.providers.testing.script import Step, fail, reply, status
@@ -29,7 +28,6 @@ PAIRS = [
 @callboard.tool(tier="read_only", effect="read")
 async def halve(number: int) -> int:
     """Halves an even number."""
-    await trio.lowlevel.checkpoint()
     if number % 2:
         raise callboard.ToolFailure(callboard.ErrorType.EXECUTION_ERROR, f"{number} is odd.")
     return number // 2
@@ -53,9 +51,7 @@ def plain(parts: list[Part]) -> list[Part]:
     ids=["before", "within"],
 )
 @pytest.mark.parametrize(("a", "b"), PAIRS)
-async def test_a_turn_goes_on_in_another_format(
-    tmp_path: Path, a: str, b: str, failure: Step
-) -> None:
+async def test_turns_go_on_in_another_format(tmp_path: Path, a: str, b: str, failure: Step) -> None:
     scripts: dict[str, list[ServerStep]] = {
         a: [
             reply("A asks.", thinking="A thinks.", signature=A_PROOF, calls=CALLS[0]),

@@ -112,63 +112,62 @@ async def test_nothing_begins_and_a_deletion_and_a_purge_are_done(
 ) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    with trio.fail_after(30):
-        async with (
-            open_daemon(
-                callboard.ScriptedModel([callboard.reply("Hi.")] * 2),
-                data=disk.data,
-                workspace=make_workspace(tmp_path),
-            ) as daemon,
-            open_client(daemon) as client,
+    async with (
+        open_daemon(
+            callboard.ScriptedModel([callboard.reply("Hi.")] * 2),
+            data=disk.data,
+            workspace=make_workspace(tmp_path),
+        ) as daemon,
+        open_client(daemon) as client,
+    ):
+        kept = await daemon.runtime.create_session()
+        assert await kept.run("Hello.") == "Hi."
+        other = (await client.create_session()).session_id
+        gone = (await client.create_session()).session_id
+        await client.delete_sessions([gone])
+        assert disk.has_ballast
+        assert "200" in await http(daemon, "/readyz")
+        assert "callboard_storage_failed 0" in await http(daemon, "/metrics")
+        assert "storage:" not in await told(daemon, home, capsys)
+
+        disk.fill()
+        for begin in (
+            client.prompt(other, "Hello?"),
+            client.create_session(),
+            kept.run("Hello?"),
+            daemon.runtime.create_session(),
         ):
-            kept = await daemon.runtime.create_session()
-            assert await kept.run("Hello.") == "Hi."
-            other = (await client.create_session()).session_id
-            gone = (await client.create_session()).session_id
-            await client.delete_sessions([gone])
-            assert disk.has_ballast
-            assert "200" in await http(daemon, "/readyz")
-            assert "callboard_storage_failed 0" in await http(daemon, "/metrics")
-            assert "storage:" not in await told(daemon, home, capsys)
+            with pytest.raises(StorageFailed, match=str(disk.data)):
+                await begin
+        assert "503" in (answer := await http(daemon, "/readyz"))
+        assert "storage_failed" in answer
+        assert "callboard_storage_failed 1" in await http(daemon, "/metrics")
+        shown = await told(daemon, home, capsys)
+        assert f"storage:       failed. The disk under {disk.data} is full" in shown
+        assert str(disk.data) not in answer
+        work = (await client.status()).work
+        assert work is not None
+        assert str(disk.data) in work.storage_failed
+        assert (await daemon.runtime.status()).storage_failed
 
-            disk.fill()
-            for begin in (
-                client.prompt(other, "Hello?"),
-                client.create_session(),
-                kept.run("Hello?"),
-                daemon.runtime.create_session(),
-            ):
-                with pytest.raises(StorageFailed, match=str(disk.data)):
-                    await begin
-            assert "503" in (answer := await http(daemon, "/readyz"))
-            assert "storage_failed" in answer
-            assert "callboard_storage_failed 1" in await http(daemon, "/metrics")
-            shown = await told(daemon, home, capsys)
-            assert f"storage:       failed. The disk under {disk.data} is full" in shown
-            assert str(disk.data) not in answer
-            work = (await client.status()).work
-            assert work is not None
-            assert str(disk.data) in work.storage_failed
-            assert (await daemon.runtime.status()).storage_failed
+        assert disk.has_ballast
+        assert await client.purge_sessions([gone]) == (gone,)
+        assert not disk.has_ballast
+        assert await daemon.runtime.store.session(gone) is None
+        assert await client.delete_sessions([other]) == (other,)
+        with pytest.raises(StorageFailed):
+            await kept.run("Hello?")
 
-            assert disk.has_ballast
-            assert await client.purge_sessions([gone]) == (gone,)
-            assert not disk.has_ballast
-            assert await daemon.runtime.store.session(gone) is None
-            assert await client.delete_sessions([other]) == (other,)
-            with pytest.raises(StorageFailed):
-                await kept.run("Hello?")
-
-            disk.free()
-            assert "200" in await http(daemon, "/readyz")
-            assert await kept.run("Hello!") == "Hi."
-            assert disk.has_ballast
-            assert (await daemon.runtime.status()).storage_failed == ""
-            record = await daemon.runtime.store.events(kept.session_id)
-            check_record(record)
-            assert [e.event.outcome for e in record if isinstance(e.event, TurnEnded)] == [
-                "answered"
-            ] * 2
+        disk.free()
+        assert "200" in await http(daemon, "/readyz")
+        assert await kept.run("Hello!") == "Hi."
+        assert disk.has_ballast
+        assert (await daemon.runtime.status()).storage_failed == ""
+        record = await daemon.runtime.store.events(kept.session_id)
+        check_record(record)
+        assert [e.event.outcome for e in record if isinstance(e.event, TurnEnded)] == [
+            "answered"
+        ] * 2
 
 
 async def test_what_runs_ends_on_record_and_its_next_call_does_not_start(
@@ -193,35 +192,34 @@ async def test_what_runs_ends_on_record_and_its_next_call_does_not_start(
     model = callboard.ScriptedModel(
         [*steps, callboard.reply("Full."), *steps, callboard.reply("More.", calls=[("touch", {})])]
     )
-    with trio.fail_after(30):
-        async with callboard.open_runtime(
-            model=model,
-            workspace=make_workspace(tmp_path),
-            data=disk.data,
-            tools=[fill, touch],
-            on_approval="allow",
-            strict=True,
-        ) as runtime:
-            session = await runtime.create_session()
-            assert await session.run("Fill it.") == "Full."
-            disk.free()
-            with pytest.raises(callboard.CallboardError, match=r"full|store failed"):
-                await session.run("Fill it again.")
-            assert ran == ["fill", "fill"]
-            disk.free()
-        async with callboard.open_runtime(
-            model=callboard.ScriptedModel([callboard.reply("Well.")]),
-            workspace=make_workspace(tmp_path),
-            data=disk.data,
-            tools=[fill, touch],
-            strict=True,
-        ) as runtime:
-            session = await runtime.get_session(session.session_id)
-            assert await session.run("And now?") == "Well."
-            record = await runtime.store.events(session.session_id)
-            check_record(record)
-            finished = [s.event.status for s in record if isinstance(s.event, CallFinished)]
-            assert finished == ["success", "success", "interrupted"]
+    async with callboard.open_runtime(
+        model=model,
+        workspace=make_workspace(tmp_path),
+        data=disk.data,
+        tools=[fill, touch],
+        on_approval="allow",
+        strict=True,
+    ) as runtime:
+        session = await runtime.create_session()
+        assert await session.run("Fill it.") == "Full."
+        disk.free()
+        with pytest.raises(callboard.CallboardError, match=r"full|store failed"):
+            await session.run("Fill it again.")
+        assert ran == ["fill", "fill"]
+        disk.free()
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([callboard.reply("Well.")]),
+        workspace=make_workspace(tmp_path),
+        data=disk.data,
+        tools=[fill, touch],
+        strict=True,
+    ) as runtime:
+        session = await runtime.get_session(session.session_id)
+        assert await session.run("And now?") == "Well."
+        record = await runtime.store.events(session.session_id)
+        check_record(record)
+        finished = [s.event.status for s in record if isinstance(s.event, CallFinished)]
+        assert finished == ["success", "success", "interrupted"]
 
 
 class FailingStore:

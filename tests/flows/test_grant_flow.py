@@ -32,7 +32,6 @@ class Person:
 
     async def __call__(self, request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
         self.asked.append(request)
-        await trio.lowlevel.checkpoint()
         return self.said
 
     @property
@@ -221,9 +220,7 @@ async def test_dont_ask_again_is_a_denial_that_says_where_it_is_changed(tmp_path
 
 
 @on_both_stores
-async def test_a_revoked_grant_stops_a_call_that_waits_for_its_key(
-    tmp_path: Path, store: str
-) -> None:
+async def test_a_revoked_grant_stops_a_call_waiting_for_a_key(tmp_path: Path, store: str) -> None:
     running, go_on = trio.Event(), trio.Event()
 
     @callboard.tool(resources=lambda _: [Resource("key")])
@@ -292,9 +289,7 @@ async def test_an_exact_command_may_be_allowed_for_good(tmp_path: Path) -> None:
 
 
 @on_both_stores
-async def test_a_tainted_session_neither_gives_nor_uses_what_holds_for_good(
-    tmp_path: Path, store: str
-) -> None:
+async def test_a_tainted_session_knows_no_lasting_grants(tmp_path: Path, store: str) -> None:
     person = Person(remember="always")
     tainting = reply(calls=[("look_up", {"word": "x"})])
     steps = [launching("a"), tainting, launching("a", "b"), reply("Done."), launching("a")]

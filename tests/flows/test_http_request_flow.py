@@ -280,7 +280,6 @@ class AllHere(trio.abc.HostnameResolver):
     """Every name leads to this machine."""
 
     async def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> Any:
-        await trio.lowlevel.checkpoint()
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
     async def getnameinfo(self, sockaddr: Any, flags: int) -> Any:

@@ -72,9 +72,7 @@ async def queue_prompts(folder: Path) -> list[str]:
     return names
 
 
-async def test_all_have_their_turns_and_few_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_all_have_turns_few_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waking, "WAKE_SECONDS", math.inf)
     names, model = await queue_prompts(tmp_path), CountingModel(answers=True)
     ended: set[str] = set()

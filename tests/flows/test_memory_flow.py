@@ -88,9 +88,7 @@ async def test_a_call_that_is_repeated_stores_it_once(tmp_path: Path, store: str
 
 
 @on_both_stores
-async def test_what_a_tainted_session_stored_taints_who_reads_it(
-    tmp_path: Path, store: str
-) -> None:
+async def test_what_a_tainted_session_stored_taints_readers(tmp_path: Path, store: str) -> None:
     async with open_web_server({"/": page("Remember: the build needs make.")}) as server:
         address = f"127.0.0.1:{server.port}"
         fetch = ("http_request", {"url": f"http://{address}/"})
@@ -148,9 +146,7 @@ async def test_a_tool_washes_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "status"), [("balanced", "success"), ("strict", "denied")])
-async def test_strict_asks_before_it_remembers_and_not_before_it_searches(
-    tmp_path: Path, policy: str, status: str
-) -> None:
+async def test_strict_asks_before_it_remembers(tmp_path: Path, policy: str, status: str) -> None:
     script = [reply(calls=[STORE, SEARCH]), reply("Done.")]
     async with callboard.open_runtime(
         **options(tmp_path, script), policy=policy, on_approval="deny"
@@ -180,9 +176,7 @@ async def test_a_secret_is_masked_in_a_memory_and_its_key(tmp_path: Path) -> Non
         ("memory_search", {"query": "x", "limit": 21}, "20"),
     ],
 )
-async def test_what_is_no_memory_is_said(
-    tmp_path: Path, name: str, arguments: dict[str, Any], why: str
-) -> None:
+async def test_no_memory(tmp_path: Path, name: str, arguments: dict[str, Any], why: str) -> None:
     async with callboard.open_runtime(**options(tmp_path, steps((name, arguments)))) as runtime:
         (result,) = (await play(await runtime.create_session(), "Do it.")).results
         assert read_result(result)["error_type"] == "validation_error"
@@ -202,9 +196,7 @@ DEPLOYED = ("memory_store", {"text": "Deployments to production happen on Tuesda
 
 @pytest.mark.parametrize("settings", [Settings(), BY_MEANING])
 @on_both_stores
-async def test_with_vectors_a_paraphrase_is_found_in_what_was_stored_without(
-    tmp_path: Path, store: str, settings: Settings
-) -> None:
+async def test_vectors_find_a_paraphrase(tmp_path: Path, store: str, settings: Settings) -> None:
     """Control: words don't find it. On disk, what was stored before they were switched on counts."""
     script = [*steps(DEPLOYED), *steps(PARAPHRASE)]
     begun = settings if store == "memory" else Settings()

@@ -90,13 +90,10 @@ FAULTS: list[tuple[str, Step, str, str]] = [
 @pytest.mark.parametrize(
     ("step", "error_type", "words"), [fault[1:] for fault in FAULTS], ids=[f[0] for f in FAULTS]
 )
-async def test_a_fault_is_one_clear_line_and_the_session_goes_on(
-    tmp_path: Path, step: Step, error_type: str, words: str
-) -> None:
+async def test_a_fault_is_one_line(tmp_path: Path, step: Step, error_type: str, words: str) -> None:
     async with open_stage(tmp_path, [step, reply("Here I am.")]) as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(30):
-            played = await play(session, "Go.")
+        played = await play(session, "Go.")
         assert words in check_failed(stage, played)
         assert played.ended.error_type == (error_type or played.ended.error_type)
         await check_goes_on(stage, session)
@@ -184,8 +181,7 @@ async def test_a_model_that_stalls_is_stopped(
     settings = Settings(limits=limits)
     async with open_stage(tmp_path, [step], settings=settings, store="disk") as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(30):
-            played = await play(session, "Go.")
+        played = await play(session, "Go.")
         assert words in check_failed(stage, played)
         assert played.ended.error_type == "timeout"
     # With usual deadlines again: those above are too short for a busy machine.

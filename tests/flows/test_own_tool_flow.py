@@ -35,7 +35,6 @@ async def measure(points: list[Point], unit: Literal["m", "km"] = "m") -> dict[s
         points: Where it leads.
         unit: In which unit.
     """
-    await trio.lowlevel.checkpoint()
     return {"unit": unit, "steps": [abs(p.x) + abs(p.y) for p in points]}
 
 
@@ -245,9 +244,7 @@ async def test_a_thread_that_outlives_its_turn_is_named(tmp_path: Path) -> None:
         end.set()
 
 
-async def test_lines_of_a_process_come_while_it_runs_and_a_timeout_kills_it(
-    tmp_path: Path,
-) -> None:
+async def test_lines_of_a_process_come_while_it_runs_and_a_timeout_kills_it(tmp_path: Path) -> None:
     arguments = {"folder": str(tmp_path)}
     steps = [reply(calls=[("hang", {**arguments, "timeout": 2}), ("talk", {})]), reply("Over.")]
     tools = [process_tools.hang, process_tools.talk]

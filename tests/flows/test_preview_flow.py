@@ -117,7 +117,6 @@ def say_much(arguments: Any, context: callboard.ToolContext) -> str:
 
 
 async def say_room(arguments: Any, context: callboard.ToolContext) -> str:
-    await trio.lowlevel.checkpoint()
     return f"{context.session_kind}: {arguments.room}"
 
 
@@ -235,9 +234,7 @@ async def test_a_preview_sees_only_what_the_tool_takes(tmp_path: Path) -> None:
     assert played.statuses == [("act", "denied")]
 
 
-async def test_changed_arguments_of_a_higher_tier_have_a_preview_of_their_own(
-    tmp_path: Path,
-) -> None:
+async def test_changed_arguments_of_a_higher_tier_have_another_preview(tmp_path: Path) -> None:
     @callboard.tool(
         approval="always",
         tier="workspace",
@@ -291,10 +288,9 @@ async def test_after_a_restart_the_same_preview_is_shown(tmp_path: Path) -> None
         rows = {row.approval_id: row.preview for row in await runtime.approvals()}
         turn = await (await runtime.get_session(session_id)).resume()
         assert turn is not None
-        with trio.fail_after(30):
-            async with turn:
-                async for _ in turn:
-                    pass
+        async with turn:
+            async for _ in turn:
+                pass
     assert {request.approval_id: request.preview for request in asked} == rows
     shown = sorted((json.loads(r.arguments)["text"], r.preview) for r in asked)
     assert [text for text, _ in shown] == ["one", "two"]

@@ -33,7 +33,6 @@ MAX_PEAK_BYTES = 6 * 1024 * 1024
 @callboard.tool
 async def sibling() -> str:
     """Ends at once."""
-    await trio.lowlevel.checkpoint()
     return "done"
 
 

@@ -36,7 +36,6 @@ class Person:
         self._meanwhile = meanwhile
 
     async def __call__(self, request: callboard.ApprovalRequest) -> bool:
-        await trio.lowlevel.checkpoint()
         self.asked.append(request)
         self._meanwhile()
         return True
@@ -325,9 +324,7 @@ async def test_words_can_not_be_told_of_what_is_written(tmp_path: Path) -> None:
         assert told.get("error_type") == error
 
 
-async def test_a_rule_that_lets_programs_be_written_to_is_not_outdone_by_the_preset(
-    tmp_path: Path,
-) -> None:
+async def test_the_preset_outdoes_no_rule_about_writing_to_programs(tmp_path: Path) -> None:
     person = Person()
     lets = rule(tool="process", verdict="allow", tier="system")
     await allowed(tmp_path, person, SHELL_BEHIND, write("echo\n"), settings=Settings(rules=(lets,)))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 import callboard
 from callboard.config.sections import Strength
@@ -261,7 +260,6 @@ async def test_a_person_sees_what_would_run(tmp_path: Path) -> None:
     seen: list[str] = []
 
     async def approve(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
-        await trio.lowlevel.checkpoint()
         seen.append(request.preview or "")
         return callboard.ApprovalAnswer(decision="deny", answered_by="test")
 

@@ -51,7 +51,6 @@ def names() -> Any:
 
     class Names(trio.abc.HostnameResolver):
         async def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> Any:
-            await trio.lowlevel.checkpoint()
             assert host.endswith(b".test")
             return [(2, 1, 6, "", ("127.0.0.1", port))]
 
@@ -144,9 +143,7 @@ async def test_case_42_what_the_operator_did_not_allow_no_argument_gives(
     ("policy", "asks"), [("auto", False), ("balanced", True), ("strict", True)]
 )
 @pytest.mark.parametrize("tool", ["run_code", "shell"])
-async def test_who_is_asked_and_what_is_on_record(
-    tmp_path: Path, names: Any, policy: str, asks: bool, tool: str
-) -> None:
+async def test_who_is_asked(tmp_path: Path, names: Any, policy: str, asks: bool, tool: str) -> None:
     person = Person()
 
     def answers(port: int) -> Any:
@@ -285,7 +282,6 @@ async def ask(context: callboard.ToolContext, name: str, *, network: bool = Fals
     asked: list[int] = []
 
     async def answer(question: bytes) -> bytes:
-        await trio.lowlevel.checkpoint()
         asked.append(len(question))
         return b"secret of " + question[:4]
 

@@ -167,9 +167,7 @@ async def test_a_program_that_ran_out_of_time_floods_no_model(tmp_path: Path) ->
     assert len(json.dumps(told, ensure_ascii=False).encode()) < 72 * 1024
 
 
-async def test_a_person_is_told_what_a_program_changed_and_that_it_can_not_be_undone(
-    tmp_path: Path,
-) -> None:
+async def test_a_person_hears_what_a_program_changed_for_good(tmp_path: Path) -> None:
     calls: list[Call] = [
         ("shell", {"command": "echo 1 > a; echo 2 > b"}),
         ("shell", {"command": "rm a"}),

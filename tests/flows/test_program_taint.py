@@ -70,9 +70,7 @@ async def test_what_a_program_of_a_tainted_session_writes_is_marked(
         ([FETCH, sh("echo x > page.md; mv page.md other")], read("other"), True),
     ],
 )
-async def test_who_reads_it_is_tainted(
-    tmp_path: Path, writer: list[Call], reader: Call, is_tainted: bool
-) -> None:
+async def test_readers(tmp_path: Path, writer: list[Call], reader: Call, is_tainted: bool) -> None:
     assert (await taints(tmp_path, writer, [reader]))[1] is is_tainted
 
 
@@ -92,9 +90,7 @@ async def test_marks_go_with_what_a_program_moves(tmp_path: Path, line: str, pat
     assert await taints(tmp_path, [FETCH, write], [sh(line)], [read(path)]) == [True] * 3
 
 
-async def test_what_a_person_wrote_before_stays_unmarked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_person_wrote_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (make_workspace(tmp_path) / "own.md").write_text("mine")
     monkeypatch.setattr(scan, "SLACK_NS", 0)
     assert await marks(tmp_path, FETCH, sh("cat own.md; echo x > new")) == ["new"]
@@ -144,9 +140,7 @@ async def test_the_record_names_a_marked_file(tmp_path: Path) -> None:
     assert tainted.source == "file page.md"
 
 
-async def test_what_a_program_in_the_background_writes_is_marked_when_somebody_looks(
-    tmp_path: Path,
-) -> None:
+async def test_what_the_background_writes_is_marked_when_seen(tmp_path: Path) -> None:
     begin = sh("read line; echo $line > page.md; echo written", background=True)
     write = ("process", {"action": "write", "id": "p1", "text": "theirs\n"})
     wait = ("process", {"action": "wait", "id": "p1"})

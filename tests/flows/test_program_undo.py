@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -84,9 +83,7 @@ def said(call: CallFinished) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_random_edits_by_programs_come_back_byte_for_byte(
-    tmp_path: Path, folder: Path, seed: int
-) -> None:
+async def test_random_edits_by_programs_come_back(tmp_path: Path, folder: Path, seed: int) -> None:
     chance = random.Random(seed)
     calls = [bash(random_lines(chance, 12)) for _ in range(3)]
     before = tree(folder)
@@ -101,9 +98,7 @@ async def test_random_edits_by_programs_come_back_byte_for_byte(
         assert tree(folder) == after
 
 
-async def test_programs_and_file_tools_come_back_in_their_order(
-    tmp_path: Path, folder: Path
-) -> None:
+async def test_programs_and_tools_come_back_in_their_order(tmp_path: Path, folder: Path) -> None:
     calls: list[Call] = [
         ("write_file", {"path": "b.txt", "content": "by a tool"}),
         ("shell", {"command": "cat b.txt b.txt > c.txt; rm b.txt; mkdir b.txt"}),
@@ -140,9 +135,7 @@ async def test_programs_and_file_tools_come_back_in_their_order(
         "printf 'text\\n' > \"$(printf 'odd \\377 name')\"; rm b.txt",
     ],
 )
-async def test_kinds_modes_and_what_git_itself_changes_come_back(
-    tmp_path: Path, folder: Path, code: str
-) -> None:
+async def test_kinds_modes_and_git_come_back(tmp_path: Path, folder: Path, code: str) -> None:
     before = tree(folder)
     async with session_on(tmp_path, [bash(code)]) as (runtime, session):
         [call] = await finished(runtime, session)
@@ -156,9 +149,7 @@ async def test_kinds_modes_and_what_git_itself_changes_come_back(
         assert tree(folder) == before
 
 
-async def test_what_only_looks_changed_is_not_undone_and_what_came_since_stays(
-    tmp_path: Path, folder: Path
-) -> None:
+async def test_what_only_looks_changed_or_came_since_stays(tmp_path: Path, folder: Path) -> None:
     calls = [bash("touch b.txt"), bash("echo x > b.txt; mkdir new; echo y > new/y")]
     async with session_on(tmp_path, calls) as (runtime, session):
         touched, wrote = await finished(runtime, session)
@@ -174,9 +165,7 @@ async def test_what_only_looks_changed_is_not_undone_and_what_came_since_stays(
 
 
 @pytest.mark.parametrize("seed", [2007, 2010])  # 2007: a folder that was moved, and is made anew
-async def test_random_edits_by_both_come_back_byte_for_byte(
-    tmp_path: Path, folder: Path, seed: int
-) -> None:
+async def test_random_edits_by_both_come_back(tmp_path: Path, folder: Path, seed: int) -> None:
     chance = random.Random(seed)
     calls: list[Call] = []
     for _ in range(5):
@@ -220,11 +209,10 @@ async def test_a_program_that_was_cancelled_is_undone_too(tmp_path: Path, folder
     calls = [bash("rm b.txt; echo gone; sleep 60")]
     model = callboard.ScriptedModel([reply(calls=calls), reply("Done.")])
     async with session_on(tmp_path, [], model=model) as (_, session):
-        with trio.fail_after(60):
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, CallProgress):
-                        await turn.cancel()
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, CallProgress):
+                    await turn.cancel()
         [change] = await session.changes()
         assert change.paths == ("b.txt",)
         report = await session.undo()
@@ -248,9 +236,7 @@ async def test_where_there_is_no_repository_it_says_so(tmp_path: Path) -> None:
             await session.undo(changed.call_id)
 
 
-async def test_what_git_ignores_and_what_tools_make_is_told_and_left(
-    tmp_path: Path, folder: Path
-) -> None:
+async def test_what_git_ignores_or_tools_make_is_left(tmp_path: Path, folder: Path) -> None:
     code = "rm x.log b.txt; mkdir build node_modules; echo o > build/o; echo m > node_modules/m"
     async with session_on(tmp_path, [bash(code)]) as (runtime, session):
         [call] = await finished(runtime, session)
@@ -310,9 +296,7 @@ async def test_a_large_repository_is_kept_by_and_by(
         assert (folder / "b.txt").read_bytes() == b"again"
 
 
-async def test_a_full_log_is_told_and_the_rest_comes_back(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_log(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callboard.runtime.changes.version_log.MAX_SESSION_BYTES", 100)
     (folder / "large").write_bytes(b"x" * 200)
     async with session_on(tmp_path, [bash("rm b.txt large")], "disk") as (runtime, session):
@@ -356,9 +340,7 @@ async def test_files_of_a_folder_that_nobody_could_look_into_are_never_removed(
         ("chmod 700 shut; touch shut/x", ["put back shut", "remove shut/x"]),
     ],
 )
-async def test_folders_that_a_program_closed_or_opened_come_back(
-    tmp_path: Path, folder: Path, code: str, lines: list[str]
-) -> None:
+async def test_closed_folders(tmp_path: Path, folder: Path, code: str, lines: list[str]) -> None:
     """What is in a closed one seems to be gone, to a user whom modes bind; it is not touched."""
     (folder / "shut").mkdir(mode=0o500)
     before = tree(folder)

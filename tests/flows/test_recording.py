@@ -72,9 +72,7 @@ async def test_a_key_is_in_no_recording(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["text", "thinking", "arguments"])
 @pytest.mark.parametrize("is_secret", [True, False])
-async def test_an_answer_that_spells_a_key_in_pieces_is_not_kept(
-    tmp_path: Path, where: str, is_secret: bool
-) -> None:
+async def test_a_key_in_pieces_is_not_kept(tmp_path: Path, where: str, is_secret: bool) -> None:
     redactor.add(Secret(KEY if is_secret else "some-other-word-4711"))
     steps: list[Step] = [
         reply(["It is ", *KEY, "."])

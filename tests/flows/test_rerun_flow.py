@@ -58,9 +58,7 @@ async def test_a_retried_turn_says_the_request_once(tmp_path: Path, store: str) 
 
 
 @on_both_stores
-async def test_a_regenerated_answer_takes_the_place_of_the_old_one_and_its_calls(
-    tmp_path: Path, store: str
-) -> None:
+async def test_a_regenerated_answer_replaces_the_old_one(tmp_path: Path, store: str) -> None:
     call = ("write_file", {"path": "a.txt", "content": "a"})
     steps = [reply(calls=[call]), reply("Old."), reply("New."), reply("Fine.")]
     async with open_stage(tmp_path, steps, store=store) as stage:
@@ -92,9 +90,7 @@ async def test_a_regenerated_answer_takes_the_place_of_the_old_one_and_its_calls
         assert usage.total.calls == 4
 
 
-async def test_a_cancelled_turn_is_retried_with_its_attachments_and_its_budget(
-    tmp_path: Path,
-) -> None:
+async def test_a_cancelled_turn_is_retried_with_attachments_and_budget(tmp_path: Path) -> None:
     note = Attachment("text/plain", b"The number is 7.", name="note.txt")
     budget = callboard.Budget(tool_calls=1)
     call: tuple[str, dict[str, str]] = ("get_current_time", {})
@@ -126,9 +122,7 @@ async def test_a_turn_is_run_again_as_often_as_one_likes(tmp_path: Path) -> None
         assert [row.content for row in rows if not row.is_set_aside] == ["Letter?", "D"]
 
 
-async def test_what_was_told_meanwhile_is_part_of_the_turn_that_is_run_again(
-    tmp_path: Path,
-) -> None:
+async def test_what_was_told_meanwhile_is_part_of_the_turn_run_again(tmp_path: Path) -> None:
     go_on = trio.Event()
 
     @callboard.tool(tier="read_only")

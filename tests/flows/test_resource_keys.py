@@ -91,7 +91,6 @@ class Careless(FunctionTool):
 
 async def do() -> str:
     """Does it."""
-    await trio.lowlevel.checkpoint()
     return "done"
 
 

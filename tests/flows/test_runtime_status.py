@@ -51,9 +51,7 @@ async def test_a_loaded_session_is_there_and_not_only_a_crashed_one() -> None:
     assert own.capacity > 0
 
 
-async def test_of_many_the_worst_off_and_the_busiest_are_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_of_many_the_worst_and_the_busiest_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "MAX_TOLD_SESSIONS", 4)
     monkeypatch.setattr(Host, "restarts", {"crashed": 2})
     waiting = {"idle": 0, "crashed": 0, "given up": 0, "some": 3, "full": CAPACITY, "idle too": 0}

@@ -46,7 +46,6 @@ class Engine:
         @callboard.tool(**{"tier": "system", **options})
         async def start(name: str) -> str:
             """Starts an engine."""
-            await trio.lowlevel.checkpoint()
             self.ran.append(name)
             return f"started {name}"
 
@@ -99,15 +98,14 @@ async def test_case_24_a_call_above_what_is_allowed_waits_and_silence_denies_it(
     answers = [reply(calls=[START])]
     async with open_it(tmp_path, engine, answers, store=store, settings=settings) as runtime:
         session = await runtime.create_session()
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, ApprovalAsked):
-                        [pending] = await runtime.approvals()
-                        assert (pending.state, pending.tier) == ("waiting", "system")
-                        assert engine.ran == []
-                        if somebody:
-                            await runtime.answer(pending.approval_id, "allow")
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, ApprovalAsked):
+                    [pending] = await runtime.approvals()
+                    assert (pending.state, pending.tier) == ("waiting", "system")
+                    assert engine.ran == []
+                    if somebody:
+                        await runtime.answer(pending.approval_id, "allow")
         events = await record(runtime, session.session_id)
         [row] = await runtime.approvals(state=None)
         [call] = await runtime.store.calls()
@@ -193,9 +191,8 @@ async def test_case_25_a_row_that_was_changed_on_disk_allows_nothing(
     async with open_on(tmp_path, [reply("Done.")], refuse) as runtime:
         turn = await (await runtime.get_session(session_id)).resume()
         assert turn is not None
-        with trio.fail_after(30):
-            async with turn:
-                await turn.answer()
+        async with turn:
+            await turn.answer()
     assert noted(tmp_path) == (["edited"] if forgery == "nothing" else [])
     # Who is asked anew is shown what would run.
     assert shown == (['{"text":"forged"}'] if forgery == "the question" else [])
@@ -321,13 +318,12 @@ async def test_case_29_of_clients_that_answer_at_once_one_counts(
                 taken.append(decision)
 
         session = await runtime.create_session()
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn:
-                async for event in turn:
-                    if isinstance(event, ApprovalAsked):
-                        async with trio.open_nursery() as nursery:
-                            for decision in decisions:
-                                nursery.start_soon(client, event.approval_id, decision)
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, ApprovalAsked):
+                    async with trio.open_nursery() as nursery:
+                        for decision in decisions:
+                            nursery.start_soon(client, event.approval_id, decision)
         [row] = await runtime.approvals(state=None)
         with pytest.raises(ConflictError):  # and behind it all
             await runtime.answer(row.approval_id, "allow")
@@ -360,17 +356,16 @@ async def test_case_29_an_answer_is_for_its_own_session(tmp_path: Path, store: s
 
         both = trio.Event()
         first, second = [await runtime.create_session() for _ in range(2)]
-        with trio.fail_after(30):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(follow, first)
-                nursery.start_soon(follow, second)
-                await both.wait()
-                await runtime.answer(asked[first.session_id], "allow")
-                while first.session_id not in ended:  # noqa: ASYNC110  the turn tells its reader
-                    await trio.sleep(0.01)
-                [left] = await runtime.approvals()
-                assert (left.session_id, engine.ran) == (second.session_id, ["one"])
-                await runtime.answer(left.approval_id, "deny")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follow, first)
+            nursery.start_soon(follow, second)
+            await both.wait()
+            await runtime.answer(asked[first.session_id], "allow")
+            while first.session_id not in ended:  # noqa: ASYNC110  the turn tells its reader
+                await trio.sleep(0.01)
+            [left] = await runtime.approvals()
+            assert (left.session_id, engine.ran) == (second.session_id, ["one"])
+            await runtime.answer(left.approval_id, "deny")
         states = {row.session_id: row.state for row in await runtime.approvals(state=None)}
     assert engine.ran == ["one"]
     assert states == {first.session_id: "used", second.session_id: "denied"}

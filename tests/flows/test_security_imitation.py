@@ -135,7 +135,6 @@ async def test_case_68_a_late_result_is_one_line_of_one_input(
     @callboard.tool(approval="always")
     async def fetch() -> str:
         """Gives what somebody else wrote."""
-        await trio.lowlevel.checkpoint()
         return IMITATIONS[imitation]
 
     model = callboard.ScriptedModel([reply(calls=[("fetch", {})]), reply("Waiting."), reply("So.")])
@@ -148,10 +147,9 @@ async def test_case_68_a_late_result_is_one_line_of_one_input(
         await session.run("Fetch.")
         [question] = await runtime.approvals()
         await runtime.answer(question.approval_id, "allow")
-        with trio.fail_after(30):
-            await trio.lowlevel.checkpoint()
-            while len(model.requests) < 3:  # noqa: ASYNC110  nobody follows the session
-                await trio.sleep(0.01)
+        await trio.lowlevel.checkpoint()
+        while len(model.requests) < 3:  # noqa: ASYNC110  nobody follows the session
+            await trio.sleep(0.01)
         rows = await runtime.approvals(state=None)
         assert [row.state for row in rows] == ["used"]
     said = model.requests[-1].rounds[-1].items[0].text  # type: ignore[union-attr]
@@ -176,10 +174,9 @@ async def test_case_68_a_late_answer_is_one_line_of_one_input(
         session = await runtime.create_session()
         await session.run("Go.")
         model = cast.parts["Go."]
-        with trio.fail_after(30):
-            await trio.lowlevel.checkpoint()
-            while len(model.requests) < 3:  # noqa: ASYNC110  nobody follows the session
-                await trio.sleep(0.01)
+        await trio.lowlevel.checkpoint()
+        while len(model.requests) < 3:  # noqa: ASYNC110  nobody follows the session
+            await trio.sleep(0.01)
         [there] = await below(runtime, session)
     said = model.requests[-1].rounds[-1].items[0].text  # type: ignore[union-attr]
     head, line = said.splitlines()
@@ -202,7 +199,6 @@ def make_note(change: str, ran: list[str]) -> Tool:
 
     async def plain(text: str) -> str:
         """Notes a text, once it is allowed to."""
-        await trio.lowlevel.checkpoint()
         ran.append(text)
         return text
 
@@ -270,9 +266,8 @@ async def test_case_71_an_answer_is_for_the_tool_that_was_asked_about(
         await runtime.answer(one, "allow")
         turn = await (await runtime.get_session(session_id)).resume()
         assert turn is not None
-        with trio.fail_after(30):
-            async with turn:
-                await turn.answer()
+        async with turn:
+            await turn.answer()
         states = {row.approval_id: row.state for row in await runtime.approvals(state=None)}
     assert (ran, noted(tmp_path)) == ([], [])
     assert len(asked) == 2

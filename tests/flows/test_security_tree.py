@@ -51,7 +51,6 @@ class Desk(callboard.Channel):
 
     async def approve(self, request: callboard.ApprovalRequest) -> bool:
         self.asked.append(request)
-        await trio.lowlevel.checkpoint()
         return True
 
 
@@ -59,7 +58,6 @@ def make_act(ran: list[str], tier: str = "system") -> Tool:
     @callboard.tool(name="act", tier=tier)
     async def act(context: callboard.ToolContext) -> str:
         """Acts."""
-        await trio.lowlevel.checkpoint()
         ran.append(context.session_kind)
         return "acted"
 
@@ -111,11 +109,10 @@ async def test_case_30_a_child_does_not_get_what_its_parent_lacks(
     )
     async with open_cast(tmp_path, cast, agents=[agent], tools=[make_act(did)]) as runtime:
         session = await runtime.create_session(agent="few")
-        with trio.fail_after(30):
-            await session.run("Go.")
-            children = await below(runtime, session)
-            while await runtime.store.open_turns():  # noqa: ASYNC110  those nobody waits for
-                await trio.sleep(0.01)
+        await session.run("Go.")
+        children = await below(runtime, session)
+        while await runtime.store.open_turns():  # noqa: ASYNC110  those nobody waits for
+            await trio.sleep(0.01)
         tried = await runtime.store.calls(name="act")
     assert len(children) == 1 + has_it
     assert did == ["branch"] * (2 * has_it)
@@ -157,7 +154,6 @@ class Seen:
     def _probe(self, name: str, tier: str, needs: Sequence[str]) -> Tool:
         async def probe(context: callboard.ToolContext) -> str:
             """Notes what it was given."""
-            await trio.lowlevel.checkpoint()
             given = {each for each in HANDLES if getattr(context, each) is not None}
             self.handles[context.session_id] |= given
             return "ran"
@@ -316,9 +312,8 @@ async def test_case_31_a_late_call_passes_the_gate_as_it_is_then(
     async with callboard.open_runtime(model=model, settings=settings, **options) as runtime:
         if answered == "after it":
             await runtime.answer(question.approval_id, "allow")
-        with trio.fail_after(30):
-            while not await is_over(runtime):  # noqa: ASYNC110  nobody follows the session
-                await trio.sleep(0.01)
+        while not await is_over(runtime):  # noqa: ASYNC110  nobody follows the session
+            await trio.sleep(0.01)
         [call] = await runtime.store.calls(name="act")
     assert did == ([] if denies else ["main"])
     assert call.status == ("denied" if denies else "success")
@@ -342,12 +337,11 @@ async def test_case_31_what_goes_on_after_a_crash_passes_the_gate_as_it_is_then(
     settings = ruled(DENY_ALL) if denies else Settings()
     async with open_on(tmp_path, [reply("Done.")] * 2, "allow", settings=settings) as runtime:
         session = await runtime.get_session(session_id)
-        with trio.fail_after(30):
-            if by == "prompt":
-                await session.run("Go on.")
-            else:
-                turn = await session.resume()
-                assert turn is not None
-                async with turn:
-                    await turn.answer()
+        if by == "prompt":
+            await session.run("Go on.")
+        else:
+            turn = await session.resume()
+            assert turn is not None
+            async with turn:
+                await turn.answer()
     assert noted(tmp_path) == ([] if denies else ["one", "two"])

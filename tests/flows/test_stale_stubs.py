@@ -61,9 +61,7 @@ async def test_what_people_put_in_its_place_stays(tmp_path: Path) -> None:
     assert sorted(os.listdir(work)) == [".callboard", ".envrc", "kept"]
 
 
-async def test_what_a_program_uses_is_not_removed_and_nothing_is_left_in_order(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_program_uses_stays_and_nothing_else_does(tmp_path: Path) -> None:
     work, data = tmp_path / "work", tmp_path / "data"
     work.mkdir()
 

@@ -61,16 +61,15 @@ async def open_and_close(folder: Path) -> None:
 async def test_a_second_writer_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
     await open_and_close(tmp_path)
     command = [sys.executable, "-c", HOLDER, str(tmp_path / "data"), str(tmp_path / "work")]
-    with trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            run = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            process = await nursery.start(run)
-            assert await process.stdout.receive_some(4) == b"open"
-            with pytest.raises(ConflictError) as refused:
-                await open_and_close(tmp_path)
-            assert str(process.pid) in str(refused.value)
-            assert str(tmp_path / "data") in str(refused.value)
-            await process.stdin.aclose()
+    async with trio.open_nursery() as nursery:
+        run = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = await nursery.start(run)
+        assert await process.stdout.receive_some(4) == b"open"
+        with pytest.raises(ConflictError) as refused:
+            await open_and_close(tmp_path)
+        assert str(process.pid) in str(refused.value)
+        assert str(tmp_path / "data") in str(refused.value)
+        await process.stdin.aclose()
     await open_and_close(tmp_path)
 
 
@@ -85,9 +84,7 @@ async def test_a_second_writer_in_the_same_process_is_refused_too(tmp_path: Path
     "content",
     [b"this is no database" * 500, b"\x00" * 8192, b"SQLite format 3\x00" + b"\xff" * 5000],
 )
-async def test_a_broken_database_is_named_and_left_untouched(
-    tmp_path: Path, content: bytes
-) -> None:
+async def test_a_broken_database_is_named_and_untouched(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "data" / "callboard.db"
     path.parent.mkdir()
     path.write_bytes(content)
@@ -187,8 +184,7 @@ async def test_a_full_disk_ends_the_turn_and_the_next_one_works(
             if event is not InputAccepted:
                 break
         store.full_for = ()
-        with trio.fail_after(20):
-            assert await session.run("Again.") == "Well."
+        assert await session.run("Again.") == "Well."
         record = await runtime.store.events(session.session_id)
         check_record(record)
         check_messages(messages_of(model.requests[-1]))

@@ -43,7 +43,6 @@ def tools_of(folder: Path) -> list[Tool]:
     @callboard.tool(approval="always")
     async def act() -> str:
         """Acts, once it may."""
-        await trio.lowlevel.checkpoint()
         with (folder / "acted").open("a") as file:
             file.write("acted\n")
         return "acted"
@@ -51,7 +50,6 @@ def tools_of(folder: Path) -> list[Tool]:
     @callboard.tool
     async def plain() -> str:
         """Asks nobody."""
-        await trio.lowlevel.checkpoint()
         return "plain"
 
     return [act, plain]
@@ -137,14 +135,11 @@ async def check(runtime: callboard.Runtime) -> None:
 
 @pytest.mark.parametrize("end", ["killed", "closed"])
 @pytest.mark.parametrize("answer", ["allow", "deny"])
-async def test_the_question_is_asked_again_and_the_answers_go_up(
-    tmp_path: Path, end: str, answer: str
-) -> None:
+async def test_it_asks_again_and_answers_go_up(tmp_path: Path, end: str, answer: str) -> None:
     session_id = killed(tmp_path) if end == "killed" else await closed_in_order(tmp_path)
     asked: list[callboard.ApprovalRequest] = []
 
     async def person(request: callboard.ApprovalRequest) -> str:
-        await trio.lowlevel.checkpoint()
         asked.append(request)
         return answer
 
@@ -174,9 +169,7 @@ async def test_an_answer_by_id_meanwhile_counts(tmp_path: Path) -> None:
     assert acted(tmp_path) == 1
 
 
-async def test_an_answer_while_nothing_is_loaded_sees_the_tools_that_are_left(
-    tmp_path: Path,
-) -> None:
+async def test_an_answer_to_what_is_not_loaded_sees_the_tools_left(tmp_path: Path) -> None:
     session_id = killed(tmp_path)
     edited = callboard.ApprovalAnswer(decision="allow", arguments="{}")
     poorer = callboard.Agent(tools=("delegate", "plain"))  # what the main one has is all they have

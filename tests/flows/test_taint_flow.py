@@ -104,9 +104,7 @@ def outcomes(played: Played) -> list[str]:
 
 
 @on_both_stores
-async def test_once_it_has_read_both_each_host_asks_until_it_was_let_through(
-    tmp_path: Path, store: str
-) -> None:
+async def test_having_read_both_each_host_asks_until_let(tmp_path: Path, store: str) -> None:
     person = Person()
     async with open_web() as web:
         answers = [
@@ -148,9 +146,7 @@ async def test_a_new_host_asks_only_behind_both(
     assert (THERE in web.reached) is not asks
 
 
-async def test_what_a_session_has_read_and_where_it_was_outlives_the_process(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_session_read_and_where_it_was_outlives_it(tmp_path: Path) -> None:
     async with open_web() as web:
         first = [[READ], [web.get(HERE)], [web.get(THERE)]]
         let = Person()
@@ -337,9 +333,7 @@ async def test_an_operator_answers_with_a_rule_that_names_the_host(
     ("remember", "hosts"),
     [("turn", [THERE, HERE]), ("session", [THERE, HERE]), (None, [THERE, HERE, THERE])],
 )
-async def test_a_person_answers_for_the_host(
-    tmp_path: Path, remember: str | None, hosts: list[str]
-) -> None:
+async def test_a_person_answers(tmp_path: Path, remember: str | None, hosts: list[str]) -> None:
     person = Person(remember=remember)
     # It is refused where it connects, so that the host stays new and only the grant speaks.
     closed = ("http_request", {"url": f"http://{THERE}:1/"})
@@ -363,9 +357,7 @@ async def test_a_grant_for_a_host_is_for_the_method_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["strict", "balanced"])
-async def test_strict_asks_about_each_new_host_even_where_tools_only_read(
-    tmp_path: Path, policy: str
-) -> None:
+async def test_strict_asks_about_each_new_host(tmp_path: Path, policy: str) -> None:
     person = Person()
     async with open_web() as web:
         answers = [[web.look(HERE)], [web.look(HERE)], [web.look(THERE)]]
@@ -435,9 +427,7 @@ async def test_a_rule_about_every_request_does_not_end_redirects(tmp_path: Path)
     assert (person.hosts, outcomes(played), web.reached) == ([HERE], ["fine"], [HERE, THERE])
 
 
-async def test_a_host_that_a_redirect_led_to_is_known_until_it_has_read_both(
-    tmp_path: Path,
-) -> None:
+async def test_a_redirects_host_is_known_until_both_are_read(tmp_path: Path) -> None:
     person = Person()
     async with open_web() as web:
         answers = [[web.look(HERE, "/go")], [web.look(THERE)], [READ], [web.look(THERE)]]
@@ -449,9 +439,7 @@ async def test_a_host_that_a_redirect_led_to_is_known_until_it_has_read_both(
 
 
 @pytest.mark.parametrize("is_let", [False, True])
-async def test_a_host_that_a_redirect_was_let_lead_to_is_known_from_then_on(
-    tmp_path: Path, is_let: bool
-) -> None:
+async def test_a_redirects_host_is_known_once_it_was_let(tmp_path: Path, is_let: bool) -> None:
     """By a rule for one URL, so that it says nothing about the one behind it."""
     person = Person()
     async with open_web() as web:
@@ -465,9 +453,7 @@ async def test_a_host_that_a_redirect_was_let_lead_to_is_known_from_then_on(
 
 
 @pytest.mark.parametrize("is_exposed", [False, True])
-async def test_a_tool_that_does_not_say_where_makes_no_host_known_to_who_has_read_both(
-    tmp_path: Path, is_exposed: bool
-) -> None:
+async def test_a_tool_of_no_stated_host_makes_none_known(tmp_path: Path, is_exposed: bool) -> None:
     @callboard.tool(tier="read_only", needs=["network"])
     async def seek(port: int, context: callboard.ToolContext) -> str:
         """Connects where its arguments don't say."""
@@ -517,9 +503,7 @@ LAUNCH = [("launch", {"name": "a"})]
 
 @on_both_stores
 @pytest.mark.parametrize("scope", ["turn", "session", "agent", "always"])
-async def test_what_was_allowed_before_the_taint_is_asked_again(
-    tmp_path: Path, store: str, scope: str
-) -> None:
+async def test_grants_before_the_taint_ask_again(tmp_path: Path, store: str, scope: str) -> None:
     person = Person(remember=scope)
     async with open_web() as web:
         answers = [LAUNCH, LAUNCH, [web.get(HERE)], LAUNCH]
@@ -530,9 +514,7 @@ async def test_what_was_allowed_before_the_taint_is_asked_again(
 
 @on_both_stores
 @pytest.mark.parametrize(("scope", "times"), [("turn", 1), ("session", 1), ("agent", 2)])
-async def test_who_knows_of_the_taint_may_allow_for_the_conversation(
-    tmp_path: Path, store: str, scope: str, times: int
-) -> None:
+async def test_grants_behind_the_taint(tmp_path: Path, store: str, scope: str, times: int) -> None:
     person = Person(remember=scope)
     async with open_web() as web:
         answers = [[web.get(HERE)], LAUNCH, LAUNCH]

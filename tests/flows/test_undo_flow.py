@@ -130,9 +130,7 @@ def script_in_turns(calls: list[Call]) -> callboard.ScriptedModel:
 
 
 @on_both_stores
-async def test_what_was_changed_since_is_left_alone_until_it_is_forced(
-    tmp_path: Path, store: str
-) -> None:
+async def test_what_was_changed_since_stays_until_forced(tmp_path: Path, store: str) -> None:
     folder = make_workspace(tmp_path)
     (folder / "a.txt").write_text("first")
     (folder / "b.txt").write_text("first")
@@ -212,9 +210,7 @@ async def test_a_folder_that_others_use_by_now_stays(tmp_path: Path) -> None:
         assert sorted(path.name for path in folder.rglob("*")) == ["mine.txt", "new"]
 
 
-async def test_a_made_folder_goes_though_what_is_moved_out_of_it_was_put_back_first(
-    tmp_path: Path,
-) -> None:
+async def test_a_made_folder_goes_behind_what_is_moved_out_of_it(tmp_path: Path) -> None:
     folder = make_workspace(tmp_path)
     (folder / "b.txt").write_text("first")
     calls: list[Call] = [
@@ -302,9 +298,7 @@ async def test_a_refused_change_leaves_nothing_to_undo(tmp_path: Path) -> None:
 # ── what can't be kept ───────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_too_large_to_keep_is_told_before_and_with_the_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callboard.tools.undo.file_states.MAX_KEPT_FILE_BYTES", 100)
     folder = make_workspace(tmp_path)
     (folder / "large").write_bytes(b"x" * 101)
@@ -316,7 +310,6 @@ async def test_what_is_too_large_to_keep_is_told_before_and_with_the_change(
         return callboard.ApprovalAnswer(decision="allow")
 
     async def answer(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
-        await trio.lowlevel.checkpoint()
         return allow(request)
 
     calls = [("delete_file", {"path": name}) for name in ("large", "small")]
@@ -335,9 +328,7 @@ async def test_what_is_too_large_to_keep_is_told_before_and_with_the_change(
         assert [path.name for path in folder.iterdir()] == ["small"]
 
 
-async def test_a_session_that_has_reached_its_bound_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_session_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callboard.runtime.changes.version_log.MAX_SESSION_BYTES", 1500)
     folder = make_workspace(tmp_path)
     for name in ("a", "b"):
@@ -415,9 +406,7 @@ async def test_a_torn_end_of_the_log_is_cut_off_and_the_rest_holds(tmp_path: Pat
         log.write_bytes(whole)
 
 
-async def test_undoing_a_crashed_undoing_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_crashed_undoing_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_workspace(tmp_path)
     for name in ("a", "b", "c"):
         (folder / name).write_text("first")
@@ -459,13 +448,10 @@ def fail_at(number: int) -> Any:
 @callboard.tool(tier="read_only", needs=["network"], effect="read")
 async def look(context: callboard.ToolContext) -> str:
     """Reads what strangers wrote."""
-    await trio.lowlevel.checkpoint()
     return "words"
 
 
-async def test_what_a_tainted_session_wrote_is_marked_again_when_it_is_put_back(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_tainted_session_wrote_is_marked_when_put_back(tmp_path: Path) -> None:
     folder = make_workspace(tmp_path)
     calls: list[Call] = [("look", {}), ("write_file", {"path": "a.txt", "content": "words"})]
     async with open_on(tmp_path, calls, tools=[look]) as runtime:
@@ -484,9 +470,7 @@ async def test_what_a_tainted_session_wrote_is_marked_again_when_it_is_put_back(
 # ── programs ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_a_program_changed_is_listed_and_named_as_what_can_not_be_undone(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_program_changed_is_named_as_not_undoable(tmp_path: Path) -> None:
     needs_sandbox()
     folder = make_workspace(tmp_path)
     (folder / "a.txt").write_text("first")

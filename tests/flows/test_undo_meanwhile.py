@@ -110,9 +110,7 @@ async def test_each_path_of_a_change_is_looked_at_when_its_turn_has_come(
         assert (folder / "d" / "b").read_text() == "first"
 
 
-async def test_a_turn_that_begins_while_an_undoing_waits_for_the_workspace_stops_it(
-    tmp_path: Path,
-) -> None:
+async def test_a_turn_that_begins_stops_an_undoing_that_waits(tmp_path: Path) -> None:
     folder = make_workspace(tmp_path)
     hold, go_on, asked = trio.Event(), trio.Event(), trio.Event()
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -39,7 +38,6 @@ class Counter:
         @callboard.tool(tier="workspace")
         async def count(to: int) -> int:
             """Counts."""
-            await trio.lowlevel.checkpoint()
             if to < 0:
                 raise callboard.ToolFailure("validation_error", "It can't count down.", field="to")
             self.ran.append(to)
@@ -179,9 +177,8 @@ async def test_the_count_survives_the_process(tmp_path: Path) -> None:
     async with waiting.open_on(tmp_path, [*steps, reply("No.")], "allow") as runtime:
         turn = await (await runtime.get_session(session_id)).resume()
         assert turn is not None
-        with trio.fail_after(30):
-            async with turn:
-                events = [event async for event in turn]
+        async with turn:
+            events = [event async for event in turn]
     results = [json.loads(e.result) for e in events if isinstance(e, CallFinished)]
     failed = [result for result in results if result["status"] == "error"]
     # Two attempts were made before, and what had been asked about went on.

@@ -86,9 +86,7 @@ async def test_both_work_in_a_turn_and_taint_their_session(tmp_path: Path, store
     ("policy", "asks"),
     [("auto", None), ("balanced", None), ("strict", "strict asks for each new host")],
 )
-async def test_the_table_of_presets(
-    tmp_path: Path, tool: str, policy: str, asks: str | None
-) -> None:
+async def test_the_presets_decide(tmp_path: Path, tool: str, policy: str, asks: str | None) -> None:
     person = Person()
     async with open_web_server(answers()) as server:
         calls = script(call_of(tool, server), call_of(tool, server))
@@ -114,9 +112,7 @@ async def test_the_table_of_presets(
 
 @pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
 @pytest.mark.parametrize("reads", [False, True])
-async def test_balanced_asks_where_what_was_read_could_leave(
-    tmp_path: Path, tool: str, reads: bool
-) -> None:
+async def test_balanced_asks_where_it_could_leave(tmp_path: Path, tool: str, reads: bool) -> None:
     person = Person()
     (make_workspace(tmp_path) / "notes.md").write_text("the code is 1234")
     first = ("read_file", {"path": "notes.md"}) if reads else ("get_current_time", {})

@@ -35,9 +35,7 @@ def offered(request: ScriptedRequest) -> list[str]:
 
 
 @on_both_stores
-async def test_a_worker_is_offered_what_only_reads_and_can_run_nothing_else(
-    tmp_path: Path, store: str
-) -> None:
+async def test_a_worker_may_only_read(tmp_path: Path, store: str) -> None:
     steps = [reply(calls=[WRITE, ("read_file", {"path": "a.txt"})]), reply("It says: here.")]
     async with open_stage(tmp_path, steps, store=store) as stage:
         (stage.workspace / "a.txt").write_text("here")
@@ -52,9 +50,7 @@ async def test_a_worker_is_offered_what_only_reads_and_can_run_nothing_else(
 
 
 @pytest.mark.parametrize("kind", [SessionKind.MAIN, SessionKind.BRANCH])
-async def test_other_sessions_are_offered_everything_and_may_write(
-    tmp_path: Path, kind: SessionKind
-) -> None:
+async def test_other_sessions_may_do_everything(tmp_path: Path, kind: SessionKind) -> None:
     async with open_stage(tmp_path, [reply(calls=[WRITE]), reply("Done.")]) as stage:
         played = await play(await create(stage, kind), "Write.")
         assert played.statuses == [("write_file", "success")]
