@@ -4,7 +4,9 @@ and that whatever they send to a model is what its provider accepts."""
 from __future__ import annotations
 
 import faulthandler
+import functools
 import gc
+import inspect
 import os
 import sys
 import time
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import settings
 
 from callboard.runtime.redaction import redactor
@@ -84,6 +87,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if seconds := float(config.getini("hang_seconds")):
         config.pluginmanager.register(HangWatch(seconds), "hang watch")
+
+
+FLOW_SECONDS = 120
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A flow ends in time or fails, so that its steps need no deadlines of their own.
+
+    But where a mocked clock makes its seconds mean nothing.
+    """
+    if isinstance(item, pytest.Function) and item.path.parent.name == "flows":
+        flow = item.obj
+        if inspect.iscoroutinefunction(flow) and "autojump_clock" not in item.fixturenames:
+
+            @functools.wraps(flow)
+            async def bounded(**fixtures: Any) -> None:
+                with trio.fail_after(FLOW_SECONDS):
+                    await flow(**fixtures)
+
+            item.obj = bounded
 
 
 def pytest_collection_finish() -> None:

@@ -24,7 +24,7 @@ from callboard.runtime.handles import Delegation
 from callboard.tools.registry import HANDLES, ToolRegistry, builtin_tools
 from callboard.tools.tool import Tool
 from support.flows.seed_lines import Lines
-from support.stage import open_local_stage, play, read_result
+from support.stage import open_local_stage, play, play_in, read_result
 
 ADR = Lines(
     [
@@ -346,8 +346,7 @@ async def test_a_context_holds_what_the_tool_needs(tmp_path: Path, needs: list[s
 
     steps: list[ScriptStep] = [reply(calls=[("look", {})]), reply("Done.")]
     async with open_local_stage(tmp_path, steps, tools=[look], channel=Desk()) as (runtime, _):
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
     [context] = seen
     assert context.session_id == session.session_id
     assert context.session_kind is SessionKind.MAIN
@@ -435,8 +434,7 @@ async def test_a_branch_speaks_for_its_parent(tmp_path: Path, is_denied: bool) -
         runtime,
         _,
     ):
-        main = await runtime.create_session()
-        await play(main, "Go.")
+        main, _ = await play_in(runtime, "Go.")
         record = [stored.event for stored in await runtime.store.events(main.session_id)]
     sent = [event for event in record if isinstance(event, MessageSent)]
     assert [message.text for message in desk.told] == ([] if is_denied else ["Halfway."])
@@ -560,8 +558,7 @@ async def test_three_wrong_answers_are_told_to_the_parent(tmp_path: Path) -> Non
         runtime,
         model,
     ):
-        main = await runtime.create_session()
-        await play(main, "Go.")
+        main, _ = await play_in(runtime, "Go.")
         record = [stored.event for stored in await runtime.store.events(main.session_id)]
     [given_up] = [event for event in record if isinstance(event, ToolGivenUp)]
     assert (given_up.name, given_up.attempts) == ("fail_as", 3)

@@ -20,6 +20,7 @@ from support.stage import (
     open_local_stage,
     open_stage,
     play,
+    play_in,
     read_result,
     tool_contents,
 )
@@ -74,8 +75,7 @@ async def test_the_answer_decides(
 ) -> None:
     old = make_old_file(tmp_path)
     async with open_stage(tmp_path, STEPS, store=store, on_approval=approver) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Delete it.")
+        played = await play(await stage.runtime.create_session(), "Delete it.")
         assert played.ended.outcome == "answered"
         assert played.statuses == [("delete_file", status)]
         assert old.exists() == (status == "denied")
@@ -95,8 +95,7 @@ async def test_the_person_sees_what_would_run(tmp_path: Path) -> None:
         return "deny"
 
     async with open_stage(tmp_path, STEPS, store="disk", on_approval=look) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Delete it.")
+        session, played = await play_in(stage.runtime, "Delete it.")
         [request] = seen
         assert (request.tool, request.tier) == ("delete_file", "workspace")
         assert json.loads(request.arguments)["path"] == "old.txt"
@@ -150,8 +149,7 @@ async def test_edited_arguments_run_and_the_model_is_told(tmp_path: Path) -> Non
     other.write_text("other")
     approver = editing(path="other.txt")
     async with open_stage(tmp_path, STEPS, store="disk", on_approval=approver) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Delete it.")
+        played = await play(await stage.runtime.create_session(), "Delete it.")
         assert played.statuses == [("delete_file", "success")]
         assert old.exists()
         assert not other.exists()

@@ -24,6 +24,7 @@ from support.stage import (
     open_local_stage,
     open_stage,
     play,
+    play_in,
     read_result,
     tool_contents,
 )
@@ -62,8 +63,7 @@ async def test_a_bad_call_gets_an_error_result_and_its_sibling_runs(
     good = ("write_file", {"path": "good.txt", "content": "x"})
     steps = [reply(calls=[(name, arguments), good]), reply("I see.")]
     async with open_stage(tmp_path, steps) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await stage.runtime.create_session(), "Go.")
         assert played.ended.outcome == "answered"
         contents = tool_contents(stage.sent[1])
         bad, fine = sorted(contents, key=lambda content: str(content["status"]))
@@ -106,8 +106,7 @@ async def test_call_ids_are_made_unique(tmp_path: Path, ids: tuple[str, ...]) ->
     async with open_local_stage(tmp_path, [asks, asks, reply("Done.")]) as (runtime, _):
         for at in range(len(ids)):
             (tmp_path / "work" / f"{at}.txt").write_text(f"file {at}")
-        session = await runtime.create_session()
-        played = await play(session, "Read.")
+        session, played = await play_in(runtime, "Read.")
         assert played.ended.outcome == "answered"
         rows = [row for row in await runtime.store.messages(session.session_id) if row.call_id]
         assert len({row.call_id for row in rows}) == 6
@@ -123,8 +122,7 @@ async def test_duplicate_and_empty_ids_on_the_wire(tmp_path: Path) -> None:
     again = [ScriptedCall("list_directory", '{"path": "."}', "same")]
     steps = [reply(calls=calls), reply(calls=again), reply("Done.")]
     async with open_stage(tmp_path, steps) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await stage.runtime.create_session(), "Go.")
         assert played.ended.outcome == "answered"
         assert len(played.results) == 4
         assert sorted(path.name for path in stage.workspace.iterdir()) == ["0", "1", "2"]
@@ -146,8 +144,7 @@ async def test_of_300_parallel_calls_256_run(tmp_path: Path, store: str) -> None
 
     steps = [reply(calls=[("count", {"number": n}) for n in range(300)]), reply("Counted.")]
     async with open_stage(tmp_path, steps, store=store, tools=[count]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Count.")
+        played = await play(await stage.runtime.create_session(), "Count.")
         assert played.ended.outcome == "answered"
         contents = tool_contents(stage.sent[1])
         assert [c["result"] for c in contents[:256]] == list(range(256))
@@ -161,8 +158,7 @@ async def test_arguments_are_cut_while_they_stream(tmp_path: Path) -> None:
     small = ("write_file", {"path": "small", "content": "x"})
     steps = [reply(calls=[huge, small]), reply("Too much.")]
     async with open_stage(tmp_path, steps, store="disk") as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await stage.runtime.create_session(), "Go.")
         assert played.statuses == [("write_file", "error"), ("write_file", "success")]
         assert [path.name for path in stage.workspace.iterdir()] == ["small"]
         kept = [e for e in played.events if isinstance(e, callboard.CallProposed)]
@@ -173,8 +169,7 @@ async def test_arguments_are_cut_while_they_stream(tmp_path: Path) -> None:
 async def test_more_calls_than_a_readable_history_holds_fail_the_turn(tmp_path: Path) -> None:
     steps = [reply(calls=[("get_current_time", {})] * 1100), reply("Fewer, then.")]
     async with open_stage(tmp_path, steps) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert (played.ended.outcome, played.results) == ("failed", [])
         assert "tools in one answer" in played.ended.message
         assert await session.run("Again.") == "Fewer, then."
@@ -241,8 +236,7 @@ async def test_a_provider_that_is_not_there_fails_the_turn_only(tmp_path: Path) 
         providers={"gone": provider}, limits=Limits(connect_seconds=5, model_retries=0)
     )
     async with open_local_stage(tmp_path, [reply("Hi.")], settings=settings) as (runtime, _):
-        lost = await runtime.create_session(model="gone/m")
-        played = await play(lost, "Go.")
+        played = await play(await runtime.create_session(model="gone/m"), "Go.")
         assert (played.ended.outcome, played.ended.error_type) == ("failed", "network")
         assert "gone.invalid" in played.ended.message
         assert await (await runtime.create_session()).run("Hello.") == "Hi."

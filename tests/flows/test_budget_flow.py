@@ -28,11 +28,13 @@ from support.cast import Cast, below, open_cast
 from support.stage import (
     NO_RETRIES,
     check_record,
+    heard,
     make_workspace,
     on_both_stores,
     open_local_stage,
     open_stage,
     play,
+    play_in,
     read_result,
     text_of,
 )
@@ -214,8 +216,7 @@ async def test_attempts_that_fail_are_counted(tmp_path: Path) -> None:
     broken = fail("busy", error_type="overloaded", retryable=True, text="word" * 10)
     settings = Settings(limits=Limits(retry_wait_seconds=0.01))
     async with open_stage(tmp_path, [broken, reply("Hello.")], settings=settings) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Hello?")
+        session, played = await play_in(stage.runtime, "Hello?")
         [failed] = [e for e in played.events if isinstance(e, AttemptFailed)]
         assert failed.estimate is not None
         assert failed.estimate.output_tokens == 10
@@ -233,8 +234,7 @@ async def test_attempts_that_fail_are_counted(tmp_path: Path) -> None:
 async def test_the_last_attempt_is_counted_too(tmp_path: Path) -> None:
     broken = fail("wrong", text="word" * 10)
     async with open_stage(tmp_path, [broken]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Hello?")
+        played = await play(await stage.runtime.create_session(), "Hello?")
         assert played.ended.outcome == "failed"
         [charged] = [e for e in played.events if isinstance(e, AttemptCharged)]
         assert charged.estimate is not None
@@ -245,9 +245,7 @@ async def test_what_a_person_cancels_is_counted(tmp_path: Path) -> None:
     async with open_stage(tmp_path, [stall("word" * 10)]) as stage:
         session = await stage.runtime.create_session()
         async with session.prompt("Hello?") as turn:
-            async for event in turn:
-                if isinstance(event, callboard.TextDelta):
-                    break
+            await heard(turn, callboard.TextDelta)
         report = await session.usage()
         assert (report.total.estimated_tokens or 0) > 10
 

@@ -18,6 +18,7 @@ from support.stage import (
     Played,
     Stage,
     check_record,
+    heard,
     make_workspace,
     on_both_stores,
     open_local_stage,
@@ -59,9 +60,7 @@ async def test_leaving_in_mid_stream_keeps_the_text_so_far(tmp_path: Path, store
     async with open_stage(tmp_path, steps, store=store) as stage:
         session = await stage.runtime.create_session()
         async with session.prompt("Tell me a story.") as turn:
-            async for event in turn:
-                if isinstance(event, callboard.TextDelta):
-                    break
+            await heard(turn, callboard.TextDelta)
         ended = await last_turn(stage, session)
         assert (ended.outcome, ended.message) == ("cancelled", "the program left the turn")
         [kept] = [
@@ -82,9 +81,7 @@ async def test_leaving_in_mid_tool_cancels_what_is_open(tmp_path: Path, store: s
     async with open_stage(tmp_path, steps, store=store, tools=[hang, quick]) as stage:
         session = await stage.runtime.create_session()
         async with session.prompt("Go.") as turn:
-            async for event in turn:
-                if isinstance(event, callboard.CallFinished):
-                    break
+            await heard(turn, callboard.CallFinished)
         assert (await last_turn(stage, session)).outcome == "cancelled"
         assert await session.run("Again.") == "Well."
         contents = tool_contents(stage.sent[1])
@@ -172,9 +169,7 @@ async def test_the_provider_sees_the_cancel_at_once(tmp_path: Path) -> None:
     async with open_stage(tmp_path, steps) as stage:
         session = await stage.runtime.create_session()
         async with session.prompt("Go.") as turn:
-            async for event in turn:
-                if isinstance(event, callboard.TextDelta):
-                    break
+            await heard(turn, callboard.TextDelta)
             assert stage.runtime._host.http.statistics().active == 1
         assert stage.runtime._host.http.statistics().active == 0
 
@@ -213,9 +208,7 @@ async def test_closing_the_runtime_ends_turns_that_nobody_reads(tmp_path: Path) 
     async with open_stage(tmp_path, [stall("So")], store="disk") as stage:
         session = await stage.runtime.create_session()
         turn = await session.prompt("Go.").__aenter__()
-        async for event in turn:
-            if isinstance(event, callboard.TextDelta):
-                break
+        await heard(turn, callboard.TextDelta)
         await turn.cancel("the test is over")
     async with open_stage(tmp_path, [reply("Well.")], store="disk") as stage:
         again = await stage.runtime.get_session(session.session_id)
@@ -226,9 +219,7 @@ async def test_a_waiting_input_that_is_cancelled_never_reaches_the_model(tmp_pat
     async with open_stage(tmp_path, [stall("So"), reply("Third.")]) as stage:
         session = await stage.runtime.create_session()
         async with session.prompt("First.") as first:
-            async for event in first:
-                if isinstance(event, callboard.TextDelta):
-                    break
+            await heard(first, callboard.TextDelta)
             async with session.prompt("Second.") as second:
                 await second.cancel("not needed")
             await first.cancel()

@@ -23,7 +23,7 @@ from callboard.runtime.event_types.people import (
     QuestionAsked,
 )
 from callboard.runtime.events import ApprovalAsked, Stored
-from support.stage import open_local_stage
+from support.stage import open_local_stage, run_in
 
 WHICH = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})
 SAYS = ("message", {"text": "The kettle is on."})
@@ -200,8 +200,7 @@ async def test_silence_ends_it(tmp_path: Path, autojump_clock: trio.testing.Mock
     options: dict[str, Any] = {"channel": channel, "settings": settings(approval_seconds=5000)}
     begun = trio.current_time()
     async with open_local_stage(tmp_path, steps(WHICH), **options) as (runtime, _):
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         record = await runtime.store.events(session.session_id)
     # `max_tool_seconds` is 600: waiting for a person is no running.
     assert trio.current_time() - begun >= 5000

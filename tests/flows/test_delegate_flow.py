@@ -29,7 +29,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.messages import AppendEvents, CancelTurn, StopSessions
 from support.cast import Call, Cast, below, open_cast, part, task
-from support.stage import check_records, make_workspace, on_both_stores, play, read_result
+from support.stage import check_records, make_workspace, on_both_stores, play, play_in, read_result
 
 WRITE = ("write_file", {"path": "a.txt", "content": "changed"})
 READ = ("read_file", {"path": "a.txt"})
@@ -47,8 +47,7 @@ async def events_of(runtime: callboard.Runtime, session_id: str) -> list[Durable
 async def test_the_answer_comes_back(tmp_path: Path, store: str) -> None:
     cast = Cast({"Go.": part(task("Write it.")), "Write it.": part(WRITE, last="Written.")})
     async with open_cast(tmp_path, cast, data=store == "disk") as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(runtime, "Go.")
         assert played.ended.outcome == "answered"
         [child] = await below(runtime, session)
         result = read_result(played.results[0])["result"]
@@ -68,8 +67,7 @@ async def test_the_answer_comes_back(tmp_path: Path, store: str) -> None:
 async def test_a_child_that_fails_is_an_error_with_its_id(tmp_path: Path) -> None:
     cast = Cast({"Go.": part(task("Try.")), "Try.": [fail("No key.", error_type="auth")]})
     async with open_cast(tmp_path, cast, settings=limited()) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(runtime, "Go.")
         assert played.ended.outcome == "answered"
         result = read_result(played.results[0])
         [child] = await below(runtime, session)
@@ -97,8 +95,7 @@ async def test_a_child_has_what_its_parent_has_and_no_more(tmp_path: Path) -> No
     )
     async with open_cast(tmp_path, cast, agents=[agent]) as runtime:
         (tmp_path / "work/a.txt").write_text("here")
-        session = await runtime.create_session(agent="few")
-        played = await play(session, "Go.")
+        session, played = await play_in(runtime, "Go.", agent="few")
         results = [read_result(result) for result in played.results]
         assert [result["status"] for result in results] == ["success", "success", "error"]
         assert results[2]["error_type"] == "tool_not_available"
@@ -124,8 +121,7 @@ async def test_a_grandchild_has_no_more_than_its_parent(tmp_path: Path) -> None:
         }
     )
     async with open_cast(tmp_path, cast) as runtime:
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         assert cast.offered("Leaf.") == ["read_file", "delegate"]
         [middle] = await below(runtime, session)
         calls = await runtime.store.calls(session_id=middle.session_id)
@@ -257,8 +253,7 @@ async def test_many_that_call_much_do_not_hold_each_other_up(tmp_path: Path) -> 
 
     settings = limited(max_child_sessions=16, max_calls_per_session=4, max_calls_per_runtime=4)
     async with open_cast(tmp_path, cast, tools=[echo], settings=settings) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await runtime.create_session(), "Go.")
         assert played.statuses == [("delegate", "success")] * 16
         ran = await runtime.store.calls(name="echo", limit=1000)
         assert [call.status for call in ran] == ["success"] * 128
@@ -369,8 +364,7 @@ async def test_marks_go_down_with_tasks_and_up_with_answers(tmp_path: Path, wher
     )
     async with open_cast(tmp_path, cast, tools=[read_page], policy="auto") as runtime:
         (tmp_path / "work/a.txt").write_text("secret")
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         [child] = await below(runtime, session)
         row = await runtime.store.session(session.session_id)
         assert row is not None

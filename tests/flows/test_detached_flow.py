@@ -31,7 +31,7 @@ from callboard.runtime.store.rows import Append, CommitResult
 from callboard.runtime.store.sqlite_store import open_reader
 from support.cast import Cast, below, open_cast, part, task
 from support.flows.killed import killed_when_ready, say_ready
-from support.stage import check_records, on_both_stores, play, read_result
+from support.stage import check_records, heard, on_both_stores, play, play_in, read_result
 
 GIBIBYTE = 1024**3
 AWAY = task("Look.", wait=False)
@@ -62,8 +62,7 @@ async def test_the_answer_starts_a_turn_by_itself(tmp_path: Path, store: str) ->
     parts = {"Go.": [*part(AWAY, last="It is on its way."), reply("Heard.")]}
     cast = Cast({**parts, "Look.": [reply("I looked.", delay_seconds=0.05)]})
     async with open_cast(tmp_path, cast, data=store == "disk") as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(runtime, "Go.")
         assert played.text == "It is on its way."
         [child] = await below(runtime, session)
         running = read_result(played.results[0])["result"]
@@ -159,8 +158,7 @@ async def test_the_marks_of_the_child_come_with_its_answer(tmp_path: Path) -> No
 
     cast = Cast({"Go.": [*part(AWAY), reply("Heard.")], "Look.": part(("read_page", {}))})
     async with open_cast(tmp_path, cast, tools=[read_page], policy="auto") as runtime:
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         events = await ended(runtime.store, session.session_id, 2)
         tainted = [type(event) for event in events].index(SessionTainted)
         late = events[tainted + 1]
@@ -174,9 +172,7 @@ async def test_a_cancel_of_its_turn_ends_it_and_starts_no_other(tmp_path: Path, 
     async with open_cast(tmp_path, cast, data=store == "disk") as runtime:
         session = await runtime.create_session()
         async with session.prompt("Go.") as turn:
-            async for event in turn:
-                if isinstance(event, callboard.TextDelta):
-                    break
+            await heard(turn, callboard.TextDelta)
         [child] = await below(runtime, session)
         assert not child.is_detached
         own = await events_of(runtime.store, child.session_id)
@@ -193,9 +189,7 @@ async def test_a_cancel_of_its_turn_ends_it_and_starts_no_other(tmp_path: Path, 
 
 async def cancelled_in_the_answer(session: callboard.Session, prompt: str) -> None:
     async with session.prompt(prompt) as turn:
-        async for event in turn:
-            if isinstance(event, callboard.TextDelta):
-                break
+        await heard(turn, callboard.TextDelta)
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
@@ -211,8 +205,7 @@ async def test_a_cancelled_later_turn_ends_it_too(tmp_path: Path, is_cancelled: 
     steps = [*part(AWAY), stall("And ") if is_cancelled else reply("And?"), reply("Heard.")]
     cast = Cast({"Go.": steps, "Look.": part(("wait_for_it", {}), last="I looked.")})
     async with open_cast(tmp_path, cast, tools=[wait_for_it]) as runtime:
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         [child] = await below(runtime, session)
         await cancelled_in_the_answer(session, "And now?")
         go.set()
@@ -238,8 +231,7 @@ async def test_only_a_main_session_goes_on_without_the_answer(tmp_path: Path) ->
     inner = [reply(calls=[AWAY]), reply("It was refused.")]
     cast = Cast({"Go.": part(task("Delegate."), AWAY), "Delegate.": inner, "Look.": [reply("I.")]})
     async with open_cast(tmp_path, cast) as runtime:
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         rows = {row.title: row for row in await below(runtime, session)}
         assert set(rows) == {"Delegate.", "Look."}
         branch = rows["Delegate."].session_id
@@ -272,8 +264,7 @@ async def test_those_of_the_past_take_room(tmp_path: Path, most: int, is_refused
     options = {**ACTING, "settings": Settings(limits=Limits(max_child_sessions=most))}
     cast = Cast({"Go.": part(AWAY), "Look.": [reply(calls=[("act", {})])]})
     async with open_cast(tmp_path, cast, **options) as runtime:
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         await asked(runtime)
     another = part(task("Another.", wait=False))
     cast = Cast({"Go.": another, "Another.": [stall("I ")], "Look.": [reply("I looked.")]})
@@ -291,8 +282,7 @@ async def test_those_of_the_past_take_room(tmp_path: Path, most: int, is_refused
 async def run_until_killed(folder: Path) -> None:
     cast = Cast({"Go.": part(AWAY), "Look.": [stall("I ")]})
     async with open_cast(folder, cast, data=True) as runtime:
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         say_ready(session.session_id)
         await trio.sleep_forever()
 
@@ -333,8 +323,7 @@ async def test_one_that_waits_for_a_person_survives_a_close(tmp_path: Path, answ
     cast = Cast({"Go.": part(AWAY), "Look.": [reply(calls=[("act", {})])]})
     options: dict[str, Any] = {"tools": [act], "data": True, "on_approval": "wait"}
     async with open_cast(tmp_path, cast, **options) as runtime:
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         while not await runtime.approvals():  # noqa: ASYNC110  commits tell nobody
             await trio.sleep(0.01)
     cast = Cast({"Go.": [reply("Heard.")], "Look.": [reply("I looked.")]})
@@ -359,8 +348,7 @@ async def test_a_cancel_after_a_restart_ends_all_below(tmp_path: Path, wake: boo
         }
     )
     async with open_cast(tmp_path, cast, **ACTING) as runtime:
-        session = await runtime.create_session()
-        await play(session, "Go.")
+        session, _ = await play_in(runtime, "Go.")
         await asked(runtime)
     cast = Cast({"Go.": [stall("And ")], "Look.": [], "Look closer.": []})
     async with open_cast(tmp_path, cast, wake=wake, **ACTING) as runtime:

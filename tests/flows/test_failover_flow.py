@@ -15,7 +15,7 @@ from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import Step, cut_after, reply, status
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
-from support.stage import Played, check_messages, check_records, make_workspace, play
+from support.stage import Played, check_messages, check_records, make_workspace, play, play_in
 
 BUSY = status(503, {"error": {"message": "busy"}})
 NO_KEY = status(401, {"error": {"message": "bad key"}})
@@ -97,8 +97,7 @@ def told(played: Played, kind: type[Any]) -> list[Any]:
 async def test_the_next_model_answers_and_the_session_keeps_both(tmp_path: Path) -> None:
     one: list[Step] = [BUSY, BUSY, reply("I am back.")]
     async with open_two(tmp_path, one, [reply("I am two.")], store="disk") as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert played.text == "I am two."
         assert [each.model for each in told(played, callboard.AttemptFailed)] == ["big"]
         [switched] = told(played, callboard.ModelSwitched)
@@ -126,8 +125,7 @@ async def test_it_goes_on_in_the_middle_of_a_turn_behind_the_results(tmp_path: P
 
 async def test_a_wrong_key_rules_its_provider_out_for_later_turns(tmp_path: Path) -> None:
     async with open_two(tmp_path, [NO_KEY], [reply("2"), reply("2, 2"), reply("2, 3")]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         [aside] = told(played, callboard.ProviderSetAside)
         assert (aside.provider, aside.seconds) == ("one", 30)
         played = await play(session, "Again.")

@@ -25,7 +25,7 @@ from support.flows.file_taints import (
     run,
     taints,
 )
-from support.stage import make_workspace, on_both_stores
+from support.stage import make_workspace, on_both_stores, run_in
 
 
 def of(kind: type[Any], record: list[Stored]) -> list[Any]:
@@ -126,8 +126,7 @@ async def test_a_workspace_inside_another_sees_the_same_file(tmp_path: Path) -> 
     write = ("write_file", {"path": "inner/page.md", "content": "their words"})
     async with open_it(tmp_path, [[FETCH, write], [READ]]) as runtime:
         await run(runtime)
-        session = await runtime.create_session(workspace=inner)
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.", workspace=inner)
         row = await runtime.store.session(session.session_id)
     assert row is not None
     assert row.is_tainted

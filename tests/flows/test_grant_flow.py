@@ -12,31 +12,11 @@ import trio
 
 import callboard
 from callboard.providers.testing.script import reply
-from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Resource
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven, SessionTainted
-from support.stage import make_workspace, play, read_result
-
-on_both_stores = pytest.mark.parametrize("store", ["memory", "disk"])
-
-
-class Person:
-    """Says the same to everything, and keeps what was asked."""
-
-    def __init__(
-        self, decision: ApprovalDecision = "allow", remember: str | None = None, **more: Any
-    ) -> None:
-        self.said = callboard.ApprovalAnswer(decision=decision, remember=remember, **more)
-        self.asked: list[callboard.ApprovalRequest] = []
-
-    async def __call__(self, request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
-        self.asked.append(request)
-        return self.said
-
-    @property
-    def tools(self) -> list[str]:
-        return [request.tool for request in self.asked]
+from support.flows.person import Person
+from support.stage import make_workspace, on_both_stores, play, play_in, read_result, run_in
 
 
 @callboard.tool(approval="always")
@@ -106,8 +86,7 @@ async def test_how_far_an_answer_is_remembered(
     go = launching("a")
     steps = [go, go, reply("Done."), go, reply("Done."), go, reply("Done."), go]
     async with open_it(tmp_path, person, *steps, store=store, agents=[other]) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         note("same turn", 1)
         for where, agent in (
             ("next turn", ""),
@@ -169,8 +148,7 @@ async def test_a_person_may_widen_the_path(tmp_path: Path) -> None:
 async def test_the_same_question_is_asked_once_and_answers_all(tmp_path: Path) -> None:
     person = Person()
     async with open_it(tmp_path, person, launching("a", "a", "b", "a")) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await runtime.create_session(), "Go.")
         assert await statuses(runtime) == ["success"] * 4
         rows = await runtime.approvals(state="used")
     assert len(person.asked) == 2
@@ -294,8 +272,7 @@ async def test_a_tainted_session_knows_no_lasting_grants(tmp_path: Path, store: 
     tainting = reply(calls=[("look_up", {"word": "x"})])
     steps = [launching("a"), tainting, launching("a", "b"), reply("Done."), launching("a")]
     async with open_it(tmp_path, person, *steps, store=store) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(runtime, "Go.")
         assert sorted(json.loads(r.arguments)["name"] for r in person.asked) == ["a", "a", "b"]
         assert [r.scopes[-1] for r in person.asked] == ["always", "session", "session"]
         assert len([e for e in played.events if isinstance(e, SessionTainted)]) == 1

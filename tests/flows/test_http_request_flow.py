@@ -46,8 +46,7 @@ async def test_what_the_operator_lists_is_reached_and_nothing_else(
         async with open_stage(
             tmp_path, script, store=store, settings=allowing(server), policy="auto"
         ) as stage:
-            session = await stage.runtime.create_session()
-            played = await play(session, "Look.")
+            played = await play(await stage.runtime.create_session(), "Look.")
     results = {result.call_id: read_result(result) for result in played.results}
     outcomes = [each.get("error_type") or each["result"]["body"] for each in results.values()]
     assert sorted(outcomes) == ["inside", "url_not_allowed", "url_not_allowed"]

@@ -17,7 +17,7 @@ from callboard.providers.testing.script import Step, drip, reply, stall
 from callboard.runtime.history import Input
 from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES
 from callboard.runtime.stream import Done, StopReason
-from support.stage import make_workspace, open_local_stage, open_stage, play, tool_contents
+from support.stage import make_workspace, open_local_stage, open_stage, play_in, tool_contents
 
 CANCELLED = 300 if os.environ.get("CALLBOARD_SOAK") else 100
 
@@ -35,8 +35,7 @@ async def test_a_model_that_goes_in_circles_is_stopped(tmp_path: Path) -> None:
 
     steps = [*[reply(calls=[("poll", {})])] * 25, reply("I stop.")]
     async with open_stage(tmp_path, steps, tools=[poll]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Poll.")
+        session, played = await play_in(stage.runtime, "Poll.")
         assert played.ended.outcome == "loop_guard"
         assert "poll was called 25 times" in played.ended.message
         assert ran == 25

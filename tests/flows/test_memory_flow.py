@@ -19,7 +19,7 @@ from callboard.providers.testing.script import Step, reply
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import MemoryStored, PrivateDataRead, SessionTainted
-from support.stage import Played, make_workspace, on_both_stores, play, read_result
+from support.stage import Played, make_workspace, on_both_stores, play, play_in, read_result
 from support.web.web_server import open_web_server, page
 
 STORE = ("memory_store", {"text": "The build needs make.", "tags": ["build"]})
@@ -78,8 +78,7 @@ async def test_memories_outlive_the_process(tmp_path: Path) -> None:
 async def test_a_call_that_is_repeated_stores_it_once(tmp_path: Path, store: str) -> None:
     script = [reply(calls=[STORE, STORE]), reply(calls=[STORE]), reply("Done.")]
     async with callboard.open_runtime(**options(tmp_path, script, store)) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Remember it.")
+        session, played = await play_in(runtime, "Remember it.")
         ids = {read_result(result)["result"]["memory_id"] for result in played.results}
         assert len(played.results) == 3
         assert len(ids) == 1
@@ -99,8 +98,7 @@ async def test_what_a_tainted_session_stored_taints_readers(tmp_path: Path, stor
             **options(tmp_path, script, store), settings=settings
         ) as runtime:
             await play(await runtime.create_session(), "Fetch it.")
-            reader = await runtime.create_session()
-            await play(reader, "Something else.")
+            reader, _ = await play_in(runtime, "Something else.")
             assert not await is_tainted(runtime, reader)
             output = only(await play(reader, "How?"))
             assert output["memories"][0]["trust"] == "untrusted"

@@ -35,6 +35,7 @@ from support.stage import (
     on_both_stores,
     open_stage,
     play,
+    play_in,
     read_result,
     tool_contents,
 )
@@ -92,8 +93,7 @@ FAULTS: list[tuple[str, Step, str, str]] = [
 )
 async def test_a_fault_is_one_line(tmp_path: Path, step: Step, error_type: str, words: str) -> None:
     async with open_stage(tmp_path, [step, reply("Here I am.")]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert words in check_failed(stage, played)
         assert played.ended.error_type == (error_type or played.ended.error_type)
         await check_goes_on(stage, session)
@@ -130,8 +130,7 @@ async def test_an_answer_that_is_cut_anywhere_never_runs(tmp_path: Path, clean: 
             session = await stage.runtime.create_session()
             check_failed(stage, await play(session, "Go."))
         # The positive control: the same answer, whole.
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert played.statuses == [("read_file", "error"), ("write_file", "success")]
         assert (stage.workspace / "ran.txt").exists()
 
@@ -180,8 +179,7 @@ async def test_a_model_that_stalls_is_stopped(
 ) -> None:
     settings = Settings(limits=limits)
     async with open_stage(tmp_path, [step], settings=settings, store="disk") as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert words in check_failed(stage, played)
         assert played.ended.error_type == "timeout"
     # With usual deadlines again: those above are too short for a busy machine.
@@ -196,8 +194,7 @@ async def test_a_fault_behind_a_round_keeps_the_round(tmp_path: Path) -> None:
         reply("It is written."),
     ]
     async with open_stage(tmp_path, steps) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert (played.ended.outcome, played.statuses) == ("failed", [("write_file", "success")])
         assert await session.run("And?") == "It is written."
         roles = [message["role"] for message in stage.sent[-1]]
@@ -211,8 +208,7 @@ async def test_calls_of_an_answer_that_met_its_token_limit_never_run(tmp_path: P
         finish="length",
     )
     async with open_stage(tmp_path, [cut, reply("Again, then.")]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert played.ended.outcome == "max_tokens"
         assert played.statuses == [("write_file", "cancelled")] * 2
         assert all("cut off" in read_result(result)["message"] for result in played.results)
@@ -228,8 +224,7 @@ async def test_calls_of_an_answer_that_met_its_token_limit_never_run(tmp_path: P
 )
 async def test_a_refusal_is_told_and_kept(tmp_path: Path, refused: Reply) -> None:
     async with open_stage(tmp_path, [refused, reply("That I can do.")]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Do evil.")
+        session, played = await play_in(stage.runtime, "Do evil.")
         assert played.ended.outcome == "refused"
         assert played.text == "I cannot."
         assert await session.run("Do good.") == "That I can do."
@@ -239,8 +234,7 @@ async def test_a_refusal_is_told_and_kept(tmp_path: Path, refused: Reply) -> Non
 async def test_calls_of_a_refused_answer_never_run(tmp_path: Path) -> None:
     refused = reply(calls=[("write_file", {"path": "a", "content": "x"})], finish="content_filter")
     async with open_stage(tmp_path, [refused, reply("No.")]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert (played.ended.outcome, played.statuses) == (
             "refused",
             [("write_file", "cancelled")],
@@ -251,8 +245,7 @@ async def test_calls_of_a_refused_answer_never_run(tmp_path: Path) -> None:
 
 async def test_an_answer_without_anything_ends_the_turn(tmp_path: Path) -> None:
     async with open_stage(tmp_path, [reply(), reply("Here I am.")]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert (played.ended.outcome, played.text) == ("answered", "")
         assert await session.run("Hello?") == "Here I am."
         assert not any(isinstance(event, Call) for event in played.events)

@@ -25,7 +25,7 @@ from callboard.providers.testing.script import fail, reply
 from callboard.runtime.definitions import Verdict
 from callboard.runtime.messages import CheckPermissions, Decision, DispatcherMessage, RunCalls
 from callboard.tools.tool import Tool, ToolContext
-from support.stage import make_workspace, on_both_stores
+from support.stage import make_workspace, on_both_stores, run_in
 from support.waiting import killed_while_waiting, open_on
 
 PACKAGE = Path(callboard.__file__).parent
@@ -121,8 +121,7 @@ async def by_retried_turn(gate: Gate, folder: Path, store: str) -> None:
 async def by_regenerated_answer(gate: Gate, folder: Path, store: str) -> None:
     """The turn was answered without a call, and is asked for another answer."""
     async with callboard.open_runtime(**options(gate, folder, store, reply("No."))) as runtime:
-        session = await runtime.create_session()
-        await session.run("Act.")
+        session = await run_in(runtime, "Act.")
         async with session.regenerate() as turn:
             await turn.answer()
 
@@ -202,8 +201,7 @@ async def test_a_deferred_call_passes_the_broker_in_the_turn_that_runs_it(
         "model": steps(reply(calls=[("act", {})]), reply("It waits.")),
     }  # fmt: skip
     async with callboard.open_runtime(**given) as runtime:
-        session = await runtime.create_session()
-        await session.run("Act.")
+        session = await run_in(runtime, "Act.")
         [row] = await runtime.approvals()
         assert (gate.ran, gate.verdicts[row.call_id]) == ([], 1)
         if not is_restarted:

@@ -89,8 +89,7 @@ async def test_tools_go_through_it_and_stay_behind_the_guard(url: str, is_sent: 
     async with callboard.open_runtime(
         model="house", settings=HOUSE, environ={}, http=httpx.MockTransport(far), policy="auto"
     ) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await runtime.create_session(), "Go.")
     assert (url in far.urls) is is_sent
     [result] = played.results
     assert ("a page from afar" in result.result) is is_sent

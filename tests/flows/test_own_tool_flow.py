@@ -16,7 +16,15 @@ import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import Reply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, ServerStep
-from support.stage import on_both_stores, open_stage, play, read_result, tool_contents
+from support.stage import (
+    on_both_stores,
+    open_stage,
+    play,
+    play_in,
+    read_result,
+    run_in,
+    tool_contents,
+)
 from support.tools import process_tools
 
 
@@ -86,8 +94,7 @@ async def test_the_context_and_progress(tmp_path: Path) -> None:
     calls = [("report", {"times": 3}), ("report_from_thread", {"times": 2})]
     steps = [reply(calls=calls), reply("Reported.")]
     async with open_stage(tmp_path, steps, tools=[report, report_from_thread]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         lines = [event for event in played.events if isinstance(event, callboard.CallProgress)]
         assert [e.text for e in lines if "line" in e.text] == ["line 0", "line 1", "line 2"]
         assert [e.text for e in lines if "thread" in e.text] == ["thread 0", "thread 1"]
@@ -210,8 +217,7 @@ async def test_a_thread_that_outlives_its_timeout_has_its_result_at_once(tmp_pat
 
     steps = [reply(calls=[("slow", {}), ("where", {})]), reply("Too slow."), reply("Again.")]
     async with open_stage(tmp_path, steps, tools=[slow, where]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert played.statuses == [("slow", "timeout"), ("where", "success")]
         [call_id] = [result.call_id for result in played.results if result.name == "slow"]
         assert played.ended.unreaped == (f"thread of slow ({call_id})",)
@@ -278,8 +284,7 @@ async def test_an_agent_has_the_tools_that_it_names(tmp_path: Path) -> None:
     agent = callboard.Agent(name="measurer", prompt="You measure.", tools=("measure",))
     steps = [reply(calls=[("where", {}), ("measure", {"points": []})]), reply("Measured.")]
     async with open_stage(tmp_path, steps, tools=[measure, where], agents=[agent]) as stage:
-        session = await stage.runtime.create_session(agent="measurer")
-        played = await play(session, "Go.")
+        played = await play(await stage.runtime.create_session(agent="measurer"), "Go.")
         by_name = {result.name: read_result(result) for result in played.results}
         assert by_name["where"]["error_type"] == "tool_not_available"
         assert by_name["measure"]["status"] == "success"
@@ -310,8 +315,7 @@ async def test_a_workspace_that_was_made_anew_is_found_again(tmp_path: Path) -> 
     folder.mkdir()
     model = callboard.ScriptedModel(steps)
     async with callboard.open_runtime(model=model, workspace=folder, environ={}) as runtime:
-        session = await runtime.create_session()
-        await session.run("List.")
+        session = await run_in(runtime, "List.")
         folder.rmdir()
         folder.mkdir()
         (folder / "new.txt").write_text("new")

@@ -13,7 +13,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.event_types.plan import PlanItem
 from callboard.runtime.events import HistoryCompacted, PlanSet, Stored
 from callboard.runtime.history import Input
-from support.stage import make_workspace, on_both_stores, play, read_result
+from support.stage import make_workspace, on_both_stores, play, play_in, read_result
 
 FIRST = [{"text": "look", "status": "in_progress"}, {"text": "leap"}]
 SECOND = [{"text": "look", "status": "done"}, {"text": "leap", "status": "in_progress"}]
@@ -30,8 +30,7 @@ async def test_the_last_plan_is_the_plan(tmp_path: Path, store: str) -> None:
         policy="strict",
         strict=True,
     ) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(runtime, "Go.")
         told = [event.items for event in played.events if isinstance(event, PlanSet)]
         first = read_result(played.results[0])["result"]
         assert first == {"plan": ["[>] look", "[ ] leap"], "progress": "0 of 2 done, now: look"}

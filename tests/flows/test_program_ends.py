@@ -16,7 +16,15 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 from support.flows.program_calls import Call, count, new_tag, results, tagged
 from support.sandbox.sandbox_users import needs_sandbox
-from support.stage import messages_of, open_local_stage, play, read_result, tool_contents
+from support.stage import (
+    messages_of,
+    open_local_stage,
+    play,
+    play_in,
+    read_result,
+    run_in,
+    tool_contents,
+)
 from support.tools.workbench import wait_until
 
 CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 25
@@ -146,8 +154,7 @@ async def test_what_a_child_started_ends_with_its_answer(tmp_path: Path) -> None
         reply("Done."),
     ]
     async with open_local_stage(tmp_path, steps, tools=[look]) as (runtime, _):
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         assert seen == [True, False]  # in the child, and when its answer is there
         assert tagged(own)  # the control: the one above it is no child, and goes on
         [still] = (await runtime.status()).background
@@ -210,8 +217,7 @@ async def test_case_24_a_workspace_that_leads_elsewhere_now_is_not_worked_in(
     async with open_local_stage(tmp_path, steps) as (runtime, _):
         folder = tmp_path / "work"
         (folder / "kept").write_text("own")
-        session = await runtime.create_session()
-        before = await play(session, "Go.")
+        session, before = await play_in(runtime, "Go.")
         assert {each.status for each in before.results} == {"success"}
         folder.rename(tmp_path / "moved")
         folder.symlink_to(private)
@@ -239,8 +245,7 @@ async def test_the_status_says_what_runs(tmp_path: Path) -> None:
     async with open_local_stage(tmp_path, steps, tools=[look]) as (runtime, _):
         idle = await runtime.status()
         assert idle == callboard.RuntimeStatus(sessions=(), actors=idle.actors)
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(runtime, "Go.")
         after = await runtime.status()
     [status] = seen
     assert status.sessions == (session.session_id,)

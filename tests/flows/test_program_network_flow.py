@@ -21,7 +21,7 @@ from callboard.runtime.events import PrivateDataRead, SessionTainted
 from callboard.runtime.processes import Command
 from support.flows.person import Person
 from support.sandbox.sandbox_users import needs_sandbox
-from support.stage import Played, make_workspace, play, read_result
+from support.stage import Played, make_workspace, play, play_in, read_result
 from support.web.web_server import WebServer, open_web_server, page
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
@@ -155,8 +155,7 @@ async def test_who_is_asked(tmp_path: Path, names: Any, policy: str, asks: bool,
         return [[own]] if policy == "strict" else [[plain], [own]]
 
     async with open_scene(tmp_path, names, answers, on_approval=person, policy=policy) as scene:
-        session = await scene.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(scene.runtime, "Go.")
         assert set(outcomes(played)) == {"fine"}
         assert printed(played) == ["here.test 200 reached"]
         assert read_result(played.results[-1])["result"]["hosts"] == [HERE]

@@ -13,7 +13,7 @@ from callboard.tools.sandbox.changes import scan
 from support.flows.file_taints import FETCH, READ, WRITE, open_it, run, taints
 from support.flows.program_calls import Call
 from support.sandbox.sandbox_users import needs_sandbox
-from support.stage import make_workspace, on_both_stores, play, read_result
+from support.stage import make_workspace, on_both_stores, play, read_result, run_in
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +32,7 @@ def read(path: str) -> Call:
 async def marks(folder: Path, *calls: Call, store: str = "memory") -> list[str]:
     """What is marked after a session made these calls, relative to the workspace."""
     async with open_it(folder, [calls], store=store) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        await (await runtime.create_session()).run("Go.")
         work = (folder / "work").resolve()
         on_record = await runtime.store.marked_files()
     return sorted(str(Path(path).relative_to(work)) for path in on_record)
@@ -133,8 +132,7 @@ async def test_what_was_written_before_a_cancel_is_marked(tmp_path: Path) -> Non
 async def test_the_record_names_a_marked_file(tmp_path: Path) -> None:
     async with open_it(tmp_path, [[FETCH, WRITE], [sh("true")]]) as runtime:
         await (await runtime.create_session()).run("Go.")
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         record = await runtime.store.events(session.session_id)
     [tainted] = [s.event for s in record if isinstance(s.event, SessionTainted)]
     assert tainted.source == "file page.md"

@@ -24,7 +24,7 @@ from support.flows import killed_program
 from support.flows.file_calls import random_calls
 from support.flows.killed import killed_when_ready
 from support.sandbox.sandbox_users import needs_sandbox
-from support.stage import make_workspace
+from support.stage import make_workspace, run_in
 from support.tools.shell_edits import git, random_lines, seed_repository, tree
 
 Call = tuple[str, dict[str, Any]]
@@ -459,7 +459,6 @@ async def test_an_undoing_names_the_programs_of_its_session_that_still_run(
             with pytest.raises(ConflictError, match=r"Still running: .*sleep 1000"):
                 await session.undo()
         assert (await session.undo(force=True)).running == named
-        other = await runtime.create_session()
-        await other.run("Go.")
+        other = await run_in(runtime, "Go.")
         report = await other.undo()
         assert (report.lines, report.running) == (("remove other",), ())

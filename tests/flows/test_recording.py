@@ -15,7 +15,7 @@ from callboard.providers.recording import MAX_REQUEST_BYTES, read_recording
 from callboard.providers.testing.script import Step, cut_after, reply, stall, status
 from callboard.runtime.errors import NotFoundError, StorageError, ValidationError
 from callboard.runtime.redaction import Secret, redactor
-from support.stage import Stage, open_stage, play
+from support.stage import Stage, open_stage, play, play_in, run_in
 
 ONE_RETRY = Settings(limits=Limits(model_retries=1))
 KEY = "a-very-secret-word-0815"
@@ -24,8 +24,7 @@ WRITE = reply(["I wr", "ite."], calls=[("write_file", {"path": "a.txt", "content
 
 async def recorded(tmp_path: Path, stage: Stage, prompt: str) -> Path:
     """The recording of one turn of a new session."""
-    session = await stage.runtime.create_session()
-    await play(session, prompt)
+    session, _ = await play_in(stage.runtime, prompt)
     return tmp_path / "recordings" / f"{session.session_id}.jsonl"
 
 
@@ -135,8 +134,7 @@ async def test_a_recording_goes_on_behind_a_line_that_a_crash_cut_off(tmp_path: 
     async with open_stage(
         tmp_path, [reply("One."), reply("Two.")], record=tmp_path / "recordings"
     ) as stage:
-        session = await stage.runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(stage.runtime, "Go.")
         path = tmp_path / "recordings" / f"{session.session_id}.jsonl"
         whole = path.read_bytes()
         path.write_bytes(whole + whole[: len(whole) // 2])

@@ -17,7 +17,7 @@ from callboard.providers.testing.script import fail, reply, stall
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProposed, MessageCompleted, Stored, TurnEnded
-from support.stage import make_workspace
+from support.stage import heard, make_workspace, run_in
 
 RAN: list[str] = []
 
@@ -59,9 +59,7 @@ async def replayed(events: Sequence[Stored], limits: Limits | None = None) -> Re
 
 async def _cancelled(session: callboard.Session) -> None:
     async with session.prompt("Tell me a story.") as turn:
-        async for event in turn:
-            if isinstance(event, callboard.TextDelta):
-                break
+        await heard(turn, callboard.TextDelta)
 
 
 async def test_all_kinds_of_turns_come_out_as_they_were(tmp_path: Path) -> None:
@@ -75,8 +73,7 @@ async def test_all_kinds_of_turns_come_out_as_they_were(tmp_path: Path) -> None:
         reply("Yes."),
     ]
     async with opened(tmp_path, steps) as runtime:
-        session = await runtime.create_session()
-        await session.run("How long is ab?")
+        session = await run_in(runtime, "How long is ab?")
         await _cancelled(session)
         for text in ("Fail.", "Refuse.", "Be long."):
             async with session.prompt(text) as turn:
@@ -105,8 +102,7 @@ def _changed(events: Sequence[Stored], kind: type, **to: object) -> list[Stored]
 async def test_a_difference_is_named(tmp_path: Path) -> None:
     steps = [reply(calls=[("count", {"word": "ab"})]), reply("Two.")]
     async with opened(tmp_path, steps) as runtime:
-        session = await runtime.create_session()
-        await session.run("How long is ab?")
+        session = await run_in(runtime, "How long is ab?")
         events = await runtime.store.events(session.session_id)
     assert (await replayed(events)).is_same
     for kind, to, what in (
@@ -121,8 +117,7 @@ async def test_a_difference_is_named(tmp_path: Path) -> None:
 async def test_another_limit_is_a_difference(tmp_path: Path) -> None:
     steps = [*(reply(calls=[("count", {"word": "ab"})]) for _ in range(3)), reply("Two.")]
     async with opened(tmp_path, steps) as runtime:
-        session = await runtime.create_session()
-        await session.run("How long is ab?")
+        session = await run_in(runtime, "How long is ab?")
         events = await runtime.store.events(session.session_id)
     done = await replayed(events, Limits(max_repeats=2))
     assert "loop_guard" in done.difference
@@ -131,8 +126,7 @@ async def test_another_limit_is_a_difference(tmp_path: Path) -> None:
 
 async def test_a_turn_without_an_end_is_said(tmp_path: Path) -> None:
     async with opened(tmp_path, [reply("One."), reply("Two.")]) as runtime:
-        session = await runtime.create_session()
-        await session.run("Say one.")
+        session = await run_in(runtime, "Say one.")
         await session.run("Say two.")
         events = await runtime.store.events(session.session_id)
     assert isinstance(events[-1].event, TurnEnded)

@@ -22,7 +22,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Attachment
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store
-from support.stage import Messages, on_both_stores, open_stage, play, text_of
+from support.stage import Messages, on_both_stores, open_stage, play, play_in, run_in, text_of
 
 
 def said(messages: Messages) -> list[tuple[str, object]]:
@@ -39,8 +39,7 @@ async def played(turn: callboard.Turn) -> list[callboard.TurnEvent]:
 async def test_a_retried_turn_says_the_request_once(tmp_path: Path, store: str) -> None:
     steps: list[Step] = [reply("One."), fail("It broke."), reply("Two.")]
     async with open_stage(tmp_path, steps, store=store) as stage:
-        session = await stage.runtime.create_session()
-        await play(session, "Say one.")
+        session, _ = await play_in(stage.runtime, "Say one.")
         failed = await play(session, "Say two.")
         assert failed.ended.outcome == "failed"
         events = await played(session.retry())
@@ -62,8 +61,7 @@ async def test_a_regenerated_answer_replaces_the_old_one(tmp_path: Path, store: 
     call = ("write_file", {"path": "a.txt", "content": "a"})
     steps = [reply(calls=[call]), reply("Old."), reply("New."), reply("Fine.")]
     async with open_stage(tmp_path, steps, store=store) as stage:
-        session = await stage.runtime.create_session()
-        old = await play(session, "Go.")
+        session, old = await play_in(stage.runtime, "Go.")
         async with session.regenerate() as turn:
             assert await turn.answer() == "New."
         assert await session.run("And now?") == "Fine."
@@ -176,8 +174,7 @@ async def test_what_the_last_turn_is_not_can_not_be_run_again(tmp_path: Path) ->
 
 async def test_while_a_turn_runs_none_is_run_again(tmp_path: Path) -> None:
     async with open_stage(tmp_path, [reply("One."), stall(), reply("Two.")]) as stage:
-        session = await stage.runtime.create_session()
-        await play(session, "Say one.")
+        session, _ = await play_in(stage.runtime, "Say one.")
         async with session.prompt("Say two.") as turn:
             with pytest.raises(ConflictError, match="runs or waits"):
                 await played(session.regenerate())
@@ -190,8 +187,7 @@ async def test_what_is_run_again_is_the_same_after_a_restart(tmp_path: Path) -> 
     """Loading a session folds the same history: its next request is what it would have been."""
     steps = [reply("One."), reply("Old."), reply("New."), reply("Third.")]
     async with open_stage(tmp_path, steps[:3], store="disk") as stage:
-        session = await stage.runtime.create_session()
-        await session.run("Say one.")
+        session = await run_in(stage.runtime, "Say one.")
         await session.run("Say two.")
         async with session.regenerate() as turn:
             assert await turn.answer() == "New."
@@ -211,8 +207,7 @@ async def test_what_is_run_again_is_the_same_after_a_restart(tmp_path: Path) -> 
 
 async def test_a_turn_that_was_killed_when_it_was_run_again_is_retried(tmp_path: Path) -> None:
     async with open_stage(tmp_path, [reply("Old.")], store="disk") as stage:
-        session = await stage.runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(stage.runtime, "Go.")
         record = [each.event for each in await stage.record(session)]
     [old] = [event for event in record if isinstance(event, TurnStarted)]
     store = await open_disk_store(tmp_path / "data")
@@ -230,8 +225,7 @@ async def test_a_turn_that_was_killed_when_it_was_run_again_is_retried(tmp_path:
 
 async def test_a_session_whose_turn_was_run_again_is_exported_and_imported(tmp_path: Path) -> None:
     async with open_stage(tmp_path, [reply("Old."), reply("New."), reply("Third.")]) as stage:
-        session = await stage.runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(stage.runtime, "Go.")
         async with session.regenerate() as turn:
             await turn.answer()
         keeping = host_of(stage.runtime).keeping

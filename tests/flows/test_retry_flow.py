@@ -27,7 +27,7 @@ from callboard.providers.testing.script import (
     status,
 )
 from callboard.runtime.events import MessageCompleted, Stored
-from support.stage import Played, Stage, on_both_stores, open_stage, play, text_of
+from support.stage import Played, Stage, on_both_stores, open_stage, play, play_in, run_in, text_of
 
 SOON = Limits(retry_wait_seconds=0.02)
 """As by default, but the waits."""
@@ -96,8 +96,7 @@ FAULTS: dict[str, tuple[Step, str]] = {
 async def test_a_fault_that_may_pass_is_told_and_retried(tmp_path: Path, name: str) -> None:
     step, error_type = FAULTS[name]
     async with open_soon(tmp_path, [step, TWO_CALLS, step, DONE]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await stage.runtime.create_session(), "Go.")
         assert played.ended.outcome == "answered"
         assert screen(played) == ["I write it.", "Done."]
         assert [each.error_type for each in failures(played)] == [error_type] * 2
@@ -187,8 +186,7 @@ async def test_a_wait_that_is_too_long_is_not_begun(tmp_path: Path, value: str) 
 @on_both_stores
 async def test_what_was_tried_is_on_record_and_in_the_last_word(tmp_path: Path, store: str) -> None:
     async with open_soon(tmp_path, [status(503, BUSY)] * 4, store=store) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        session, played = await play_in(stage.runtime, "Go.")
         assert played.ended.message.endswith("It was asked 4 times.")
         assert played.ended.error_type == "overloaded"
         first = await stage.record(session)
@@ -243,8 +241,7 @@ SILENT: dict[str, tuple[Step, Limits]] = {
 async def test_a_silent_model_is_asked_twice(tmp_path: Path, name: str) -> None:
     step, limits = SILENT[name]
     async with open_soon(tmp_path, [step, step], limits) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await stage.runtime.create_session(), "Go.")
         assert (played.ended.outcome, played.ended.error_type) == ("failed", "timeout")
         assert [each.error_type for each in failures(played)] == ["timeout"]
         assert played.ended.unreaped == ()
@@ -307,8 +304,7 @@ async def test_when_it_stays_too_long_the_error_says_what_to_do(tmp_path: Path) 
 
 async def test_a_prompt_that_is_too_long_alone_is_not_summed_up(tmp_path: Path) -> None:
     async with open_soon(tmp_path, [reply("Hm."), TOO_LONG]) as stage:
-        session = await stage.runtime.create_session()
-        await session.run("Hello.")
+        session = await run_in(stage.runtime, "Hello.")
         played = await play(session, "x" * 10_000)
         assert "send less at once" in played.ended.message
         assert len(stage.server.requests) == 2

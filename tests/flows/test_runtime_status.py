@@ -13,6 +13,7 @@ from callboard.embedding import status
 from callboard.embedding.host import Host
 from callboard.embedding.runtime import host_of
 from callboard.runtime.kernel.mailbox import Mailbox, Message
+from support.stage import run_in
 
 SHARED = ["journal", "permission broker", "tool dispatcher", "directory"]
 CAPACITY = 8
@@ -42,8 +43,7 @@ def loaded(host: Host, waiting: dict[str, int]) -> Generator[dict[str, Mailbox[A
 async def test_a_loaded_session_is_there_and_not_only_a_crashed_one() -> None:
     async with open_host() as (runtime, _):
         assert [actor.name for actor in (await runtime.status()).actors] == SHARED
-        session = await runtime.create_session()
-        await session.run("What time is it in Tokyo?")
+        session = await run_in(runtime, "What time is it in Tokyo?")
         *shared, own = (await runtime.status()).actors
     assert [actor.name for actor in shared] == SHARED
     assert own.name == f"session {session.session_id}"

@@ -40,8 +40,7 @@ async def test_a_key_is_in_the_request_and_in_no_log_record_or_result(
             policy="auto",
             environ={"CALLBOARD_API_KEY": KEY},
         ) as runtime:
-            session = await runtime.create_session()
-            await session.run("Go.")
+            await (await runtime.create_session()).run("Go.")
         assert all(KEY in r.headers["authorization"] for r in server.requests)
         assert KEY not in str([r.body for r in server.requests])
     assert "the tool leak crashed" in caplog.text

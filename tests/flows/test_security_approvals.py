@@ -31,7 +31,7 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.tools.tool import FunctionTool
-from support.stage import make_workspace, on_both_stores, play, read_result
+from support.stage import make_workspace, on_both_stores, play, play_in, read_result, run_in
 from support.waiting import killed_while_waiting, noted, open_on, questions
 
 ALLOW = callboard.ApprovalAnswer(decision="allow")
@@ -142,8 +142,7 @@ async def test_case_25_a_tool_that_changes_while_it_waits_does_not_run(
 
     answers = [reply(calls=[START])]
     async with open_it(tmp_path, engine, answers, allow, store=store) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Go.")
+        played = await play(await runtime.create_session(), "Go.")
         [row] = await runtime.approvals(state=None)
     if attack is None:
         assert (engine.ran, row.state) == (["one"], "used")
@@ -275,8 +274,7 @@ async def test_case_28_edited_arguments_pass_every_check_and_both_are_on_record(
     async with open_it(
         tmp_path, Engine(), answers, editor, store=store, settings=ruled(*rules)
     ) as runtime:
-        session = await runtime.create_session()
-        played = await play(session, "Delete a.txt.")
+        session, played = await play_in(runtime, "Delete a.txt.")
         events = await record(runtime, session.session_id)
         [row] = await runtime.approvals(state=None)
     result = read_result(played.results[0])
@@ -376,8 +374,7 @@ async def test_case_29_an_answer_that_was_used_runs_nothing_after_a_restart(tmp_
     engine = Engine(approval="always")
     answers = [reply(calls=[START])]
     async with open_it(tmp_path, engine, answers, "allow", store="disk") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         [row] = await runtime.approvals(state=None)
     assert engine.ran == ["one"]
     async with open_it(tmp_path, engine, [], store="disk") as runtime:

@@ -22,7 +22,7 @@ from callboard.tools.tool import Tool
 from support.cast import Cast, below, open_cast, task
 from support.flows.format_stage import FORMATS, open_formats
 from support.flows.sent_parts import conversation
-from support.stage import make_workspace, on_both_stores
+from support.stage import make_workspace, on_both_stores, run_in
 from support.waiting import killed_while_waiting, noted, questions
 from support.web.web_server import open_web_server, page
 
@@ -143,8 +143,7 @@ async def test_case_68_a_late_result_is_one_line_of_one_input(
         agents=[callboard.Agent(defer=True)], on_approval="wait",
         data=tmp_path / "data" if store == "disk" else None,
     ) as runtime:  # fmt: skip
-        session = await runtime.create_session()
-        await session.run("Fetch.")
+        await (await runtime.create_session()).run("Fetch.")
         [question] = await runtime.approvals()
         await runtime.answer(question.approval_id, "allow")
         await trio.lowlevel.checkpoint()
@@ -171,8 +170,7 @@ async def test_case_68_a_late_answer_is_one_line_of_one_input(
     parent = [reply(calls=[task("Look.", wait=False)]), reply("Waiting."), reply("So.")]
     cast = Cast({"Go.": parent, "Look.": child})
     async with open_cast(tmp_path, cast, data=store == "disk") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         model = cast.parts["Go."]
         await trio.lowlevel.checkpoint()
         while len(model.requests) < 3:  # noqa: ASYNC110  nobody follows the session

@@ -22,7 +22,8 @@ from callboard.config.settings import NetworkSettings, Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.handles import WebRequest
 from support.cast import Call, Cast, below, open_cast, task
-from support.stage import make_workspace, on_both_stores, play, read_result
+from support.flows.person import Desk
+from support.stage import make_workspace, on_both_stores, play, play_in, read_result
 from support.web.web_server import WebServer, open_web_server, page, redirect
 
 PAGE_HOST = "127.0.0.1"
@@ -79,28 +80,6 @@ async def look_at(url: str, context: callboard.ToolContext) -> str:
     assert context.network is not None
     request = WebRequest(method="GET", url=url, headers={})
     return (await context.network.request(request, max_bytes=100)).body.decode()
-
-
-class Desk(callboard.Channel):
-    """A person who says the same to everything, and keeps what came.
-
-    Args:
-        says: What.
-        but: Where this is in the arguments, the opposite.
-    """
-
-    def __init__(self, says: bool, but: str | None = None) -> None:
-        self.says = says
-        self.but = but
-        self.asked: list[callboard.ApprovalRequest] = []
-        self.told: list[str] = []
-
-    async def approve(self, request: callboard.ApprovalRequest) -> bool:
-        self.asked.append(request)
-        return self.says is not (self.but is not None and self.but in request.arguments)
-
-    async def tell(self, message: callboard.ChannelMessage) -> None:
-        self.told.append(message.text)
 
 
 def make_secret(folder: Path) -> None:
@@ -260,8 +239,7 @@ async def test_case_67_a_branch_does_not_know_what_its_parent_was_let_reach(
             }
         )
         async with open_cast(tmp_path, cast, channel=desk, settings=web.settings) as runtime:
-            session = await runtime.create_session()
-            await play(session, "Go.")
+            session, _ = await play_in(runtime, "Go.")
             [child] = await below(runtime, session)
     # The parent once, and not again behind the branch; the branch for itself.
     assert [question.session_id for question in desk.asked] == [
@@ -335,8 +313,7 @@ async def test_case_67_a_branch_asks_where_the_people_are(
             }
         )
         async with open_cast(tmp_path, cast, channel=desk, settings=web.settings) as runtime:
-            session = await runtime.create_session()
-            await play(session, "Go.")
+            session, _ = await play_in(runtime, "Go.")
             [child] = await below(runtime, session)
     [question] = desk.asked
     assert (question.session_id, question.asked_in) == (child.session_id, session.session_id)
@@ -365,8 +342,7 @@ async def test_case_67_a_worker_has_nobody_to_ask(tmp_path: Path, has_read: bool
         async with open_cast(
             tmp_path, cast, channel=desk, settings=web.settings, tools=[look_at]
         ) as runtime:
-            session = await runtime.create_session()
-            await play(session, "Go.")
+            session, _ = await play_in(runtime, "Go.")
             [child] = await below(runtime, session)
             calls = await runtime.store.calls(session_id=child.session_id)
     results = {call.name: json.loads(call.result or "") for call in calls}

@@ -43,8 +43,7 @@ async def test_case_60_odd_text_is_kept_and_found_as_it_is(
         environ={},
         strict=True,
     ) as runtime:
-        session = await runtime.create_session(agent="odd", title=odd)
-        played = await play(session, odd)
+        played = await play(await runtime.create_session(agent="odd", title=odd), odd)
         assert played.text == f"Said {odd}"
         stored, found, listed = (read_result(result) for result in played.results)
         assert stored["status"] == "success"

@@ -30,7 +30,8 @@ from callboard.runtime.history import Input
 from callboard.runtime.store.rows import SessionRow
 from callboard.tools.tool import Tool
 from support.cast import Call, Cast, below, open_cast, part, task
-from support.stage import make_workspace
+from support.flows.person import Desk
+from support.stage import make_workspace, run_in
 from support.waiting import killed_while_waiting, noted, open_on, questions
 
 ACT: Call = ("act", {})
@@ -39,19 +40,6 @@ ACT: Call = ("act", {})
 def ruled(*rules: Rule) -> Settings:
     placed = tuple(PlacedRule(rule, f"rules[{n}]") for n, rule in enumerate(rules, 1))
     return Settings(rules=placed, limits=Limits(model_retries=0))
-
-
-class Desk(callboard.Channel):
-    """Allows everything, and keeps what came."""
-
-    name = "desk"
-
-    def __init__(self) -> None:
-        self.asked: list[callboard.ApprovalRequest] = []
-
-    async def approve(self, request: callboard.ApprovalRequest) -> bool:
-        self.asked.append(request)
-        return True
 
 
 def make_act(ran: list[str], tier: str = "system") -> Tool:
@@ -108,8 +96,7 @@ async def test_case_30_a_child_does_not_get_what_its_parent_lacks(
         }
     )
     async with open_cast(tmp_path, cast, agents=[agent], tools=[make_act(did)]) as runtime:
-        session = await runtime.create_session(agent="few")
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.", agent="few")
         children = await below(runtime, session)
         while await runtime.store.open_turns():  # noqa: ASYNC110  those nobody waits for
             await trio.sleep(0.01)

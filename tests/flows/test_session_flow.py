@@ -16,6 +16,7 @@ from callboard.providers.testing.scripted import ScriptedModel
 from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import InputAccepted, MessageCompleted, TurnStarted
 from support.stage import (
+    heard,
     make_workspace,
     messages_of,
     on_both_stores,
@@ -139,9 +140,7 @@ async def test_a_runtime_that_is_opened_and_closed_leaves_nothing_behind(tmp_pat
             session = await stage.runtime.create_session()
             assert await session.run("Go.") == "Done."
             async with session.prompt("Go on.") as turn:
-                async for event in turn:
-                    if isinstance(event, callboard.TextDelta):
-                        break
+                await heard(turn, callboard.TextDelta)
 
     await once(0)
     gc.collect()
@@ -167,9 +166,7 @@ async def test_closing_with_turns_in_flight_ends_them_in_order(tmp_path: Path) -
         for _ in range(5):
             session = await runtime.create_session()
             turns.append(await session.prompt("Go.").__aenter__())
-            async for event in turns[-1]:
-                if isinstance(event, callboard.TextDelta):
-                    break
+            await heard(turns[-1], callboard.TextDelta)
     for turn in turns:
         # What was told before the end can still be read.
         assert [event async for event in turn][-1] == turn.ended

@@ -24,6 +24,7 @@ from callboard.runtime.history import Input
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.messages import AppendEvents, StopSessions
 from callboard.runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta
+from support.stage import run_in
 
 PIECES = 200
 
@@ -125,8 +126,7 @@ async def test_what_is_committed_while_a_session_loads_is_in_its_history_once(
     async with callboard.open_runtime(
         model=model, workspace=tmp_path, environ={}, strict=True
     ) as runtime:
-        session = await runtime.create_session()
-        await session.run("First.")
+        session = await run_in(runtime, "First.")
         host = runtime._host
         await host.directory.ask(StopSessions(reason="unloaded"))
         store = host.plan.store

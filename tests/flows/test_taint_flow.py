@@ -18,7 +18,7 @@ from callboard.runtime.definitions import Resource, Verdict
 from callboard.runtime.events import CallFinished, PrivateDataRead, SessionTainted, Stored
 from callboard.tools.web.fetch import web_fetch
 from support.flows.person import Person
-from support.stage import Played, make_workspace, on_both_stores, play, read_result
+from support.stage import Played, make_workspace, on_both_stores, play, play_in, read_result, run_in
 from support.web.web_server import Answer, WebServer, open_web_server, page, redirect
 
 HERE = "127.0.0.1"
@@ -151,8 +151,7 @@ async def test_what_a_session_read_and_where_it_was_outlives_it(tmp_path: Path) 
         first = [[READ], [web.get(HERE)], [web.get(THERE)]]
         let = Person()
         async with open_it(tmp_path, web, let, first, store="disk") as runtime:
-            session = await runtime.create_session()
-            await session.run("Go.")
+            session = await run_in(runtime, "Go.")
         assert let.hosts == [THERE]
         person = Person("deny")
         then = [[web.get(HERE, "/?again"), web.get(THERE)]]
@@ -196,8 +195,7 @@ async def test_the_marks_stand_on_record_once_ahead_of_the_result(tmp_path: Path
     async with open_web() as web:
         answers = [[READ, ("list_directory", {"path": "."})], [web.get(HERE)], [READ]]
         async with open_it(tmp_path, web, Person(), answers) as runtime:
-            session = await runtime.create_session()
-            await session.run("Go.")
+            session = await run_in(runtime, "Go.")
             record = await runtime.store.events(session.session_id)
     marks = [
         stored for stored in record if isinstance(stored.event, PrivateDataRead | SessionTainted)
@@ -220,8 +218,7 @@ async def test_a_call_that_did_not_run_has_read_nothing(tmp_path: Path) -> None:
     async with open_web() as web:
         answers = [[write], [web.get(HERE, method="POST")]]
         async with open_it(tmp_path, web, Person("deny"), answers) as runtime:
-            session = await runtime.create_session()
-            played = await play(session, "Go.")
+            session, played = await play_in(runtime, "Go.")
             row = await runtime.store.session(session.session_id)
     assert outcomes(played) == ["permission_denied"] * 2
     assert row is not None
@@ -264,8 +261,7 @@ async def test_only_what_was_refused_before_anybody_was_connected_taints_nobody(
         web.server.answers.update(answers)
         call = (tool, {"url": url.format(server=f"http://{HERE}:{web.server.port}")})
         async with open_it(tmp_path, web, Person(), [[call]]) as runtime:
-            session = await runtime.create_session()
-            played = await play(session, "Go.")
+            session, played = await play_in(runtime, "Go.")
             row = await runtime.store.session(session.session_id)
         assert bool(web.server.requests) is is_tainted
     assert row is not None
@@ -277,8 +273,7 @@ async def test_a_tool_of_the_applications_taints_whatever_its_handle_heard(tmp_p
         for name in ("read_page", "look_at"):
             answers = [[(name, {"url": "nope"})]]
             async with open_it(tmp_path, web, Person(), answers, tools=[read_page]) as runtime:
-                session = await runtime.create_session()
-                await play(session, "Go.")
+                session, _ = await play_in(runtime, "Go.")
                 row = await runtime.store.session(session.session_id)
             assert row is not None
             assert row.is_tainted, name
@@ -519,8 +514,7 @@ async def test_grants_behind_the_taint(tmp_path: Path, store: str, scope: str, t
     async with open_web() as web:
         answers = [[web.get(HERE)], LAUNCH, LAUNCH]
         async with open_it(tmp_path, web, person, answers, store=store) as runtime:
-            session = await runtime.create_session()
-            await play(session, "Go.")
+            session, _ = await play_in(runtime, "Go.")
             assert len(person.asked) == times
     if (scope, store) == ("session", "disk"):
         async with open_web() as web:

@@ -22,7 +22,9 @@ from support.stage import (
     open_local_stage,
     open_stage,
     play,
+    play_in,
     read_result,
+    run_in,
     tool_contents,
 )
 
@@ -57,8 +59,7 @@ async def test_tools_run_side_by_side_and_their_results_go_back_in_order(
         reply(["It is ", "done."], thinking="So that is that."),
     ]
     async with open_stage(tmp_path, steps, store=store, tools=[first, third]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Do three things.")
+        session, played = await play_in(stage.runtime, "Do three things.")
         assert played.ended.outcome == "answered"
         assert played.text == "Let me see.It is done."
         came = [result.name for result in played.results]
@@ -143,8 +144,7 @@ async def test_no_call_touches_its_siblings(tmp_path: Path, store: str) -> None:
     asked = [tool.definition.name for tool in tools]
     steps = [reply(calls=[(name, {}) for name in asked]), reply("All seen.")]
     async with open_stage(tmp_path, steps, store=store, tools=tools) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Try everything.")
+        session, played = await play_in(stage.runtime, "Try everything.")
         assert played.ended.outcome == "answered"
         assert dict(played.statuses) == {
             "fails": "error",
@@ -231,8 +231,7 @@ async def test_a_finished_round_is_encoded_once(tmp_path: Path) -> None:
     ]
     steps = [noting(answer) for answer in answers]
     async with open_local_stage(tmp_path, steps) as (runtime, _):
-        session = await runtime.create_session()
-        await session.run("What time is it?")
+        session = await run_in(runtime, "What time is it?")
         await session.run("And now?")
     last = encoded[-1]
     assert len(last) == 3
@@ -274,8 +273,7 @@ async def test_the_record_and_the_events_agree(tmp_path: Path) -> None:
 async def test_a_new_runtime_goes_on_with_the_same_history(tmp_path: Path) -> None:
     steps = [reply(calls=[("get_current_time", {})]), reply("Noon.")]
     async with open_stage(tmp_path, steps, store="disk") as stage:
-        session = await stage.runtime.create_session()
-        await session.run("What time is it?")
+        session = await run_in(stage.runtime, "What time is it?")
         before = [*stage.sent[-1], {"role": "assistant", "content": "Noon."}]
     async with open_stage(tmp_path, [reply("You asked for the time.")], store="disk") as stage:
         again = await stage.runtime.get_session(session.session_id)

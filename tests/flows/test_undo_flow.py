@@ -19,7 +19,7 @@ from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import CallFinished, ChangesUndone, FilesMarked
 from support.flows.file_calls import random_calls
 from support.sandbox.sandbox_users import needs_sandbox
-from support.stage import make_workspace, on_both_stores
+from support.stage import make_workspace, on_both_stores, run_in
 
 Call = tuple[str, dict[str, Any]]
 Tree = dict[bytes, tuple[str, int, bytes]]
@@ -87,8 +87,7 @@ async def test_random_edits_come_back_byte_for_byte(tmp_path: Path, seed: int) -
     calls = list(random_calls(random.Random(seed), 40))
     before = tree(folder)
     async with open_on(tmp_path, calls) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         done = [each for each in await results(runtime, session) if each.status == "success"]
         after = tree(folder)
         assert len(done) >= 5
@@ -139,8 +138,7 @@ async def test_what_was_changed_since_stays_until_forced(tmp_path: Path, store: 
         ("write_file", {"path": "b.txt", "content": "second"}),
     ]
     async with open_on(tmp_path, calls, store) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         (folder / "a.txt").write_text("by hand")
         with pytest.raises(
             ConflictError, match=r"Nothing was undone: a\.txt: it was changed since"
@@ -163,8 +161,7 @@ async def test_a_later_call_that_changed_the_file_is_named(tmp_path: Path) -> No
         ("write_file", {"path": "a.txt", "content": "second"}),
     ]
     async with open_on(tmp_path, calls) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         first, second = [each.call_id for each in await results(runtime, session)]
         with pytest.raises(ConflictError, match=f"changed since \\(by {second}\\)"):
             await session.undo(first)
@@ -184,8 +181,7 @@ async def test_nothing_is_written_where_a_link_leads_since(tmp_path: Path) -> No
     (folder / "d" / "a.txt").write_text("first")
     calls = [("write_file", {"path": "d/a.txt", "content": "second"})]
     async with open_on(tmp_path, calls) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         (folder / "d").rename(outside / "d")
         (folder / "d").symlink_to(outside / "d")
         with pytest.raises(ConflictError, match="Nothing was undone"):
@@ -203,8 +199,7 @@ async def test_a_folder_that_others_use_by_now_stays(tmp_path: Path) -> None:
     async with open_on(
         tmp_path, [("write_file", {"path": "new/deep/a.txt", "content": "x"})]
     ) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         (folder / "new" / "mine.txt").write_text("mine")
         await session.undo()
         assert sorted(path.name for path in folder.rglob("*")) == ["mine.txt", "new"]
@@ -219,8 +214,7 @@ async def test_a_made_folder_goes_behind_what_is_moved_out_of_it(tmp_path: Path)
         ("write_file", {"path": "new/b.txt", "content": "second"}),
     ]
     async with open_on(tmp_path, calls) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         await session.undo()
     assert [path.name for path in folder.iterdir()] == ["b.txt"]
     assert (folder / "b.txt").read_text() == "first"
@@ -258,8 +252,7 @@ async def test_nothing_is_undone_while_a_turn_runs(tmp_path: Path) -> None:
 async def test_an_undoing_is_on_record_with_who_did_it(tmp_path: Path) -> None:
     calls = [("write_file", {"path": "a.txt", "content": "first"})]
     async with open_on(tmp_path, calls, "disk") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         [call] = await results(runtime, session)
         report = await session.undo()
         stored = await runtime.store.events(session.session_id)
@@ -271,8 +264,7 @@ async def test_an_undoing_is_on_record_with_who_did_it(tmp_path: Path) -> None:
 
 async def test_a_session_with_no_change_has_nothing_to_undo(tmp_path: Path) -> None:
     async with open_on(tmp_path, [("list_directory", {"path": "."})]) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         assert await session.changes() == []
         with pytest.raises(NotFoundError, match="No call of this session changed a file"):
             await session.undo()
@@ -289,8 +281,7 @@ async def test_a_refused_change_leaves_nothing_to_undo(tmp_path: Path) -> None:
         ("write_file", {"path": "full", "content": "x"}),
     ]
     async with open_on(tmp_path, calls) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         assert {each.status for each in await results(runtime, session)} == {"error"}
         assert await session.changes() == []
 
@@ -314,8 +305,7 @@ async def test_what_is_too_large_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
     calls = [("delete_file", {"path": name}) for name in ("large", "small")]
     async with open_on(tmp_path, calls, on_approval=answer) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         large, small = await results(runtime, session)
         told = "large: its 101 bytes are more than is kept of a file (100 bytes)"
         assert told in large.result
@@ -335,8 +325,7 @@ async def test_a_full_session_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
         (folder / name).write_bytes(name.encode() * 1000)
     calls = [("delete_file", {"path": name}) for name in ("a", "b")]
     async with open_on(tmp_path, calls, "disk") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         first, second = await results(runtime, session)
         assert "undoable" not in first.result
         assert "the versions of this session have reached what is kept" in second.result
@@ -351,8 +340,7 @@ async def test_versions_are_for_their_owner_alone_and_outside_the_workspace(tmp_
     folder = make_workspace(tmp_path)
     (folder / "a").write_text("secret")
     async with open_on(tmp_path, [("delete_file", {"path": "a"})], "disk") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        await (await runtime.create_session()).run("Go.")
     versions = tmp_path / "data" / FOLDER
     [log] = versions.iterdir()
     assert stat.S_IMODE(versions.stat().st_mode) == 0o700
@@ -373,8 +361,7 @@ async def test_a_change_that_a_crash_broke_off_is_recognised_and_comes_back(
         monkeypatch.setattr("callboard.tools.workspace.workspace.publish", lambda *_, **__: None)
     calls = [("write_file", {"path": "a.txt", "content": "second"})]
     async with open_on(tmp_path, calls, "disk") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
     monkeypatch.undo()
     async with open_on(tmp_path, [], "disk") as runtime:
         session = await runtime.get_session(session.session_id)
@@ -391,8 +378,7 @@ async def test_a_torn_end_of_the_log_is_cut_off_and_the_rest_holds(tmp_path: Pat
     (folder / "a.txt").write_text("first")
     calls = [("write_file", {"path": "a.txt", "content": "second"})]
     async with open_on(tmp_path, calls, "disk") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
     [log] = (tmp_path / "data" / FOLDER).iterdir()
     whole = log.read_bytes()
     for torn in (b"E", b"E" + bytes(11), whole[:30], b"\0" * 100, b"B" + b"\xff" * 40):
@@ -412,8 +398,7 @@ async def test_a_crashed_undoing_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
         (folder / name).write_text("first")
     calls = [("write_file", {"path": name, "content": "second"}) for name in ("a", "b", "c")]
     async with open_on(tmp_path, calls, "disk") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         with monkeypatch.context() as patch:
             patch.setattr("callboard.tools.undo.undo.publish", fail_at(2))
             with pytest.raises(ConflictError, match="The undo stopped"):
@@ -455,8 +440,7 @@ async def test_what_a_tainted_session_wrote_is_marked_when_put_back(tmp_path: Pa
     folder = make_workspace(tmp_path)
     calls: list[Call] = [("look", {}), ("write_file", {"path": "a.txt", "content": "words"})]
     async with open_on(tmp_path, calls, tools=[look]) as runtime:
-        tainted = await runtime.create_session()
-        await tainted.run("Go.")
+        tainted = await run_in(runtime, "Go.")
         marks = await runtime.store.marked_files()
         assert marks == [str(folder / "a.txt")]
         report = await tainted.undo()
@@ -481,8 +465,7 @@ async def test_what_a_program_changed_is_named_as_not_undoable(tmp_path: Path) -
         ("write_file", {"path": "c.txt", "content": "x"}),
     ]
     async with open_on(tmp_path, calls) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         program, idle, written = await results(runtime, session)
         assert '"changed":{"created":["b.txt"],"deleted":["a.txt"]}' in program.result
         assert "changed" not in idle.result

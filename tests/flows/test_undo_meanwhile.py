@@ -18,7 +18,7 @@ from callboard.runtime.changes.version_log import VersionLog, VersionStore
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.tools.undo import undo
 from callboard.tools.workspace.atomic_write import TemporaryFile
-from support.stage import make_workspace
+from support.stage import make_workspace, run_in
 
 Call = tuple[str, dict[str, Any]]
 
@@ -75,8 +75,7 @@ async def test_what_a_person_writes_while_an_undoing_works_stays(
     (folder / "a").write_text("first")
     file = folder / PATHS[what]
     async with open_on(folder, [CHANGES[what]]) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         with monkeypatch.context() as patch:
             where: tuple[object, str] = (undo, "plan_undo")
             if moment == "recorded":
@@ -99,8 +98,7 @@ async def test_each_path_of_a_change_is_looked_at_when_its_turn_has_come(
     for name in "ab":
         (folder / "d" / name).write_text("first")
     async with open_on(folder, [("delete_file", {"path": "d", "recursive": True})]) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         later = folder / "d" / "a"
         with monkeypatch.context() as patch:
             hooked(patch, (undo, "publish"), lambda: later.write_text("by hand"))
@@ -165,8 +163,7 @@ async def test_what_a_forced_undoing_had_to_leave_can_be_undone_later(tmp_path: 
     for name in "ab":
         (folder / "d" / name).write_text("first")
     async with open_on(folder, [("delete_file", {"path": "d", "recursive": True})]) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         (folder / "d" / "a").mkdir(parents=True)
         part = await session.undo(force=True)
         assert part.lines == ("put back d/b",)
@@ -201,8 +198,7 @@ async def test_what_a_killed_undoing_left_half_written_goes_with_the_next(
     else:
         file.symlink_to("nowhere")
     async with open_on(folder, [("delete_file", {"path": "d/a"})], tmp_path / "data") as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
 
         def killed(*_: object, **__: object) -> None:
             raise OSError(errno.EIO, "as if it were killed here")
@@ -227,8 +223,7 @@ async def test_a_protected_name_is_not_written_whatever_the_log_says(tmp_path: P
     (folder / ".callboard").mkdir()
     (folder / ".callboard" / "x").write_text("kept")
     async with open_on(folder, [CHANGES["made"]], data) as runtime:
-        session = await runtime.create_session()
-        await session.run("Go.")
+        session = await run_in(runtime, "Go.")
         record(VersionStore(data).log(session.session_id), session.session_id, b".callboard/x")
     async with open_on(folder, [], data) as runtime:
         session = await runtime.get_session(session.session_id)

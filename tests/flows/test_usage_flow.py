@@ -12,7 +12,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.identity import now_ms
 from callboard.runtime.stream import Usage
-from support.stage import on_both_stores, open_local_stage, open_stage
+from support.stage import on_both_stores, open_local_stage, open_stage, run_in
 
 PRICED = Settings(
     limits=Limits(model_retries=0),
@@ -26,10 +26,8 @@ NOON = reply("Noon.", usage=Usage(100_000, 0, 0, 0))
 async def test_the_cost_of_a_turn_is_that_of_its_model_calls(tmp_path: Path, store: str) -> None:
     steps = [CALL, NOON, reply("Later.", usage=None)]
     async with open_stage(tmp_path, steps, store=store, settings=PRICED) as stage:
-        session = await stage.runtime.create_session()
-        await session.run("What time is it?")
-        other = await stage.runtime.create_session()
-        await other.run("And now?")
+        session = await run_in(stage.runtime, "What time is it?")
+        other = await run_in(stage.runtime, "And now?")
 
         [turn] = (await session.usage()).sums
         assert (turn.calls, turn.model, turn.agent) == (2, "custom/scripted", "general")

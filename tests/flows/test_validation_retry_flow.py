@@ -21,6 +21,7 @@ from support.stage import (
     open_local_stage,
     open_stage,
     play,
+    play_in,
     read_result,
     tool_contents,
 )
@@ -69,8 +70,7 @@ async def test_after_three_answers_the_tool_is_given_up(tmp_path: Path, store: s
         reply("Ten."),
     ]
     async with open_stage(tmp_path, steps, store=store, tools=[counter.tool]) as stage:
-        session = await stage.runtime.create_session()
-        played = await play(session, "Count.")
+        session, played = await play_in(stage.runtime, "Count.")
         *failed, refused = told(played)
         assert [result["error_type"] for result in failed] == ["validation_error"] * 3
         assert [result["attempts_left"] for result in failed] == [2, 1, 0]

@@ -164,8 +164,7 @@ async def test_a_worker_may_read_the_web_and_its_parent_is_tainted(tmp_path: Pat
         async with open_stage(
             tmp_path, steps, settings=settings(server), environ={"TAVILY_API_KEY": KEY}
         ) as stage:
-            session = await stage.runtime.create_session()
-            played = await play(session, "Ask somebody.")
+            played = await play(await stage.runtime.create_session(), "Ask somebody.")
     assert "All is well, it says." in str(played.results[0])
     assert [request.target for request in server.requests] == ["/", "/search"]
     assert any(isinstance(event, SessionTainted) for event in played.events)

@@ -159,6 +159,28 @@ async def play(session: callboard.Session, text: str) -> Played:
         return Played([event async for event in turn])
 
 
+async def play_in(
+    runtime: callboard.Runtime, text: str, **options: Any
+) -> tuple[callboard.Session, Played]:
+    """A new session, and its first turn."""
+    session = await runtime.create_session(**options)
+    return session, await play(session, text)
+
+
+async def run_in(runtime: callboard.Runtime, text: str, **options: Any) -> callboard.Session:
+    """A new session whose first turn was answered."""
+    session = await runtime.create_session(**options)
+    await session.run(text)
+    return session
+
+
+async def heard(turn: callboard.Turn, kind: Any) -> None:
+    """Reads up to the first event of a kind."""
+    async for event in turn:
+        if isinstance(event, kind):
+            return
+
+
 def text_of(message: MessageCompleted) -> str:
     return "".join(part.text for part in message.parts if isinstance(part, Text | Refusal))
 
