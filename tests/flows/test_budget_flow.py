@@ -38,7 +38,7 @@ from support.stage import (
     read_result,
     text_of,
 )
-from support.waiting import killed_while_waiting, open_on
+from support.waiting import go_on, killed_while_waiting, open_on
 from support.web.raw_server import HEAD, Answer, Wire, open_raw_server
 
 BARE = callboard.Agent(name="bare", prompt="Go.", tools=())
@@ -385,14 +385,10 @@ async def test_a_turn_that_was_suspended_has_used_what_it_used_before(tmp_path: 
     async with open_on(tmp_path, [reply("Done.")], "allow") as runtime:
         session = await runtime.get_session(session_id)
         await session.set_budget(callboard.Budget(model_calls=1))
-        turn = await session.resume()
-        assert turn is not None
-        async with turn:
-            async for _ in turn:
-                pass
-        assert turn.ended is not None
-        assert turn.ended.outcome == "budget"
-        assert "1 of 1 calls of models" in turn.ended.message
+        ended = (await go_on(runtime, session_id))[-1]
+        assert isinstance(ended, TurnEnded)
+        assert ended.outcome == "budget"
+        assert "1 of 1 calls of models" in ended.message
 
 
 # ── below ────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ import trio
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.testing import chat_wire as scripted_wire
 from callboard.providers.testing.script import (
-    Reply,
     Step,
     close_before_head,
     cut_after,
@@ -28,6 +25,7 @@ from callboard.providers.testing.script import (
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import MessageCompleted
 from callboard.runtime.history import Call
+from support.flows.screen import cuts_of
 from support.stage import (
     NO_RETRIES,
     Played,
@@ -36,8 +34,6 @@ from support.stage import (
     open_stage,
     play,
     play_in,
-    read_result,
-    tool_contents,
 )
 
 DANGEROUS = reply(
@@ -70,20 +66,17 @@ async def check_goes_on(stage: Stage, session: callboard.Session) -> None:
     assert stage.sent[-1][1]["content"] == "Go.\n\nAgain."
 
 
+QUOTA = {"error": {"message": "all is spent", "code": "insufficient_quota"}}
+
 FAULTS: list[tuple[str, Step, str, str]] = [
-    ("401", status(401, {"error": {"message": "bad key"}}), "auth", "key"),
-    ("403", status(403, {"error": {"message": "not yours"}}), "auth", "not yours"),
-    ("404", status(404, {"error": {"message": "no such model"}}), "provider", "no such model"),
+    ("quota", status(429, QUOTA), "quota", "all is spent"),
     ("429", status(429, {"error": {"message": "slow down"}}, retry_after="3"), "", "slow down"),
     ("500", status(500, "boom"), "provider", "500"),
     ("503", html(503), "", "web page"),
-    ("page", html(), "provider", "web page"),
     ("empty", status(200, b""), "", ""),
-    ("json", status(200, b'{"hello": "world"}'), "provider", ""),
     ("no http", garbage(), "network", ""),
     ("no head", close_before_head(), "network", ""),
     ("reset", reset(), "network", ""),
-    ("error event", fail("out of cards", text="So"), "provider", "out of cards"),
     ("overloaded", fail("busy", error_type="overloaded", retryable=True), "overloaded", "busy"),
 ]
 
@@ -109,15 +102,6 @@ async def test_run_raises_what_the_turn_failed_with(tmp_path: Path) -> None:
         with pytest.raises(callboard.CallboardError) as broken:
             await session.run("Go.")
         assert broken.value.type == "network"
-
-
-def cuts_of(answer: Reply) -> list[int]:
-    """Behind every event, and at some random bytes; the terminal event is not whole at any."""
-    events = scripted_wire.reply_events(answer, 1)
-    finish = next(at for at, event in enumerate(events) if b'"finish_reason":"' in event)
-    bounds = [sum(map(len, events[:count])) for count in range(finish + 1)]
-    source = random.Random(20)
-    return sorted({*bounds, *(source.randrange(bounds[-1]) for _ in range(30))})
 
 
 @pytest.mark.parametrize("clean", [False, True], ids=["broken", "clean"])
@@ -199,36 +183,6 @@ async def test_a_fault_behind_a_round_keeps_the_round(tmp_path: Path) -> None:
         assert await session.run("And?") == "It is written."
         roles = [message["role"] for message in stage.sent[-1]]
         assert roles == ["system", "user", "assistant", "tool", "user"]
-
-
-async def test_calls_of_an_answer_that_met_its_token_limit_never_run(tmp_path: Path) -> None:
-    cut = reply(
-        "I write",
-        calls=[("write_file", {"path": "a", "content": "x"}), ("write_file", '{"path": "b", "con')],
-        finish="length",
-    )
-    async with open_stage(tmp_path, [cut, reply("Again, then.")]) as stage:
-        session, played = await play_in(stage.runtime, "Go.")
-        assert played.ended.outcome == "max_tokens"
-        assert played.statuses == [("write_file", "cancelled")] * 2
-        assert all("cut off" in read_result(result)["message"] for result in played.results)
-        assert list(stage.workspace.iterdir()) == []
-        assert await session.run("Go on.") == "Again, then."
-        assert [c["error_type"] for c in tool_contents(stage.sent[-1])] == ["cancelled"] * 2
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [reply(refusal=["I can", "not."]), reply("I cannot.", finish="content_filter")],
-    ids=["refusal", "filter"],
-)
-async def test_a_refusal_is_told_and_kept(tmp_path: Path, refused: Reply) -> None:
-    async with open_stage(tmp_path, [refused, reply("That I can do.")]) as stage:
-        session, played = await play_in(stage.runtime, "Do evil.")
-        assert played.ended.outcome == "refused"
-        assert played.text == "I cannot."
-        assert await session.run("Do good.") == "That I can do."
-        assert stage.sent[-1][2] == {"role": "assistant", "content": "I cannot."}
 
 
 async def test_calls_of_a_refused_answer_never_run(tmp_path: Path) -> None:

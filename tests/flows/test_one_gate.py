@@ -26,7 +26,7 @@ from callboard.runtime.definitions import Verdict
 from callboard.runtime.messages import CheckPermissions, Decision, DispatcherMessage, RunCalls
 from callboard.tools.tool import Tool, ToolContext
 from support.stage import make_workspace, on_both_stores, run_in
-from support.waiting import killed_while_waiting, open_on
+from support.waiting import go_on, killed_while_waiting, open_on
 
 PACKAGE = Path(callboard.__file__).parent
 
@@ -177,14 +177,10 @@ async def test_what_goes_on_after_a_crash_passes_the_broker(
     session_id = killed_while_waiting(tmp_path)
     gate = Gate(monkeypatch)
     async with open_on(tmp_path, [reply("Done.")] * 2, "allow") as runtime:
-        session = await runtime.get_session(session_id)
         if by == "prompt":
-            await session.run("Go on.")
+            await (await runtime.get_session(session_id)).run("Go on.")
         else:
-            turn = await session.resume()
-            assert turn is not None
-            async with turn:
-                await turn.answer()
+            await go_on(runtime, session_id)
         ran = [row.call_id for row in await runtime.store.calls(name="note")]
     assert len(ran) == 2
     assert all(gate.verdicts[call_id] >= 1 for call_id in ran)

@@ -286,11 +286,7 @@ async def test_after_a_restart_the_same_preview_is_shown(tmp_path: Path) -> None
 
     async with waiting.open_on(tmp_path, [reply("Done.")], look) as runtime:
         rows = {row.approval_id: row.preview for row in await runtime.approvals()}
-        turn = await (await runtime.get_session(session_id)).resume()
-        assert turn is not None
-        async with turn:
-            async for _ in turn:
-                pass
+        await waiting.go_on(runtime, session_id)
     assert {request.approval_id: request.preview for request in asked} == rows
     shown = sorted((json.loads(r.arguments)["text"], r.preview) for r in asked)
     assert [text for text, _ in shown] == ["one", "two"]

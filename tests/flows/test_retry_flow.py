@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import random
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -12,22 +11,17 @@ import pytest
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.testing import chat_wire as scripted_wire
 from callboard.providers.testing.script import (
     Step,
-    close_before_head,
     cut_after,
     drip,
-    fail,
-    garbage,
-    html,
     reply,
-    reset,
     stall,
     status,
 )
-from callboard.runtime.events import MessageCompleted, Stored
-from support.stage import Played, Stage, on_both_stores, open_stage, play, play_in, run_in, text_of
+from callboard.runtime.events import Stored
+from support.flows.screen import cuts_of, failures, screen
+from support.stage import Stage, on_both_stores, open_stage, play, play_in, run_in
 
 SOON = Limits(retry_wait_seconds=0.02)
 """As by default, but the waits."""
@@ -47,87 +41,6 @@ def open_soon(
     folder: Path, steps: Sequence[Step], limits: Limits = SOON, store: str = "memory"
 ) -> AbstractAsyncContextManager[Stage]:
     return open_stage(folder, steps, settings=Settings(limits=limits), store=store)
-
-
-def failures(played: Played) -> list[callboard.AttemptFailed]:
-    return [event for event in played.events if isinstance(event, callboard.AttemptFailed)]
-
-
-def screen(played: Played) -> list[str]:
-    """The texts that a consumer has before it when it takes back what is withdrawn."""
-    texts = [""]
-    for event in played.events:
-        match event:
-            case callboard.TextDelta(text=text):
-                texts[-1] += text
-            case callboard.MessageDiscarded():
-                texts[-1] = ""
-            case MessageCompleted():
-                assert texts[-1] == text_of(event)
-                texts.append("")
-            case _:
-                pass
-    return texts[:-1]
-
-
-FAULTS: dict[str, tuple[Step, str]] = {
-    "429": (status(429, BUSY), "overloaded"),
-    "503": (status(503, BUSY), "overloaded"),
-    "529": (status(529, BUSY), "overloaded"),
-    "500": (status(500, "boom"), "provider"),
-    "502 page": (html(502), "provider"),
-    "504": (status(504, BUSY), "timeout"),
-    "overloaded inside a 200": (
-        fail("busy", error_type="overloaded", retryable=True), "overloaded",
-    ),
-    "overloaded behind text": (
-        fail("busy", error_type="overloaded", retryable=True, text="I wr"), "overloaded",
-    ),
-    "closed before the head": (close_before_head(), "network"),
-    "reset before the head": (reset(), "network"),
-    "no HTTP": (garbage(), "network"),
-    "cut": (cut_after(900, TWO_CALLS), "network"),
-    "clean end": (cut_after(900, TWO_CALLS, clean=True), "network"),
-    "no terminal event": (reply("I wr", finish=None), "network"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAULTS)
-async def test_a_fault_that_may_pass_is_told_and_retried(tmp_path: Path, name: str) -> None:
-    step, error_type = FAULTS[name]
-    async with open_soon(tmp_path, [step, TWO_CALLS, step, DONE]) as stage:
-        played = await play(await stage.runtime.create_session(), "Go.")
-        assert played.ended.outcome == "answered"
-        assert screen(played) == ["I write it.", "Done."]
-        assert [each.error_type for each in failures(played)] == [error_type] * 2
-        assert [each.attempt for each in failures(played)] == [1, 1]
-        # No tool ran twice, and the request that was made again is the same one.
-        assert played.statuses == [("write_file", "success")] * 2
-        assert stage.sent[0] == stage.sent[1]
-        assert stage.sent[2] == stage.sent[3]
-        assert sorted(path.name for path in stage.workspace.iterdir()) == ["a.txt", "b.txt"]
-
-
-NOT_AGAIN: dict[str, tuple[Step, str]] = {
-    "401": (status(401, {"error": {"message": "bad key"}}), "auth"),
-    "403": (status(403, {"error": {"message": "not yours"}}), "auth"),
-    "404": (status(404, {"error": {"message": "no such model"}}), "provider"),
-    "400": (status(400, {"error": {"message": "wrong"}}), "provider"),
-    "quota": (status(429, {"error": {"message": "no", "code": "insufficient_quota"}}), "quota"),
-    "a web page": (html(), "provider"),
-    "JSON": (status(200, b'{"hello": "world"}'), "provider"),
-    "an error of the request": (fail("wrong", text="So"), "provider"),
-}
-
-
-@pytest.mark.parametrize("name", NOT_AGAIN)
-async def test_a_fault_that_stays_is_met_once(tmp_path: Path, name: str) -> None:
-    step, error_type = NOT_AGAIN[name]
-    async with open_soon(tmp_path, [step]) as stage:
-        played = await play(await stage.runtime.create_session(), "Go.")
-        assert (played.ended.outcome, played.ended.error_type) == ("failed", error_type)
-        assert failures(played) == []
-        assert "asked" not in played.ended.message
 
 
 def dated(seconds: float) -> dict[str, str]:
@@ -199,17 +112,8 @@ async def test_what_was_tried_is_on_record_and_in_the_last_word(tmp_path: Path, 
             assert await same.run("Again.") == "Done."
 
 
-def cuts() -> list[int]:
-    """Behind every event of an answer with two calls and at some bytes, up to its last but one."""
-    events = scripted_wire.reply_events(TWO_CALLS, 1)
-    finish = next(at for at, event in enumerate(events) if b'"finish_reason":"' in event)
-    bounds = [sum(map(len, events[:count])) for count in range(finish + 1)]
-    source = random.Random(54)
-    return sorted({*bounds, *(source.randrange(bounds[-1]) for _ in range(20))})
-
-
 async def test_an_answer_that_is_cut_anywhere_is_had_again_whole(tmp_path: Path) -> None:
-    places = cuts()
+    places = cuts_of(TWO_CALLS)
     steps = [step for size in places for step in (cut_after(size, TWO_CALLS), TWO_CALLS, DONE)]
     async with open_soon(tmp_path, steps) as stage:
         for _ in places:

@@ -32,7 +32,7 @@ from callboard.runtime.events import (
 )
 from callboard.tools.tool import FunctionTool
 from support.stage import make_workspace, on_both_stores, play, play_in, read_result, run_in
-from support.waiting import killed_while_waiting, noted, open_on, questions
+from support.waiting import go_on, killed_while_waiting, noted, open_on, questions
 
 ALLOW = callboard.ApprovalAnswer(decision="allow")
 
@@ -188,10 +188,7 @@ async def test_case_25_a_row_that_was_changed_on_disk_allows_nothing(
         return False
 
     async with open_on(tmp_path, [reply("Done.")], refuse) as runtime:
-        turn = await (await runtime.get_session(session_id)).resume()
-        assert turn is not None
-        async with turn:
-            await turn.answer()
+        await go_on(runtime, session_id)
     assert noted(tmp_path) == (["edited"] if forgery == "nothing" else [])
     # Who is asked anew is shown what would run.
     assert shown == (['{"text":"forged"}'] if forgery == "the question" else [])

@@ -23,7 +23,7 @@ from support.cast import Cast, below, open_cast, task
 from support.flows.format_stage import FORMATS, open_formats
 from support.flows.sent_parts import conversation
 from support.stage import make_workspace, on_both_stores, run_in
-from support.waiting import killed_while_waiting, noted, questions
+from support.waiting import go_on, killed_while_waiting, noted, questions
 from support.web.web_server import open_web_server, page
 
 # ── 68: what looks like something else stays data ────────────────────────────────────────────────
@@ -262,10 +262,7 @@ async def test_case_71_an_answer_is_for_the_tool_that_was_asked_about(
     ) as runtime:  # fmt: skip
         one = next(approval_id for text, approval_id in before.items() if "one" in text)
         await runtime.answer(one, "allow")
-        turn = await (await runtime.get_session(session_id)).resume()
-        assert turn is not None
-        async with turn:
-            await turn.answer()
+        await go_on(runtime, session_id)
         states = {row.approval_id: row.state for row in await runtime.approvals(state=None)}
     assert (ran, noted(tmp_path)) == ([], [])
     assert len(asked) == 2

@@ -32,7 +32,7 @@ from callboard.tools.tool import Tool
 from support.cast import Call, Cast, below, open_cast, part, task
 from support.flows.person import Desk
 from support.stage import make_workspace, run_in
-from support.waiting import killed_while_waiting, noted, open_on, questions
+from support.waiting import go_on, killed_while_waiting, noted, open_on, questions
 
 ACT: Call = ("act", {})
 
@@ -323,12 +323,8 @@ async def test_case_31_what_goes_on_after_a_crash_passes_the_gate_as_it_is_then(
             await runtime.answer(approval_id, "allow")
     settings = ruled(DENY_ALL) if denies else Settings()
     async with open_on(tmp_path, [reply("Done.")] * 2, "allow", settings=settings) as runtime:
-        session = await runtime.get_session(session_id)
         if by == "prompt":
-            await session.run("Go on.")
+            await (await runtime.get_session(session_id)).run("Go on.")
         else:
-            turn = await session.resume()
-            assert turn is not None
-            async with turn:
-                await turn.answer()
+            await go_on(runtime, session_id)
     assert noted(tmp_path) == ([] if denies else ["one", "two"])

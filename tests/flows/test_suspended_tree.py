@@ -26,6 +26,7 @@ from callboard.tools.tool import Tool
 from support.cast import Cast, open_cast, part, task
 from support.flows.killed import killed_when_ready, say_ready
 from support.stage import check_record, read_result
+from support.waiting import go_on
 
 PARTS = {
     "Go.": [reply(calls=[task("Middle."), ("plain", {})])],
@@ -108,14 +109,6 @@ async def closed_in_order(folder: Path) -> str:
             await until_asked(runtime)
             await runtime._host.directory.ask(StopSessions(reason="the test closes"))
     return str(session.session_id)
-
-
-async def go_on(runtime: callboard.Runtime, session_id: str) -> list[callboard.TurnEvent]:
-    turn = await (await runtime.get_session(session_id)).resume()
-    assert turn is not None
-    with trio.fail_after(30):
-        async with turn:
-            return [event async for event in turn]
 
 
 async def check(runtime: callboard.Runtime) -> None:

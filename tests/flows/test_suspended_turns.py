@@ -23,7 +23,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.messages import AppendEvents
 from support.stage import check_record, read_result
-from support.waiting import killed_while_waiting, noted, open_on, questions
+from support.waiting import go_on, killed_while_waiting, noted, open_on, questions
 
 DONE = [reply("Done."), reply("Hello.")]
 ONE, TWO = '{"text":"one"}', '{"text":"two"}'
@@ -42,18 +42,6 @@ class Person:
         if text not in self.answers:
             await trio.sleep_forever()
         return self.answers[text]
-
-
-async def go_on(runtime: callboard.Runtime, session_id: str) -> list[callboard.TurnEvent]:
-    """Resumes, and reads the turn to its end."""
-    session = await runtime.get_session(session_id)
-    turn = await session.resume()
-    assert turn is not None
-    with trio.fail_after(30):
-        async with turn:
-            events = [event async for event in turn]
-    assert await session.resume() is None
-    return events
 
 
 async def record(runtime: callboard.Runtime, session_id: str) -> list[DurableEvent]:

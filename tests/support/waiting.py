@@ -97,6 +97,14 @@ def killed_while_waiting(folder: Path, seconds: float = 600.0, steps: str = "ask
     return killed_when_ready(__file__, folder, seconds, steps)
 
 
+async def go_on(runtime: callboard.Runtime, session_id: str) -> list[callboard.TurnEvent]:
+    """Resumes the turn that waited, and reads it to its end."""
+    turn = await (await runtime.get_session(session_id)).resume()
+    assert turn is not None
+    async with turn:
+        return [event async for event in turn]
+
+
 async def questions(folder: Path) -> dict[str, str]:
     """By text the ids of the questions on record, in the state `waiting`."""
     reader = await open_reader(folder / "data")
