@@ -1,3 +1,5 @@
+"""The database gets every table, old formats are brought up to date, others are refused."""
+
 from __future__ import annotations
 
 import apsw
@@ -6,6 +8,7 @@ import pytest
 from callboard.runtime.errors import StorageError
 from callboard.runtime.store.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from callboard.runtime.store.queries import Queries
+from callboard.runtime.store.tables.purge import TABLES
 
 STEPS = ("create table a (x)", "create table b (x); insert into b values (1)")
 
@@ -68,3 +71,14 @@ def test_the_usage_of_the_first_format_is_kept(connection: apsw.Connection) -> N
     [row] = Queries(connection, "it").usage("s1")
     assert (row.input_tokens, row.output_tokens, row.cached_tokens) == (10, 5, 3)
     assert (row.cache_write_tokens, row.agent, row.created_at_ms) == (None, "general", 7)
+
+
+def test_every_table_that_refers_to_a_session_is_purged(connection: apsw.Connection) -> None:
+    migrate(connection, "it")
+    made = connection.execute("select name from sqlite_schema where type = 'table'").fetchall()
+    referring = {
+        name
+        for (name,) in made
+        if "session" in {column[1] for column in connection.execute(f"pragma table_info({name})")}
+    }
+    assert referring == set(TABLES)
