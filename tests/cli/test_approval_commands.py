@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ from callboard.runtime.store.rows import ApprovalRow
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 from callboard.tools.registry import builtin_tools
 from callboard.tools.tool import Tool
-from support.cli.command import PATIENCE_SECONDS, Command, Finished
+from support.cli.command import Command, Finished
+from support.cli.in_process import own_logging as own_logging
+from support.cli.in_process import run_here as run_here
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 OTHER = ("write_file", {"path": "b.txt", "content": "new too\n"})
@@ -48,25 +50,8 @@ def at(server: ScriptedServer) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def say(
-    command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Say]:
-    """Runs commands that need no terminal and no signals in this process, which is quicker."""
-    monkeypatch.setenv("CALLBOARD_HOME", str(command.home))
-    monkeypatch.chdir(command.workspace)
-    root = logging.getLogger()
-    before = list(root.handlers)
-
-    async def run(*tokens: str) -> Finished:
-        with trio.fail_after(PATIENCE_SECONDS):
-            code = await trio.to_thread.run_sync(main, tokens)
-        out, err = capsys.readouterr()
-        return Finished(code, out, err)
-
-    yield run
-    for handler in [handler for handler in root.handlers if handler not in before]:
-        root.removeHandler(handler)
-        handler.close()
+def say(command: Command, run_here: Say) -> Say:
+    return partial(run_here, command)
 
 
 @asynccontextmanager
@@ -302,10 +287,8 @@ async def test_what_is_suspended_in_its_session_is_said_to_be(
         return callboard.ApprovalAnswer(decision="allow", remember=next(scopes))
 
     steps = [reply(calls=[OVERWRITE]), reply(calls=[OTHER]), reply(calls=[("peek", {})]), DONE]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps), workspace=command.workspace, environ={},
-        data=command.home / "data", tools=[peek], on_approval=ask, policy="balanced",
-    ) as runtime:  # fmt: skip
+    options = {"tools": [peek], "on_approval": ask, "policy": "balanced"}
+    async with command.open_runtime(steps, **options) as runtime:
         await (await runtime.create_session()).run("Go.")
     listed = await say("grants")
     session, always = listed.out.splitlines()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ import callboard
 from callboard.__main__ import main
 from callboard.providers.testing.script import reply
 from callboard.tools.registry import builtin_tools
+from support.cli.in_process import own_logging as own_logging
 
 
 @pytest.fixture
@@ -153,18 +152,6 @@ def test_wrong_usage(tokens: list[str], said: str, data: Path, capsys: Captured)
     assert not data.exists()
 
 
-@pytest.fixture
-def _own_logging() -> Iterator[None]:
-    """`run` logs into its data folder; the next test's has another one."""
-    root = logging.getLogger()
-    before = list(root.handlers)
-    yield
-    for handler in [handler for handler in root.handlers if handler not in before]:
-        root.removeHandler(handler)
-        handler.close()
-
-
-@pytest.mark.usefixtures("_own_logging")
 @pytest.mark.parametrize(
     ("tokens", "said"),
     [

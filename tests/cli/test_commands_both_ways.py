@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 import callboard
-from callboard.__main__ import main
 from callboard.cli.run.choice import RunOptions
 from callboard.cli.run.flags import RunFlags
 from callboard.cli.run.remote import check_options
@@ -21,8 +18,10 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.messages import ApprovalAnswer
-from support.cli.command import PATIENCE_SECONDS, Command, Finished
+from support.cli.command import Command, Finished
 from support.cli.daemon_process import serving
+from support.cli.in_process import own_logging as own_logging
+from support.cli.in_process import run_here as run_here
 
 WRITE = ("write_file", {"path": "a.txt", "content": "second\n"})
 REMEMBER = ("memory_store", {"text": "The kettle is blue.", "tags": ["tea"]})
@@ -118,13 +117,7 @@ async def filled(folder: Path) -> Command:
         return ApprovalAnswer(decision="allow", remember=remember, answered_by="terminal")
 
     steps = [reply(calls=[WRITE]), reply(calls=[REMEMBER]), reply("Done.")]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps),
-        workspace=command.workspace,
-        data=command.home / "data",
-        environ={},
-        on_approval=allow,
-    ) as runtime:
+    async with command.open_runtime(steps, on_approval=allow) as runtime:
         await (await runtime.create_session(title="tidy")).run("Write.")
         assert await runtime.grants()
     return command
@@ -134,26 +127,12 @@ Say = Callable[..., Awaitable[Finished]]
 
 
 @pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Say]:
-    """Runs commands that need no signals in this process, which is quicker."""
-    root = logging.getLogger()
-    before = list(root.handlers)
-
+def say(run_here: Say) -> Say:
     async def run(command: Command, *tokens: str) -> Finished:
-        if tokens[0] in {"run", "attach"}:
-            return await command(*tokens)
-        monkeypatch.setenv("CALLBOARD_HOME", str(command.home))
-        monkeypatch.setenv("NO_COLOR", "1")
-        monkeypatch.chdir(command.workspace)
-        with trio.fail_after(PATIENCE_SECONDS):
-            code = await trio.to_thread.run_sync(main, tokens)
-        out, err = capsys.readouterr()
-        return Finished(code, out, err)
+        runs_alone = tokens[0] in {"run", "attach"}  # for their signals
+        return await (command(*tokens) if runs_alone else run_here(command, *tokens))
 
-    yield run
-    for handler in [handler for handler in root.handlers if handler not in before]:
-        root.removeHandler(handler)
-        handler.close()
+    return run
 
 
 async def run_step(say: Say, command: Command, step: tuple[str, ...]) -> Finished:
@@ -216,13 +195,7 @@ async def asking(folder: Path) -> Command:
     """A home with a session whose call waits for an answer."""
     command = Command(folder)
     (command.workspace / "b.txt").write_text("b\n")
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([reply(calls=[DELETE])]),
-        workspace=command.workspace,
-        data=command.home / "data",
-        environ={},
-        on_approval="wait",
-    ) as runtime:
+    async with command.open_runtime([reply(calls=[DELETE])], on_approval="wait") as runtime:
         session = await runtime.create_session()
         async with session.follow() as events:
             await session.submit("Delete b.txt.")

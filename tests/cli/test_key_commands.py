@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import logging
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +13,8 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.disk.data_lock import DataLock
 from support.cli.command import Command
+from support.cli.in_process import own_logging as own_logging
+from support.cli.in_process import pipe as pipe
 
 KEY = "sesame-4711-opens"
 
@@ -41,17 +39,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "callboard.toml").write_text(CONFIGURATION)
     return tmp_path
-
-
-@pytest.fixture
-def pipe(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Puts text on stdin, which is no terminal."""
-
-    def put(text: bytes) -> None:
-        monkeypatch.setattr("os.isatty", lambda _: False)
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-
-    return put
 
 
 def listed(capsys: Captured) -> list[dict[str, Any]]:
@@ -172,17 +159,6 @@ def test_wrong_usage(home: Path, tokens: list[str], said: str, capsys: Captured)
     assert KEY not in err
 
 
-@pytest.fixture
-def _own_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    before = list(root.handlers)
-    yield
-    for handler in [handler for handler in root.handlers if handler not in before]:
-        root.removeHandler(handler)
-        handler.close()
-
-
-@pytest.mark.usefixtures("_own_logging")
 def test_a_locked_store_stops_a_run_and_is_seen_in_the_list(
     home: Path, pipe: Any, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,7 +224,6 @@ async def test_a_run_takes_the_stored_key_and_the_environments_before_it(tmp_pat
     assert keys == [f"Bearer {KEY}", "Bearer environment-key"]
 
 
-@pytest.mark.usefixtures("_own_logging")
 def test_no_workspace_holds_the_folder_of_the_master_key(
     home: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import callboard
 from callboard.config.sections import MemorySearch, MemorySettings
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
@@ -24,12 +23,7 @@ NOTES = (
 async def command(tmp_path: Path) -> Command:
     command = Command(tmp_path)
     calls = [("memory_store", note) for note in NOTES]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([reply(calls=calls), reply("Ok.")]),
-        workspace=command.workspace,
-        data=command.home / "data",
-        environ={},
-    ) as runtime:
+    async with command.open_runtime([reply(calls=calls), reply("Ok.")]) as runtime:
         await (await runtime.create_session()).run("Remember.")
     return command
 
@@ -102,17 +96,10 @@ async def test_a_search_is_by_meaning_when_that_is_configured(command: Command) 
     assert "Nothing is found." in (await command(*search)).err
     config.write_text(config.read_text() + '[memory]\nsearch = "vectors"\n')
     assert "Nothing is found." in (await command(*search)).err
-    data = command.home / "data"
-    assert not (data / FILE_NAME).exists()
+    assert not (command.home / "data" / FILE_NAME).exists()
     settings = Settings(memory=MemorySettings(search=MemorySearch.VECTORS))
     again = reply(calls=[("memory_store", NOTES[1])])  # on record already; its vector is made
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([again, reply("Ok.")]),
-        workspace=command.workspace,
-        data=data,
-        environ={},
-        settings=settings,
-    ) as runtime:
+    async with command.open_runtime([again, reply("Ok.")], settings=settings) as runtime:
         await (await runtime.create_session()).run("Remember.")
     found = await command(*search)
     assert found.code == 0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,12 @@ from callboard.embedding.models import with_keys
 from callboard.providers.catalog.catalog import ModelSelection
 from callboard.runtime.errors import AuthError
 from callboard.runtime.redaction import redact
+from support.cli.in_process import pipe as pipe
 
 KEY = "sesame-4711-searches"
 
 Captured = pytest.CaptureFixture[str]
+Put = Callable[[str], int]
 
 
 @pytest.fixture
@@ -38,10 +39,13 @@ def configure(home: Path, text: str) -> None:
     (home / "config" / "callboard.toml").write_text(f"[search]\n{text}\n")
 
 
-def put(monkeypatch: pytest.MonkeyPatch, name: str) -> int:
-    monkeypatch.setattr("os.isatty", lambda _: False)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(KEY.encode())))
-    return main(["keys", "set", name])
+@pytest.fixture
+def put(pipe: Callable[[bytes], None]) -> Put:
+    def store(name: str) -> int:
+        pipe(KEY.encode())
+        return main(["keys", "set", name])
+
+    return store
 
 
 def listed(capsys: Captured) -> list[dict[str, Any]]:
@@ -61,12 +65,10 @@ def found(home: Path, **environ: str) -> str | None:
     return None if key is None else key.reveal()
 
 
-def test_a_key_is_stored_listed_used_and_removed(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
+def test_a_key_is_stored_listed_used_and_removed(home: Path, put: Put, capsys: Captured) -> None:
     configure(home, 'engine = "brave"')
     assert found(home) is None
-    assert put(monkeypatch, "brave") == 0
+    assert put("brave") == 0
     [row] = listed(capsys)
     assert (row["provider"], row["origin"]) == ("brave", "https://api.search.brave.com:443")
     assert (row["source"], row["used"]) == ("stored", True)
@@ -78,8 +80,8 @@ def test_a_key_is_stored_listed_used_and_removed(
     assert found(home) is None
 
 
-def test_a_key_stays_with_its_origin(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert put(monkeypatch, "tavily") == 0
+def test_a_key_stays_with_its_origin(home: Path, put: Put) -> None:
+    assert put("tavily") == 0
     configure(home, 'engine = "tavily"\nbase_url = "https://other.test"')
     assert found(home) is None
     configure(home, 'engine = "tavily"')
@@ -96,15 +98,15 @@ def test_a_key_of_the_environment_is_listed_and_masked(
 
 
 def test_searxng_has_a_key_only_where_it_has_a_place(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    home: Path, put: Put, capsys: Captured
 ) -> None:
-    assert put(monkeypatch, "searxng") != 0
+    assert put("searxng") != 0
     assert "does not say where" in capsys.readouterr().err
     configure(home, 'engine = "searxng"\nbase_url = "http://search.corp.test"')
-    assert put(monkeypatch, "searxng") != 0
+    assert put("searxng") != 0
     assert "clear text" in capsys.readouterr().err
     configure(home, 'engine = "searxng"\nbase_url = "https://search.corp.test"')
-    assert put(monkeypatch, "searxng") == 0
+    assert put("searxng") == 0
     assert found(home) == KEY
 
 
@@ -114,8 +116,6 @@ def test_a_broken_key_is_an_error_that_names_its_variable(home: Path) -> None:
         found(home, BRAVE_API_KEY="a\nb")
 
 
-def test_an_unknown_name_is_still_unknown(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    assert put(monkeypatch, "bing") != 0
+def test_an_unknown_name_is_still_unknown(home: Path, put: Put, capsys: Captured) -> None:
+    assert put("bing") != 0
     assert "There is no provider 'bing'" in capsys.readouterr().err

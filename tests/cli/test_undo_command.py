@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import callboard
 from callboard.providers.testing.script import reply
 from support.cli.command import Command
 from support.sandbox.sandbox_users import needs_sandbox
@@ -22,13 +21,7 @@ async def changed(folder: Path, *calls: tuple[str, dict[str, str]]) -> Command:
     command = Command(folder)
     (command.workspace / "a.txt").write_text("first")
     steps = [*(reply(calls=[call]) for call in calls), reply("Ok.")]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps),
-        workspace=command.workspace,
-        data=command.home / "data",
-        environ={},
-        on_approval="allow",
-    ) as runtime:
+    async with command.open_runtime(steps, on_approval="allow") as runtime:
         await (await runtime.create_session()).run("Write.")
     return command
 
@@ -103,9 +96,7 @@ async def test_an_unknown_call_is_told_apart(command: Command) -> None:
 
 
 async def test_a_runtime_that_runs_keeps_the_lock(command: Command) -> None:
-    async with callboard.open_runtime(
-        model="rehearsal", workspace=command.workspace, data=command.home / "data", environ={}
-    ):
+    async with command.open_runtime([]):
         assert (await command("undo", "last", "--dry-run")).code == 0
         refused = await command("undo", "last", "--yes")
         assert refused.code == 1

@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import termios
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from typing import Any
 import msgspec
 import trio
 
+import callboard
+from callboard.providers.testing.script import Step
 from callboard.runtime.events import TurnEnded
 from callboard.runtime.store.sqlite_store import open_reader
 from support.cli.warm_process import WarmProcess, can_be_warm, nowhere, run_warm, start_warm
@@ -123,6 +125,16 @@ class Command:
                 process.kill()
                 raise
         return Finished(code, output.decode(), "")
+
+    def open_runtime(self, steps: Iterable[Step], **options: Any) -> Any:
+        """Opens a runtime with a scripted model on its home and workspace, as a program would."""
+        return callboard.open_runtime(
+            model=callboard.ScriptedModel(list(steps)),
+            workspace=self.workspace,
+            data=self.home / "data",
+            environ={},
+            **options,
+        )
 
     async def outcomes(self) -> list[str]:
         """How the turns on record ended, the last session's first."""
