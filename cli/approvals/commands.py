@@ -55,9 +55,11 @@ def approvals(
     data: Data = None,
 ) -> int:
     """List the questions that wait for a person, or show one with all that there is to it."""
+    import trio
+
     from .list import show_approvals
 
-    return show_approvals(data_path(data), asked, everything=everything, json=json)
+    return trio.run(show_approvals, data_path(data), asked, everything, json)
 
 
 def approve(
@@ -111,9 +113,11 @@ grants = App(name="grants", help="List the answers that are remembered, and take
 @grants.default
 def list_grants(*, everything: AllGrants = False, json: Json = False, data: Data = None) -> int:
     """List the remembered answers that hold: such calls are not asked about."""
+    import trio
+
     from .list import show_grants
 
-    return show_grants(data_path(data), everything=everything, json=json)
+    return trio.run(show_grants, data_path(data), everything, json)
 
 
 @grants.command

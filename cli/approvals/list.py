@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import trio
-
 from ...actors.permissions.decisions import is_suspended
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.identity import now_ms
@@ -35,22 +33,13 @@ TAINTED = SessionMarks(is_tainted=True)
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
-def show_approvals(data: Path, name: str | None, *, everything: bool, json: bool) -> int:
+async def show_approvals(data: Path, name: str | None, everything: bool, json: bool) -> int:
     """List the questions of a session, or of all; or print the one that `name` means.
 
     Raises:
         NotFoundError: `name` means neither a question nor a session.
         ValidationError: It is the beginning of several ids.
     """
-    return trio.run(_show_approvals, data, name, everything, json)
-
-
-def show_grants(data: Path, *, everything: bool, json: bool) -> int:
-    """List the remembered answers that hold, or all."""
-    return trio.run(_show_grants, data, everything, json)
-
-
-async def _show_approvals(data: Path, name: str | None, everything: bool, json: bool) -> int:
     try:
         async with open_record(data) as reader:
             session, question = await _meant(reader, name)
@@ -87,7 +76,8 @@ async def _rows(
     return rows
 
 
-async def _show_grants(data: Path, everything: bool, json: bool) -> int:
+async def show_grants(data: Path, everything: bool, json: bool) -> int:
+    """List the remembered answers that hold, or all."""
     rows: list[GrantRow] = []
     suspended: set[str] = set()
     try:

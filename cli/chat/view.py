@@ -207,7 +207,10 @@ class ChatView:
                 self.waiting.pop(event.input_id, None)
                 self.notice("the model hears what you said meanwhile")
             case TurnStarted():
-                self._begin_turn(event)
+                self.is_running, self._began = True, self._now()
+                self.model = f"{event.provider}/{event.model}"
+                for input_id in event.input_ids:
+                    self.waiting.pop(input_id, None)
             case TurnResumed():
                 self.is_running, self._began = True, self._now()
                 self._transcript.show(event)
@@ -237,23 +240,14 @@ class ChatView:
             case CallFinished() | CallDeferred():
                 self._running.pop(event.call_id, None)
             case TurnEnded():
-                self._end_turn(event)
+                self._forget_answer()
+                self._running.clear()
+                self.is_running, self.outcome = False, event.outcome
+                if event.message and event.outcome != "answered":
+                    self.notice(event.message)
             case _:
                 pass
         self._transcript.show(event)  # type: ignore[arg-type]  # each is one of the union
-
-    def _begin_turn(self, event: TurnStarted) -> None:
-        self.is_running, self._began = True, self._now()
-        self.model = f"{event.provider}/{event.model}"
-        for input_id in event.input_ids:
-            self.waiting.pop(input_id, None)
-
-    def _end_turn(self, event: TurnEnded) -> None:
-        self._forget_answer()
-        self._running.clear()
-        self.is_running, self.outcome = False, event.outcome
-        if event.message and event.outcome != "answered":
-            self.notice(event.message)
 
     def _input(self, said: InputAccepted) -> None:
         self.waiting[said.input_id] = said
