@@ -208,5 +208,5 @@ async def test_an_unknown_provider_is_told_at_the_start(tmp_path: Path) -> None:
 def test_a_fallback_that_names_no_model_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="PROVIDER/MODEL"):
         callboard.Agent(fallbacks=(name,))
-    with pytest.raises(ValueError, match="not several"):
+    with pytest.raises(ValueError, match="write a list"):
         callboard.Agent(fallbacks="openai/gpt-5-mini")  # type: ignore[arg-type]
