@@ -79,17 +79,27 @@ async def open_gateway(
         ConflictError: The port is taken.
         ValidationError: The address does not belong to this machine.
     """
-    stopped = trio.Event()
+    host, stopped = host_of(runtime), trio.Event()
     listeners = await listen(settings) if listeners is None else listeners
     port = listeners[0].socket.getsockname()[1]
     raised: BaseException | None = None
     async with trio.open_nursery() as feeds:
-        daemon = await _daemon(runtime, settings, data, feeds, stopped, local)
+        daemon = DaemonState(
+            runtime,
+            settings,
+            Credentials(data),
+            SessionFeeds(host.directory, feeds),
+            TopicFeed(runtime.store, host.inboxes, feeds),
+            OwnFolders(data),
+            stopped.set,
+            local,
+            await runtime.store.epoch(),
+        )
         server = _server(daemon, settings, port)
         feeds.start_soon(_count, daemon, name="counts of events")
         notices = Notices(runtime)
         feeds.start_soon(restart_on_crash, "notices", notices.run, name="notices")
-        if (host := host_of(runtime)).settings.sessions.titles is None:
+        if host.settings.sessions.titles is None:
             titles = partial(host.titles.serve, asks_local=False)
             feeds.start_soon(restart_on_crash, "titles", titles, name="titles")
         async with trio.open_nursery() as connections:
@@ -109,27 +119,6 @@ async def open_gateway(
         feeds.cancel_scope.cancel(reason="the gateway closes")
     if raised is not None:
         raise raised
-
-
-async def _daemon(
-    runtime: Runtime,
-    settings: ServerSettings,
-    data: Path,
-    feeds: trio.Nursery,
-    stopped: trio.Event,
-    local: Credential | None,
-) -> DaemonState:
-    return DaemonState(
-        runtime,
-        settings,
-        Credentials(data),
-        SessionFeeds(host_of(runtime).directory, feeds),
-        TopicFeed(runtime.store, host_of(runtime).inboxes, feeds),
-        OwnFolders(data),
-        stopped.set,
-        local,
-        await runtime.store.epoch(),
-    )
 
 
 async def _count(daemon: DaemonState) -> None:

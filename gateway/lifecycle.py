@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -195,28 +196,24 @@ class _DaemonRun:
         with self._stall_watch.watching():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, signals, name="signals")
-                reload, watch = self._reload_on_signal, self._watch_files
-                nursery.start_soon(
-                    restart_on_crash, "reload on SIGHUP", reload, name="reload on SIGHUP"
-                )
-                nursery.start_soon(
-                    restart_on_crash, "configuration files", watch, name="configuration files"
-                )
+                configuration, take = self._plan.configuration, self._daemon.take_settings
+                for name, run in (
+                    ("reload on SIGHUP", self._reload_on_signal),
+                    ("configuration files", partial(configuration.watch, self._runtime, take)),
+                ):
+                    nursery.start_soon(restart_on_crash, name, run, name=name)
                 nursery.start_soon(self._heartbeat.run, name="heartbeat")
                 nursery.start_soon(self._stall_watch.measure_lag, name="loop lag")
                 logger.info("ready at %s", self._url)
                 self._plan.tell_ready(self._url)
                 self._supervisor.ready(f"serves at {self._url}")
                 await self._gateway.stopped.wait()
-                await self._drain()
+                seconds = self._daemon.settings.drain_seconds
+                logger.info("stopping; turns have %g s to end", seconds)
+                self._supervisor.stopping(seconds + END_SECONDS)
+                self._gateway.announce_end()
+                await drain(self._runtime, seconds, self._hurry)
                 nursery.cancel_scope.cancel(reason="the daemon ends")
-
-    async def _drain(self) -> None:
-        seconds = self._daemon.settings.drain_seconds
-        logger.info("stopping; turns have %g s to end", seconds)
-        self._supervisor.stopping(seconds + END_SECONDS)
-        self._gateway.announce_end()
-        await drain(self._runtime, seconds, self._hurry)
 
     async def _watch_signals(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
@@ -242,6 +239,3 @@ class _DaemonRun:
             with suppress(CallboardError):  # logged already, and shown by `status`
                 await self._plan.configuration.reload(self._runtime, self._daemon.take_settings)
             self._supervisor.ready(f"serves at {self._url}")
-
-    async def _watch_files(self) -> None:
-        await self._plan.configuration.watch(self._runtime, self._daemon.take_settings)

@@ -20,7 +20,6 @@ import trio
 import trio_websocket
 
 from ...config.keys.tokens import Credential
-from ...config.sections import ServerSettings
 from ...runtime.errors import CallboardError, ConflictError, InternalError, OverloadedError
 from ...runtime.events import DurableEvent, LiveEvent
 from ...runtime.redaction import redacting_logger
@@ -169,14 +168,7 @@ class Connection:
                 return False
             hello = await read_params(request, Hello)
             seq = await self._daemon.runtime.store.log_head()
-            answer = _welcome(
-                hello,
-                self.credential,
-                self._table,
-                self._daemon.settings,
-                self._daemon.epoch,
-                seq,
-            )
+            answer = self._welcome(hello, seq)
         except Refused as refused:
             self._refuse(refused)
             return False
@@ -187,6 +179,28 @@ class Connection:
         for topic in dict.fromkeys(hello.subscribe):
             subscriptions.subscribe_topic(topic, seq)()
         return True
+
+    def _welcome(self, hello: Hello, seq: int) -> Welcome:
+        """Return the answer to the hello; raise `ConflictError` without a common protocol version."""
+        if not hello.protocol.min <= PROTOCOL <= hello.protocol.max:
+            raise ConflictError(
+                f"this server speaks protocol {PROTOCOL}, the client {hello.protocol.min} to "
+                f"{hello.protocol.max}: upgrade the older of the two"
+            )
+        settings, credential = self._daemon.settings, self.credential
+        return Welcome(
+            protocol=PROTOCOL,
+            server=ServerName("callboard", _own_version()),
+            epoch=self._daemon.epoch,
+            seq=seq,
+            role=str(credential.role),
+            limits=WireLimits(
+                settings.max_frame_bytes, settings.max_outbox_bytes, settings.ping_seconds
+            ),
+            features=FEATURES,
+            methods=tuple(each.name for each in self._table if each.refusal(credential) is None),
+            events=EVENTS,
+        )
 
     async def _receive(
         self, message: str | bytes, nursery: trio.Nursery, subscriptions: Subscriptions
@@ -323,35 +337,6 @@ async def _call_once(method: Method, caller: Caller, params: msgspec.Struct) -> 
         lambda: method.call(caller, params),
         None if method.recall is None else recalled,
         is_secret=method.is_secret,
-    )
-
-
-def _welcome(
-    hello: Hello,
-    credential: Credential,
-    table: MethodTable,
-    settings: ServerSettings,
-    epoch: str,
-    seq: int,
-) -> Welcome:
-    """Return the answer to the hello; raise `ConflictError` without a common protocol version."""
-    if not hello.protocol.min <= PROTOCOL <= hello.protocol.max:
-        raise ConflictError(
-            f"this server speaks protocol {PROTOCOL}, the client {hello.protocol.min} to "
-            f"{hello.protocol.max}: upgrade the older of the two"
-        )
-    return Welcome(
-        protocol=PROTOCOL,
-        server=ServerName("callboard", _own_version()),
-        epoch=epoch,
-        seq=seq,
-        role=str(credential.role),
-        limits=WireLimits(
-            settings.max_frame_bytes, settings.max_outbox_bytes, settings.ping_seconds
-        ),
-        features=FEATURES,
-        methods=tuple(each.name for each in table if each.refusal(credential) is None),
-        events=EVENTS,
     )
 
 

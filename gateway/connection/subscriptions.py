@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import trio
 
 from ...config.keys.tokens import Credential
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError, OverloadedError
 from ...runtime.store.feeds import LogEntry, Topic
-from ...runtime.store.interface import StoreReader
 from ...runtime.wire.rpc import rpc_error
 from ..feeds.frames import notification
 from ..feeds.outbox import Outbox
 from ..feeds.session_feed import SessionFeed
+from ..feeds.subscriber import Subscriber
 from ..shared.state import DaemonState
 
 MAX_SUBSCRIPTIONS = 1024
 """Sessions that one connection may subscribe to."""
 MAX_CATCHING_UP = 2
 """Subscriptions that catch up at a time: more would read pages that do not fit the outbox."""
-
-
-class Subscriber(Protocol):
-    """A connection's place in the feed of a session or of a topic."""
-
-    is_live: bool
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether the subscription is over."""
-        ...
-
-    async def joined(self) -> None:
-        """Wait until the feed is there; raise the error if it never will be."""
-        ...
-
-    async def catch_up(self, store: StoreReader) -> None:
-        """Take one step towards being live."""
-        ...
 
 
 class Subscriptions:

@@ -66,13 +66,6 @@ async def metrics_text(daemon: DaemonState) -> str:
     page.one("programs_running", "gauge", "in the background", len(status.background))
     has_failed = float(bool(status.storage_failed))
     page.one("storage_failed", "gauge", "1 while the disk is full or fails", has_failed)
-    _add_counts(page, daemon)
-    _add_actors(page, daemon)
-    _add_vitals(page, daemon)
-    return page.text
-
-
-def _add_counts(page: Page, daemon: DaemonState) -> None:
     counts = daemon.counts
     page.one("events_total", "counter", "events on record since the start", counts.events)
     for name, label, found in (
@@ -82,14 +75,13 @@ def _add_counts(page: Page, daemon: DaemonState) -> None:
     ):
         samples = [({label: each}, float(count)) for each, count in sorted(found.items())]
         page.add(name, "counter", f"since the start, by {label}", samples)
-
-
-def _add_actors(page: Page, daemon: DaemonState) -> None:
     host = host_of(daemon.runtime)
     depths = [({"actor": each.name}, float(each.waiting)) for each in shared_actors(host)]
     page.add("mailbox_messages", "gauge", "that wait for an actor", depths)
     restarts = float(sum(host.restarts.values()))
     page.one("actor_restarts_total", "counter", "of actors that crashed", restarts)
+    _add_vitals(page, daemon)
+    return page.text
 
 
 def _add_vitals(page: Page, daemon: DaemonState) -> None:

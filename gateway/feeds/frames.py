@@ -15,11 +15,10 @@ from ...runtime.events import (
     Stored,
     StreamBatch,
 )
-from ...runtime.store.feeds import LogEntry, StoredBytes, Topic
+from ...runtime.store.feeds import LogEntry, StoredBytes
 from ...runtime.text import without_surrogates
-from ...runtime.turns.live_state import UnderWay, joined
+from ...runtime.turns.live_state import joined
 from ...runtime.wire.rpc import RpcAnswer, RpcNotification
-from ...runtime.wire.topics import Snapshot, TopicCurrent
 
 _WHOLE_TEXT = 0x81
 """The first byte of a text message in one frame (RFC 6455, 5.2)."""
@@ -132,26 +131,11 @@ def update_frame(session_id: str, update: Stored | StoredBytes | LiveEvent) -> b
     return notification("session/update", {"session_id": session_id, "event": update})
 
 
-def snapshot_frame(session_id: str, seq: int, under_way: UnderWay) -> bytes:
-    """Return a `session/snapshot`: the unfinished answer and calls after the event `seq`."""
-    snapshot = Snapshot(session_id, seq, under_way.answer, under_way.outputs)
-    return notification("session/snapshot", snapshot)
-
-
-def current_frame(topic: Topic, seq: int) -> bytes:
-    """Return a `topic/current`: everything up to `seq` was sent."""
-    return notification("topic/current", TopicCurrent(topic, seq))
-
-
 def notification(method: str, params: object) -> bytes:
     """Return the frame of a notification."""
-    return _encoded(RpcNotification(method=method, params=params))
+    return text_frame(wire_json(RpcNotification(method=method, params=params)))
 
 
 def answer_frame(answer: RpcAnswer) -> bytes:
     """Return the frame of an answer."""
-    return _encoded(answer)
-
-
-def _encoded(frame: object) -> bytes:
-    return text_frame(wire_json(frame))
+    return text_frame(wire_json(answer))

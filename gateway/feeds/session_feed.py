@@ -19,8 +19,10 @@ from ...runtime.messages import DirectoryMessage, FollowSession
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import StoreReader
 from ...runtime.turns.live_state import LiveState
-from .frames import LARGE_EVENT, SharedFrame, is_large, snapshot_frame, update_frame
+from ...runtime.wire.topics import Snapshot
+from .frames import LARGE_EVENT, SharedFrame, is_large, notification, update_frame
 from .outbox import Outbox
+from .subscriber import Subscriber
 
 logger = redacting_logger(__name__)
 
@@ -31,34 +33,20 @@ LAST_PAUSE_SECONDS = 5.0
 """Before a crashed session is followed again: doubled from the first to the last."""
 
 
-class SessionSubscriber:
-    """One connection's place in one session.
+class SessionSubscriber(Subscriber):
+    """One connection's place in one session."""
 
-    Attributes:
-        position: The `seq` of the last stored event that is or was in its outbox.
-        is_live: Whether updates are put into its outbox as they come.
-    """
-
-    __slots__ = ("_falls_behind", "_is_ended", "feed", "is_live", "outbox", "position")
+    __slots__ = ("feed",)
 
     def __init__(
         self, feed: SessionFeed, outbox: Outbox, position: int, falls_behind: Callable[[], None]
     ) -> None:
+        super().__init__(outbox, position, falls_behind)
         self.feed = feed
-        self.outbox = outbox
-        self.position = position
-        self.is_live = False
-        self._is_ended = False
-        self._falls_behind = falls_behind
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether the subscription is over."""
-        return self._is_ended
 
     def end(self) -> None:
-        """Put nothing more into its outbox. Idempotent."""
-        self._is_ended, self.is_live = True, False
+        """Leave the feed. Idempotent."""
+        super().end()
         self.feed.remove(self)
 
     def offer(self, frame: SharedFrame) -> None:
@@ -70,11 +58,6 @@ class SessionSubscriber:
             self.fall_behind()
         elif isinstance(update, Stored):
             self.position = update.seq
-
-    def fall_behind(self) -> None:
-        """Stop live updates; the connection is asked to catch up from the record."""
-        self.is_live = False
-        self._falls_behind()
 
     async def joined(self) -> None:
         """Wait until the feed follows the session; raise the error if it never will."""
@@ -98,19 +81,20 @@ class SessionSubscriber:
             if not page:
                 raise NotFoundError(f"there is no session {feed.session_id} any more")
             for stored in page:
-                if stored.seq > head_seq or not self.outbox.has_room or self._is_ended:
+                if stored.seq > head_seq or not self.outbox.has_room or self.is_ended:
                     break
                 if len(bytes(stored.event)) > LARGE_EVENT:
                     frame = await trio.to_thread.run_sync(update_frame, feed.session_id, stored)
-                    if self._is_ended:
+                    if self.is_ended:
                         break
                 else:
                     frame = update_frame(feed.session_id, stored)
                 self.outbox.add(frame)
                 self.position = stored.seq
         elif feed.joined.is_set():
-            under_way = feed.live.snapshot()
-            self.outbox.add(snapshot_frame(feed.session_id, feed.head_seq, under_way))
+            live = feed.live.snapshot()
+            snapshot = Snapshot(feed.session_id, feed.head_seq, live.answer, live.outputs)
+            self.outbox.add(notification("session/snapshot", snapshot))
             self.is_live = True
 
 
@@ -190,8 +174,7 @@ class SessionFeed:
 
     def _leave_live(self) -> None:
         for subscriber in self._subscribers:
-            if subscriber.is_live:
-                subscriber.fall_behind()
+            subscriber.fall_behind()
 
     def _fail(self, error: CallboardError) -> None:
         self._leave()

@@ -16,9 +16,11 @@ from ...runtime.kernel.delivery import EventInboxes
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.feeds import TOPIC_OF, LogEntry, Topic
 from ...runtime.store.interface import StoreReader
+from ...runtime.wire.topics import TopicCurrent
 from ..restart import restart_on_crash
-from .frames import TopicFrame, current_frame
+from .frames import TopicFrame, notification
 from .outbox import Outbox
+from .subscriber import Subscriber
 
 logger = redacting_logger(__name__)
 
@@ -28,25 +30,10 @@ AGAIN_SECONDS = 1.0
 """Before the log is read again after an error."""
 
 
-class TopicSubscriber:
-    """One connection's place in one topic.
+class TopicSubscriber(Subscriber):
+    """One connection's place in one topic."""
 
-    Attributes:
-        position: The `seq` up to which everything is or was in its outbox.
-        is_live: Whether updates are put into its outbox as they come.
-        is_ended: Whether the subscription is over.
-    """
-
-    __slots__ = (
-        "_falls_behind",
-        "_sees",
-        "feed",
-        "is_ended",
-        "is_live",
-        "outbox",
-        "position",
-        "topic",
-    )
+    __slots__ = ("_sees", "feed", "topic")
 
     def __init__(
         self,
@@ -57,18 +44,14 @@ class TopicSubscriber:
         sees: Callable[[LogEntry], bool],
         falls_behind: Callable[[], None],
     ) -> None:
+        super().__init__(outbox, position, falls_behind)
         self.feed = feed
         self.topic = topic
-        self.outbox = outbox
-        self.position = position
-        self.is_live = False
-        self.is_ended = False
         self._sees = sees
-        self._falls_behind = falls_behind
 
     def end(self) -> None:
-        """Put nothing more into its outbox. Idempotent."""
-        self.is_ended, self.is_live = True, False
+        """Leave the feed. Idempotent."""
+        super().end()
         self.feed.remove(self)
 
     def offer(self, entry: LogEntry, frame: TopicFrame) -> None:
@@ -79,12 +62,6 @@ class TopicSubscriber:
             self.position = entry.seq
         else:
             self.fall_behind()
-
-    def fall_behind(self) -> None:
-        """Stop live updates, if it was live; the connection is asked to catch up."""
-        if self.is_live:
-            self.is_live = False
-            self._falls_behind()
 
     async def joined(self) -> None:
         """Wait until the feed reads the log."""
@@ -98,7 +75,8 @@ class TopicSubscriber:
         """
         head_seq = self.feed.head_seq
         if self.position >= head_seq:
-            self.outbox.add(current_frame(self.topic, self.position))
+            current = TopicCurrent(self.topic, self.position)
+            self.outbox.add(notification("topic/current", current))
             self.is_live = True
             return
         page = await store.log(after_seq=self.position, topic=self.topic, limit=PAGE_EVENTS)

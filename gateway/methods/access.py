@@ -1,4 +1,4 @@
-"""`key/…` and `provider/set_key`: who has a key; none goes out."""
+"""`key/…`, `provider/set_key` and `token/…`: who has a key, which never goes out, and who may connect."""
 
 from __future__ import annotations
 

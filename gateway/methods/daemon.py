@@ -1,4 +1,4 @@
-"""`store/…`: the record as a whole."""
+"""The daemon as a whole: backup, configuration, prices, usage, budgets, undo, roots."""
 
 from __future__ import annotations
 

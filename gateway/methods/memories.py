@@ -1,4 +1,4 @@
-"""`memory/…`: what sessions remember, listed, found, added to and taken back."""
+"""`memory/…`: list, search, store and delete what sessions remember."""
 
 from __future__ import annotations
 

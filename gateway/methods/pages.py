@@ -29,11 +29,9 @@ def page(limit: int) -> int:
 async def byte_page(
     read: Callable[[Row | None, int], Awaitable[list[Row]]], limit: int
 ) -> tuple[list[Row], bool]:
-    """The first rows that fit, at least one if there is any; and whether there are more.
+    """Return the first rows that fit, at least one if there is any, and whether there are more.
 
-    Args:
-        read: Gives so many rows behind one, or the first ones.
-        limit: Rows at most.
+    `read` returns so many rows after the given one, or the first ones for `None`.
     """
     rows: list[Row] = []
     size = 0

@@ -1,4 +1,4 @@
-"""`provider/…` and `model/…`: who answers; no key goes out."""
+"""`provider/…` and `model/…`: where models are, and which is the default; no key goes out."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def default_model(caller: Caller, params: Nothing) -> wire.SelectedModel:
 
 
 def default_of(runtime: Runtime) -> wire.SelectedModel:
-    """The default model; without one, why there is none: its key may have been removed."""
+    """Return the default model, or why there is none: its key may have been removed."""
     try:
         return wire.SelectedModel(runtime.model, runtime.model_reason)
     except CallboardError as error:
@@ -138,7 +138,7 @@ async def changed(caller: Caller, edit: Callable[[ProviderBook], Result]) -> Res
 
 
 def _check_variable(caller: Caller, key_env: str | None) -> None:
-    """No client elsewhere says which variable of the daemon goes where: so a key would go out."""
+    """Raise `PermissionRefused` if a remote client names a variable: it would be sent where it says."""
     if key_env and not caller.daemon.is_local(caller.credential):
         raise PermissionRefused(
             "key_env is for commands of the daemon's own user: it says where a variable of its "

@@ -1,4 +1,4 @@
-"""`runtime/…` and `tool/…`: what there is, and what goes on."""
+"""`runtime/…`, `tool/…`, `agent/…` and `call/cancel`: what the runtime has, and what it does."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def list_calls(caller: Caller, params: ListCalls) -> CallPage:
 
 
 async def _filled(caller: Caller, wanted: CallFilter, limit: int) -> CallPage:
-    """A page that ends at so many calls, or when it is large."""
+    """Return a page that ends at `limit` calls, or when it is large."""
     calls: list[CallRow] = []
     size = 0
     while True:

@@ -39,7 +39,7 @@ async def export_session(caller: Caller, params: wire.ExportSession) -> wire.Exp
 
 
 async def _page(store: StoreReader, params: wire.ExportSession) -> tuple[str, int, int]:
-    """The text of a page, and where it ends: behind an event, and so far into the next one."""
+    """Return the text of a page, and where it ends: the last whole event, and the offset in the next."""
     after_seq, offset = params.after_seq, params.offset
     pieces: list[str] = []
     room = PAGE_CHARS

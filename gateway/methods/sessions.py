@@ -62,12 +62,7 @@ async def _check_seen(caller: Caller, wanted: str | None, folder: str) -> None:
     """Raise `ValidationError` for the own folder of a session that the caller may not know of."""
     if wanted is None or not caller.is_limited or not caller.daemon.folders.holds(folder):
         return
-    seen = SessionFilter(
-        workspace=folder,
-        deleted="also",
-        limit=1,
-        within=caller.visible,
-    )
+    seen = SessionFilter(workspace=folder, deleted="also", limit=1, within=caller.visible)
     if not (await caller.runtime.store.session_page(seen)).sessions:
         raise ValidationError(
             f"{wanted!r} is no folder of a session that this token is for. Leave the workspace out "
@@ -97,7 +92,7 @@ async def list_messages(caller: Caller, params: wire.ListMessages) -> wire.Messa
 
 
 async def prompted(caller: Caller, done: DoneRequest) -> wire.Ticket:
-    """The ticket of a request that has its effect on record: an input, or a turn run again."""
+    """Return the ticket of a request whose effect is on record: an input, or a turn run again."""
     await caller.session(done.session_id)
     stored, *behind = await caller.runtime.store.events(
         done.session_id, after_seq=done.seq - 1, limit=2
@@ -110,26 +105,30 @@ async def prompted(caller: Caller, done: DoneRequest) -> wire.Ticket:
     return wire.Ticket(input_id, stored.seq, turn_id)
 
 
-@methods.add("session/prompt", Role.OPERATOR, recall=prompted)
-async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
-    """Prompt a session; the input is on record when this answers."""
+def _check_running(caller: Caller) -> None:
     if caller.daemon.is_stopping:
         raise OverloadedError(
             "the daemon is stopping: nothing new begins. Ask again when it is back.",
             kind="stopping",
         )
+
+
+@methods.add("session/prompt", Role.OPERATOR, recall=prompted)
+async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
+    """Prompt a session; the input is on record when this answers."""
+    _check_running(caller)
     row = await caller.session(params.session_id)
     if params.options is not None or params.mode is InputMode.STEER:
         ticket = await submit_with(caller, row, params)
-        return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
-    session = await caller.runtime.get_session(params.session_id)
-    ticket = await session.submit(
-        params.content,
-        params.attachments,
-        budget=params.budget,
-        mode=params.mode,
-        request=caller.request,
-    )
+    else:
+        session = await caller.runtime.get_session(params.session_id)
+        ticket = await session.submit(
+            params.content,
+            params.attachments,
+            budget=params.budget,
+            mode=params.mode,
+            request=caller.request,
+        )
     return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
 
 
@@ -154,11 +153,7 @@ async def regenerate(caller: Caller, params: wire.RunAgain) -> wire.Ticket:
 
 
 async def _again(caller: Caller, params: wire.RunAgain, why: RerunWay) -> wire.Ticket:
-    if caller.daemon.is_stopping:
-        raise OverloadedError(
-            "the daemon is stopping: nothing new begins. Ask again when it is back.",
-            kind="stopping",
-        )
+    _check_running(caller)
     await caller.session(params.session_id)
     ticket = await host_of(caller.runtime).directory.ask(
         RerunTurn(
@@ -195,11 +190,7 @@ async def list_sessions(caller: Caller, params: wire.ListSessions) -> SessionPag
 @methods.add("session/search", Role.OBSERVER, is_slow=True)
 async def search_sessions(caller: Caller, params: wire.FindWords) -> wire.Hits:
     """Sessions in which words were said, with what stands around them."""
-    search = WordSearch(
-        query=params.query,
-        limit=page(params.limit),
-        within=caller.visible,
-    )
+    search = WordSearch(query=params.query, limit=page(params.limit), within=caller.visible)
     return wire.Hits(await host_of(caller.runtime).keeping.search(search))
 
 
@@ -282,7 +273,7 @@ async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> I
 
 
 def _check_models(caller: Caller, options: TurnOptions) -> None:
-    """Now, and not when its turn comes: then nobody would be there to hear it."""
+    """Raise now, and not when the turn begins: nobody would be there to see the error."""
     host = host_of(caller.runtime)
     if options.model is not None:
         host.plan.models.target(options.model)
@@ -292,7 +283,11 @@ def _check_models(caller: Caller, options: TurnOptions) -> None:
 
 
 def _widens(caller: Caller, row: SessionRow, options: TurnOptions) -> str:
-    """The agent than which more runs without asking, as somebody wants who may decide it, or none."""
+    """Return the name of the session's agent if the turn lets more run than it does, else nothing.
+
+    Raises:
+        PermissionRefused: It lets more run, and the caller may not decide that.
+    """
     agent = host_of(caller.runtime).agents.get(row.agent)
     if agent is None:
         raise NotFoundError(f"{row.session_id} has the agent {row.agent!r}, which there is not")

@@ -1,4 +1,4 @@
-"""`topic/…`: what happens in all sessions."""
+"""`session/subscribe` and `topic/subscribe`: follow one session, or a topic of all sessions."""
 
 from __future__ import annotations
 
