@@ -33,8 +33,7 @@ dropped: a thread in a tight loop must neither wait nor fill the memory."""
 class ProgressRelay:
     """Calls `show` in the thread that made the relay; any thread may `send`, and never blocks.
 
-    Args:
-        show: Must not raise: in the Trio thread, it would end the run.
+    `show` must not raise: in the Trio thread, it would end the run.
     """
 
     def __init__(self, show: Callable[[str], None]) -> None:

@@ -95,14 +95,9 @@ def is_available(definition: ToolDefinition, kind: SessionKind) -> bool:
 class ToolRegistry:
     """The tools of one runtime, in the order in which they were given.
 
-    Args:
-        tools: All of them.
-        why_not: Returns why a tool can't be used on this machine, or `None`; such a tool is not
-            offered.
-        version: Returns a number that changes when an answer of `why_not` may have changed.
-
-    Raises:
-        ConflictError: Two have the same name.
+    `why_not` returns why a tool can't be used on this machine, or `None`; such a tool is not offered. `version`
+    returns a number that changes when an answer of `why_not` may have changed. Raises `ConflictError` when two
+    tools have the same name.
     """
 
     def __init__(

@@ -127,16 +127,7 @@ class Tool(abc.ABC):
 
 
 class FunctionTool(Tool):
-    """A tool made of a typed function.
-
-    Args:
-        function: The function.
-        waits: See `Tool`.
-        **options: See `tool`.
-
-    Raises:
-        ValidationError: The function can't be a tool; the message says why.
-    """
+    """A tool made of a typed function; `tool` describes the options. Raises `ValidationError` when it can't be one."""
 
     def __init__(
         self, function: Callable[..., Any], *, waits: bool = False, **options: Unpack[ToolOptions]

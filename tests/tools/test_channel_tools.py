@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
+from callboard.runtime.definitions import ToolFailure, ToolResult
 from callboard.runtime.handles import PersonAnswer
 from callboard.tools.agent.people import (
     MAX_MESSAGE_CHARACTERS,
@@ -17,7 +16,8 @@ from callboard.tools.agent.people import (
     ask_user,
     message,
 )
-from callboard.tools.tool import Tool, ToolContext
+from callboard.tools.tool import Tool
+from support.tools.workbench import context_of, result_of
 
 
 class Line:
@@ -36,11 +36,7 @@ class Line:
 
 
 async def run(tool: Tool, line: Line | None = None, **arguments: Any) -> ToolResult:
-    context = ToolContext(
-        session_id="s", turn_id="t", call_id="c", session_kind=SessionKind.MAIN, agent=Agent(),
-        channel=line,
-    )  # fmt: skip
-    return await tool.execute(tool.decode(json.dumps(arguments)), context)
+    return await result_of(tool, context_of(channel=line), **arguments)
 
 
 async def test_a_question_and_its_answer() -> None:

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.runtime.definitions import (
-    Agent,
     ErrorType,
-    SessionKind,
     ToolDefinition,
     ToolFailure,
     ToolResult,
@@ -30,10 +28,8 @@ from callboard.tools.schema.foreign_schema import (
     MAX_SCHEMA_DEPTH,
 )
 from callboard.tools.tool import ToolContext
+from support.tools.workbench import context_of
 
-CONTEXT = ToolContext(
-    session_id="s", turn_id="t", call_id="c", session_kind=SessionKind.MAIN, agent=Agent()
-)
 ITEM = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "note": {"type": "string"}},
@@ -395,17 +391,17 @@ def with_output(output: dict[str, Any], returned: Any) -> ForeignTool:
 
 
 async def test_a_call_gets_the_arguments_and_gives_a_result(issue: ForeignTool) -> None:
-    result = await issue.execute(issue.decode('{"title": "t", "x": 1}'), CONTEXT)
+    result = await issue.execute(issue.decode('{"title": "t", "x": 1}'), context_of())
     assert result.output == {"title": "t"}
 
 
 async def test_a_result_is_held_to_its_schema() -> None:
     fits = with_output(ITEM, ToolResult(output={"name": "n", "more": 1}, display="shown"))
-    result = await fits.execute(fits.decode("{}"), CONTEXT)
+    result = await fits.execute(fits.decode("{}"), context_of())
     assert (result.output, result.display) == ({"name": "n", "more": 1}, "shown")
     for returned, field in (({"name": 5}, "name"), ({1: 2}, "name"), ([], None)):
         made = with_output(ITEM, returned)
         with pytest.raises(ToolFailure, match="not what it declares") as caught:
-            await made.execute(made.decode("{}"), CONTEXT)
+            await made.execute(made.decode("{}"), context_of())
         assert caught.value.error_type is ErrorType.EXECUTION_ERROR
         assert caught.value.details.get("field") == field

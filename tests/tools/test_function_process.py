@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +13,13 @@ import pytest
 import trio
 
 import callboard
-from callboard.runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
+from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.tools.processes import function_process
 from callboard.tools.processes.unreaped import unreaped
-from callboard.tools.tool import FunctionTool, ToolContext, tool
+from callboard.tools.tool import FunctionTool, tool
 from support.tools import process_tools
-from support.tools.workbench import wait_until
-
-
-def context(show: Callable[[str], None] | None = None) -> ToolContext:
-    return ToolContext(
-        session_id="s",
-        turn_id="t",
-        call_id="c",
-        session_kind=SessionKind.MAIN,
-        agent=Agent(),
-        on_progress=show,
-    )
-
-
-async def call(
-    made: FunctionTool, *, show: Callable[[str], None] | None = None, **arguments: Any
-) -> Any:
-    result = await made.execute(made.decode(json.dumps(arguments)), context(show))
-    return result.output
+from support.tools.workbench import context_of, output_of, wait_until
 
 
 def is_alive(pid: int) -> bool:
@@ -51,20 +31,20 @@ def is_alive(pid: int) -> bool:
 
 
 async def test_arguments_and_results_cross_as_they_are() -> None:
-    assert await call(process_tools.move, point={"x": 1}, by=4) == {"x": 5, "color": "red"}
-    assert await call(process_tools.doubled, x=4) == 8
+    assert await output_of(process_tools.move, point={"x": 1}, by=4) == {"x": 5, "color": "red"}
+    assert await output_of(process_tools.doubled, x=4) == 8
 
 
 async def test_a_result_keeps_its_display() -> None:
     made = process_tools.result
-    returned = await made.execute(made.decode("{}"), context())
+    returned = await made.execute(made.decode("{}"), context_of())
     assert (returned.output, returned.display) == ([1], "shown")
 
 
 async def test_it_is_another_process_and_knows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "canary")
     monkeypatch.setenv("TZ", "UTC")
-    seen = await call(process_tools.look)
+    seen = await output_of(process_tools.look)
     assert seen["pid"] != os.getpid()
     assert "TZ" in seen["environment"]
     assert "PATH" in seen["environment"]
@@ -74,7 +54,10 @@ async def test_it_is_another_process_and_knows_no_secret(monkeypatch: pytest.Mon
 
 async def test_its_lines_are_progress() -> None:
     lines: list[str] = []
-    assert await call(process_tools.talk, show=lines.append) == "cgeneralNone"
+    assert (
+        await output_of(process_tools.talk, context_of(on_progress=lines.append))
+        == "callgeneralNone"
+    )
     assert lines[:4] == ["one", "two", "three", "four"]
     assert "".join(lines[4:]) == "x" * 10_000
     assert max(map(len, lines)) <= function_process.MAX_LINE_BYTES
@@ -93,7 +76,7 @@ async def test_a_failure_is_one_as_in_a_thread(
     how: str, error_type: ErrorType, message: str
 ) -> None:
     with pytest.raises(ToolFailure) as caught:
-        await call(process_tools.fail, how=how)
+        await output_of(process_tools.fail, how=how)
     assert caught.value.error_type is error_type
     assert message in str(caught.value)
     assert caught.value.details == ({"left": 3} if how == "failure" else {})
@@ -104,20 +87,24 @@ async def test_a_process_that_is_not_gone_in_time_is_listed_until_it_is(
 ) -> None:
     monkeypatch.setattr(function_process, "REAP_SECONDS", 0)
     with trio.CancelScope() as scope:
-        await call(process_tools.hang, folder=str(tmp_path), show=lambda _: scope.cancel())
+        await output_of(
+            process_tools.hang,
+            context_of(on_progress=lambda _: scope.cancel()),
+            folder=str(tmp_path),
+        )
     pid = int((tmp_path / "pids").read_text().split()[0])
     # It may be gone by now: then it was never left running.
-    left = unreaped().of("t")
+    left = unreaped().of("turn")
     assert not left or re.fullmatch(r"process \d+ of hang", left[0])
-    await wait_until(lambda: not unreaped().of("t"))
+    await wait_until(lambda: not unreaped().of("turn"))
     assert not is_alive(pid)
 
 
 async def test_no_file_descriptor_is_left_open() -> None:
     before = os.listdir("/proc/self/fd")
-    await call(process_tools.doubled, x=1)
+    await output_of(process_tools.doubled, x=1)
     with pytest.raises(ToolFailure):
-        await call(process_tools.fail, how="exit at once")
+        await output_of(process_tools.fail, how="exit at once")
     assert os.listdir("/proc/self/fd") == before
 
 
@@ -127,7 +114,7 @@ async def test_a_process_that_can_not_be_started_is_a_failure(
     before = os.listdir("/proc/self/fd")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ToolFailure, match="could not be started"):
-        await call(process_tools.doubled, x=1)
+        await output_of(process_tools.doubled, x=1)
     assert os.listdir("/proc/self/fd") == before
 
 

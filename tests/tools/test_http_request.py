@@ -12,16 +12,13 @@ import pytest
 import trio
 
 from callboard.runtime.definitions import (
-    Agent,
     Effect,
     ErrorType,
-    SessionKind,
     ToolFailure,
     ToolResult,
 )
 from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.http.client import open_http_client
-from callboard.tools.tool import ToolContext
 from callboard.tools.web.client import WebClient
 from callboard.tools.web.http_request import (
     EMPTY,
@@ -30,22 +27,9 @@ from callboard.tools.web.http_request import (
     NOT_SETTABLE,
     http_request,
 )
+from support.tools.workbench import context_of
 from support.web.floods import bomb, encoded
 from support.web.web_server import Answer, WebServer, open_web_server, page, zipped
-
-
-def context(network: WebClient | None) -> ToolContext:
-    return ToolContext(
-        session_id="session",
-        turn_id="turn",
-        call_id="call",
-        session_kind=SessionKind.MAIN,
-        agent=Agent(),
-        network=network,
-    )
-
-
-NOWHERE = context(None)
 
 
 class Web:
@@ -53,7 +37,7 @@ class Web:
 
     def __init__(self, server: WebServer, network: WebClient) -> None:
         self.server = server
-        self._context = context(network)
+        self._context = context_of(network=network)
 
     async def result(self, path: str = "/", **arguments: Any) -> ToolResult:
         given = {"url": self.server.url(path), **arguments}
@@ -96,7 +80,7 @@ def socket_without_listener() -> Generator[int]:
 
 
 def reason_to_ask(**arguments: Any) -> str | None:
-    return http_request.approval_reason(http_request.decode(json.dumps(arguments)), NOWHERE)
+    return http_request.approval_reason(http_request.decode(json.dumps(arguments)), context_of())
 
 
 # ── what is sent ─────────────────────────────────────────────────────────────────────────────────

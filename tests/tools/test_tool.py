@@ -15,19 +15,18 @@ import pytest
 import trio
 
 from callboard.runtime.definitions import (
-    Agent,
     Capability,
     Effect,
     ErrorType,
     Resource,
-    SessionKind,
     Tier,
     ToolFailure,
     ToolResult,
 )
 from callboard.runtime.errors import ValidationError
-from callboard.tools.tool import FunctionTool, ToolContext, tool
+from callboard.tools.tool import ToolContext, tool
 from support.tools import workbench
+from support.tools.workbench import context_of, output_of
 
 caller = workbench.caller
 folder = workbench.folder
@@ -57,22 +56,6 @@ class Box:
 
 class Tree(msgspec.Struct):
     children: list[Tree] = []
-
-
-def context(**given: Any) -> ToolContext:
-    fields: dict[str, Any] = {
-        "session_id": "session",
-        "turn_id": "turn",
-        "call_id": "call",
-        "session_kind": SessionKind.MAIN,
-        "agent": Agent(),
-    }
-    return ToolContext(**{**fields, **given})
-
-
-async def call(made: FunctionTool, *, given: ToolContext | None = None, **arguments: Any) -> Any:
-    result = await made.execute(made.decode(json.dumps(arguments)), given or context())
-    return result.output
 
 
 POINT = {
@@ -190,7 +173,7 @@ def test_options_are_taken_over() -> None:
     assert function.tier(plain) is Tier.WORKSPACE
     assert function.tier(special) is Tier.ELEVATED
     assert function.resources(special) == (Resource("k"),)
-    assert function.approval_reason(plain, context()) == "other always asks"
+    assert function.approval_reason(plain, context_of()) == "other always asks"
     assert function.timeout_seconds(plain) == 3
 
 
@@ -215,7 +198,7 @@ def test_approval_may_be_a_rule(answer: Any, reason: str | None) -> None:
     def rule(x: int) -> None: ...
 
     assert rule.definition.approval == "dynamic"
-    assert rule.approval_reason(rule.decode('{"x": 1}'), context()) == reason
+    assert rule.approval_reason(rule.decode('{"x": 1}'), context_of()) == reason
     assert seen == [(1, "call")]
 
 
@@ -292,8 +275,8 @@ async def test_the_context_is_handed_in_and_not_in_the_schema() -> None:
         return given.session_id
 
     assert list(function.definition.parameters["properties"]) == ["x"]
-    assert await call(function, given=context(on_progress=progress.append), x=1) == "session"
-    assert await call(function, given=context(), x=2) == "session"
+    assert await output_of(function, context_of(on_progress=progress.append), x=1) == "session"
+    assert await output_of(function, x=2) == "session"
     assert progress == ["at 1"]
 
 
@@ -308,8 +291,8 @@ async def test_a_plain_function_runs_in_a_thread_and_a_coroutine_here() -> None:
         return threading.current_thread().name
 
     main = threading.current_thread().name
-    assert await call(in_thread) != main
-    assert await call(here) == main
+    assert await output_of(in_thread) != main
+    assert await output_of(here) == main
 
 
 async def test_a_cancelled_thread_is_left_behind_with_its_token() -> None:
@@ -323,7 +306,7 @@ async def test_a_cancelled_thread_is_left_behind_with_its_token() -> None:
         ended.set()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(call, slow)
+        nursery.start_soon(output_of, slow)
         await started.wait()
         nursery.cancel_scope.cancel()
     assert not ended.is_set()
@@ -342,9 +325,9 @@ async def test_an_exception_of_a_tool_comes_out_as_it_is() -> None:
         raise ToolFailure(ErrorType.NETWORK_ERROR, "no way")
 
     with pytest.raises(KeyError, match="mine"):
-        await call(broken)
+        await output_of(broken)
     with pytest.raises(ToolFailure, match="no way"):
-        await call(failing)
+        await output_of(failing)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +347,7 @@ async def test_what_a_function_returns_becomes_output(returned: Any, output: Any
     def function() -> Any:
         return returned
 
-    assert await call(function) == output
+    assert await output_of(function) == output
 
 
 async def test_a_result_keeps_its_display() -> None:
@@ -372,7 +355,7 @@ async def test_a_result_keeps_its_display() -> None:
     def function() -> ToolResult:
         return ToolResult(output=1, display="shown")
 
-    result = await function.execute(function.decode(""), context())
+    result = await function.execute(function.decode(""), context_of())
     assert result.display == "shown"
 
 
@@ -383,7 +366,7 @@ async def test_what_json_can_not_carry_is_an_execution_error(returned: Any) -> N
         return returned
 
     with pytest.raises(ToolFailure, match="can't be written as JSON") as caught:
-        await call(function)
+        await output_of(function)
     assert caught.value.error_type == ErrorType.EXECUTION_ERROR
 
 
@@ -398,9 +381,9 @@ async def test_a_number_that_json_does_not_have_is_an_execution_error(
     def function(good: bool) -> Any:
         return place([1.5 if good else number])
 
-    assert await call(function, good=True) == msgspec.to_builtins(place([1.5]))
+    assert await output_of(function, good=True) == msgspec.to_builtins(place([1.5]))
     with pytest.raises(ToolFailure, match=r"function ran, but .* JSON") as caught:
-        await call(function, good=False)
+        await output_of(function, good=False)
     assert caught.value.error_type == ErrorType.EXECUTION_ERROR
 
 
@@ -409,7 +392,7 @@ async def test_a_null_or_its_word_in_a_result_is_no_such_number() -> None:
     def function() -> Any:
         return {"null": [None, "null", 1e308, 2**80]}
 
-    assert await call(function) == {"null": [None, "null", 1e308, 2**80]}
+    assert await output_of(function) == {"null": [None, "null", 1e308, 2**80]}
 
 
 async def test_a_default_is_not_shared_between_calls() -> None:
@@ -418,8 +401,8 @@ async def test_a_default_is_not_shared_between_calls() -> None:
         names.append("x")
         return names
 
-    assert await call(function) == ["x"]
-    assert await call(function) == ["x"]
+    assert await output_of(function) == ["x"]
+    assert await output_of(function) == ["x"]
 
 
 class Engine:

@@ -17,10 +17,11 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from callboard.runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
+from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.tools.schema.parameters import WireName
-from callboard.tools.tool import ToolContext, tool
+from callboard.tools.tool import tool
+from support.tools.workbench import output_of
 
 
 class Level(enum.IntEnum):
@@ -340,17 +341,6 @@ def test_methods_and_callable_objects_are_tools() -> None:
 # ── what it returns ──────────────────────────────────────────────────────────────────────────────
 
 
-def context(**given: Any) -> ToolContext:
-    return ToolContext(
-        session_id="s",
-        turn_id="t",
-        call_id="c",
-        session_kind=SessionKind.MAIN,
-        agent=Agent(),
-        **given,
-    )
-
-
 @tool
 async def pair(left: Any, right: Any = ()) -> Pair:
     """Returns what it was given."""
@@ -367,10 +357,6 @@ async def place(given: dict[str, Any]) -> Place:
 async def explicit(given: Any) -> object:
     """Returns what it was given."""
     return given
-
-
-async def run(made: Any, **arguments: Any) -> Any:
-    return (await made.execute(made.decode(json.dumps(arguments)), context())).output
 
 
 def test_the_declared_output_is_in_the_definition() -> None:
@@ -403,10 +389,10 @@ def test_null_is_in_the_schema_of_an_output() -> None:
 
 
 async def test_a_result_as_declared_passes() -> None:
-    assert await run(pair, left=1, right=[]) == {"left": 1, "right": []}
-    assert await run(place, given={"name": "Oslo", "more": 1}) == {"name": "Oslo", "more": 1}
-    assert await run(explicit, given=None) is None
-    assert await run(explicit, given=[{"x": 2}]) == [{"x": 2}]
+    assert await output_of(pair, left=1, right=[]) == {"left": 1, "right": []}
+    assert await output_of(place, given={"name": "Oslo", "more": 1}) == {"name": "Oslo", "more": 1}
+    assert await output_of(explicit, given=None) is None
+    assert await output_of(explicit, given=[{"x": 2}]) == [{"x": 2}]
 
 
 @pytest.mark.parametrize(
@@ -423,7 +409,7 @@ async def test_a_result_that_is_not_as_declared_is_an_execution_error(
     made: Any, arguments: dict[str, Any], field: str | None, why: str
 ) -> None:
     with pytest.raises(ToolFailure, match="not what it declares") as caught:
-        await run(made, **arguments)
+        await output_of(made, **arguments)
     assert caught.value.error_type is ErrorType.EXECUTION_ERROR
     assert why in str(caught.value)
     assert caught.value.details.get("field") == field

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from callboard.runtime.definitions import Agent, SessionKind
 from callboard.tools import context as progress
 from callboard.tools.context import ProgressRelay
 from callboard.tools.processes import threads
 from callboard.tools.processes.unreaped import unreaped
-from callboard.tools.tool import FunctionTool, ToolContext, tool
-from support.tools.workbench import wait_until
-
-
-def context(show: Callable[[str], None] | None = None, turn_id: str = "t") -> ToolContext:
-    return ToolContext(
-        session_id="s",
-        turn_id=turn_id,
-        call_id="c",
-        session_kind=SessionKind.MAIN,
-        agent=Agent(),
-        on_progress=show,
-    )
-
-
-async def call(made: FunctionTool, given: ToolContext, **arguments: Any) -> Any:
-    return (await made.execute(made.decode(json.dumps(arguments)), given)).output
+from callboard.tools.tool import ToolContext, tool
+from support.tools.workbench import context_of, output_of, wait_until
 
 
 class Shown:
@@ -55,7 +36,7 @@ async def test_lines_of_a_thread_are_shown_in_order_on_the_trio_thread() -> None
         return threading.get_ident()
 
     shown = Shown()
-    told_in = await call(talk, context(shown))
+    told_in = await output_of(talk, context_of(on_progress=shown))
     assert shown.lines == [str(number) for number in range(20)]
     assert shown.threads == {threading.get_ident()}
     assert told_in != threading.get_ident()
@@ -69,7 +50,7 @@ async def test_a_thread_of_an_async_tool_may_tell_too() -> None:
         given.progress("after")
 
     shown = Shown()
-    await call(talk, context(shown))
+    await output_of(talk, context_of(on_progress=shown))
     assert shown.lines == ["before", "in a thread", "after"]
     assert shown.threads == {threading.get_ident()}
 
@@ -124,14 +105,14 @@ async def test_a_thread_is_listed_from_its_cancel_to_its_end() -> None:
         release.wait(30)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(call, slow, context(lambda _: shown.set()))
+        nursery.start_soon(output_of, slow, context_of(on_progress=lambda _: shown.set()))
         await shown.wait()
-        assert unreaped().of("t") == ("thread of slow (c)",)
+        assert unreaped().of("turn") == ("thread of slow (call)",)
         nursery.cancel_scope.cancel()
-    assert unreaped().of("t") == ("thread of slow (c)",)
+    assert unreaped().of("turn") == ("thread of slow (call)",)
     assert unreaped().of("another") == ()
     release.set()
-    await wait_until(lambda: not unreaped().of("t"))
+    await wait_until(lambda: not unreaped().of("turn"))
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -141,10 +122,10 @@ async def test_a_thread_that_ended_is_not_listed(crash: bool) -> None:
         return 1 / (0 if crash else 1)
 
     try:
-        assert await call(quick, context()) == 1
+        assert await output_of(quick) == 1
     except ZeroDivisionError:
         assert crash
-    assert unreaped().of("t") == ()
+    assert unreaped().of("turn") == ()
 
 
 async def test_threads_that_were_left_behind_hold_their_places(
@@ -160,13 +141,13 @@ async def test_threads_that_were_left_behind_hold_their_places(
         return "done"
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(call, slow, context(lambda _: started.set()))
+        nursery.start_soon(output_of, slow, context_of(on_progress=lambda _: started.set()))
         await started.wait()
         nursery.cancel_scope.cancel()
     with trio.move_on_after(0.05) as waiting:
-        await call(slow, context())
+        await output_of(slow)
     assert waiting.cancelled_caught
     # The one that never got a thread is not left running.
-    assert unreaped().of("t") == ("thread of slow (c)",)
+    assert unreaped().of("turn") == ("thread of slow (call)",)
     release.set()
-    assert await call(slow, context()) == "done"
+    assert await output_of(slow) == "done"

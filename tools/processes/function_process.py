@@ -108,11 +108,7 @@ _slots = RunLocal("function_processes", lambda: trio.CapacityLimiter(MAX_FUNCTIO
 
 
 def place_of(function: Callable[..., Any], definition: ToolDefinition) -> FunctionPlace:
-    """Return where another interpreter finds a tool's function.
-
-    Raises:
-        ValidationError: It can't be found or used there.
-    """
+    """Return where another interpreter finds a tool's function; raise `ValidationError` when it can't be used there."""
     where = f"tool {definition.name}: process=True"
     if inspect.iscoroutinefunction(function):
         raise ValidationError(
@@ -153,10 +149,8 @@ async def run_in_process(
 ) -> ToolResult:
     """Run the function and show each line that it prints.
 
-    Cancelled, it ends the process and all that it started, and returns when they are gone.
-
-    Raises:
-        ToolFailure: The function failed, or its process died.
+    Cancelled, it ends the process and all that it started, and returns when they are gone. Raises
+    `ToolFailure` when the function failed, or its process died.
     """
     async with _slots():
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from callboard.config.sections import SandboxSettings
-from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
+from callboard.runtime.definitions import ToolFailure, ToolResult
 from callboard.runtime.handles import Network, WebAnswer, WebRequest
 from callboard.runtime.http.address_guard import AddressGuard, parse_endpoint
 from callboard.runtime.redaction import Secret
@@ -21,6 +21,7 @@ from callboard.tools.registry import builtin_tools
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.tool import Tool, ToolContext
 from callboard.tools.workshop import Author, Workshop
+from support.tools.workbench import context_of
 
 TOOLS = {tool.definition.name: tool for tool in builtin_tools()}
 
@@ -57,12 +58,7 @@ class Bench:
     def context(self) -> ToolContext:
         guard = AddressGuard(tuple(map(parse_endpoint, self.allow)))
         network = TrackedNetwork(NoNetwork(), guard.connect)
-        return ToolContext(
-            session_id="session",
-            turn_id="turn",
-            call_id="call",
-            session_kind=SessionKind.MAIN,
-            agent=Agent(),
+        return context_of(
             network=network,
             processes=sandbox().processes(str(self.workspace), "session", connector=network),
             workshop=Workshop(

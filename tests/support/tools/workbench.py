@@ -33,6 +33,29 @@ async def wait_until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen in half a minute")
 
 
+def context_of(**given: Any) -> ToolContext:
+    """The context of a call, with the handles that are given."""
+    fields: dict[str, Any] = {
+        "session_id": "session",
+        "turn_id": "turn",
+        "call_id": "call",
+        "session_kind": SessionKind.MAIN,
+        "agent": Agent(),
+    }
+    return ToolContext(**{**fields, **given})
+
+
+async def result_of(
+    made: Tool, given: ToolContext | None = None, /, **arguments: Any
+) -> ToolResult:
+    """The result of a call with these arguments."""
+    return await made.execute(made.decode(json.dumps(arguments)), given or context_of())
+
+
+async def output_of(made: Tool, given: ToolContext | None = None, /, **arguments: Any) -> Any:
+    return (await result_of(made, given, **arguments)).output
+
+
 class Caller:
     """Calls tools on a workspace: decode, approval, execute."""
 
@@ -41,17 +64,12 @@ class Caller:
         self.artifacts: ArtifactReader | None = None
 
     def context(self, **given: Any) -> ToolContext:
-        fields: dict[str, Any] = {
-            "session_id": "session",
-            "turn_id": "turn",
-            "call_id": "call",
-            "session_kind": SessionKind.MAIN,
-            "agent": Agent(),
+        own = {
             "files_read": self.workspace.read_only(),
             "files_write": self.workspace,
             "artifacts": self.artifacts,
         }
-        return ToolContext(**{**fields, **given})
+        return context_of(**{**own, **given})
 
     def reason(self, name: str, **arguments: Any) -> str | None:
         tool = self.tool(name)

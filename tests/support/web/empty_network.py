@@ -19,14 +19,14 @@ from typing import Any
 import trio
 
 from callboard.config.settings import NetworkSettings
-from callboard.runtime.definitions import Agent, SessionKind, ToolFailure
+from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.http.client import open_http_client
 from callboard.runtime.http.url import parse_url
-from callboard.tools.tool import ToolContext
 from callboard.tools.web.client import WebClient
 from callboard.tools.web.fetch import web_fetch
 from callboard.tools.web.http_request import http_request
+from support.tools.workbench import context_of
 from support.web.web_server import WebServer
 
 PUBLIC = "93.184.216.34"
@@ -122,14 +122,7 @@ class Namespace:
         self.argument = argument
 
     async def fetch(self, network: WebClient, url: str, **arguments: Any) -> Row:
-        context = ToolContext(
-            session_id="s",
-            turn_id="t",
-            call_id="c",
-            session_kind=SessionKind.MAIN,
-            agent=Agent(),
-            network=network,
-        )
+        context = context_of(network=network)
         connects.clear()
         seen = len(self.server.requests)
         try:

@@ -54,11 +54,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(self.folders)
 
     def open(self, settings: SandboxSettings) -> ControlGroup:
-        """Make a group for one sandbox.
-
-        Raises:
-            OSError: It could not be made.
-        """
+        """Make a group for one sandbox; raise `OSError` when it could not be made."""
         name = f"{_PREFIX}{secrets.token_hex(8)}"
         group = ControlGroup({kind: folder / name for kind, folder in self.folders.items()})
         try:
@@ -104,8 +100,7 @@ class ControlGroup:
     def join(self, pid: int) -> None:
         """Move a process into it, and with it all that it will start; may take some milliseconds.
 
-        Raises:
-            OSError: It could not be moved.
+        Raises `OSError` when it could not be moved.
         """
         for folder in set(self._folders.values()):
             _write(folder / "cgroup.procs", pid)

@@ -47,14 +47,10 @@ fail."""
 
 
 class Protection:
-    """The mounts that protect one workspace, and the stubs under them.
+    """The mounts that protect one workspace (a real path), and the stubs under them.
 
-    Open it before the sandbox starts, and close it when that is gone.
-
-    Args:
-        workspace: The real path.
-        is_mounted: Whether mounts are possible. Without them (the second tier) paths are denied, whether
-            something is there or not.
+    Open it before the sandbox starts, and close it when that is gone. Where mounts are not possible (the
+    second tier) paths are denied, whether something is there or not.
     """
 
     def __init__(self, workspace: str, *, is_mounted: bool = True) -> None:

@@ -114,11 +114,7 @@ def is_known(machine: str | None = None) -> bool:
 
 
 def seccomp_program(machine: str | None = None) -> bytes:
-    """Return the filter, as `bwrap --seccomp` reads it.
-
-    Raises:
-        KeyError: There is none for this architecture.
-    """
+    """Return the filter, as `bwrap --seccomp` reads it; raise `KeyError` when there is none for this architecture."""
     audit, column = ARCHITECTURES[machine or platform.machine()]
     return b"".join(struct.pack("=HBBI", *step) for step in _instructions(audit, column))
 

@@ -49,8 +49,7 @@ def own_user() -> User:
 def find_user(name: str | None) -> User | None:
     """Return the user of `sandbox.run_as`; `None` when none is named.
 
-    Raises:
-        ValueError: There is no such user, or this process can't become that one.
+    Raises `ValueError` when there is no such user, or this process can't become that one.
     """
     if name is None:
         return None

@@ -46,21 +46,13 @@ _KILLED_BY_CODE = {128 + signal.SIGXCPU: "cpu", 128 + signal.SIGXFSZ: "file_size
 class Program:
     """A program that was started; use `run_program`, or `serve` and then `end`.
 
-    Args:
-        recipe: How sandboxes are built.
-        order: What to run.
-        on_line: Called with each line of its output.
-        on_chunk: Called with each piece of its output, by who keeps it in another way.
-        sandbox: How strong the sandbox is, for the result.
-        running: Those that run; it is among them until nothing of it is left.
+    `on_line` is called with each line of its output, `on_chunk` with each piece, by who keeps it in another
+    way. `sandbox` says how strong the sandbox is, for the result. The program is among those in `running`
+    until nothing of it is left. Raises `ToolFailure` when it could not be started.
 
     Attributes:
-        order: As given.
         killed_by: Why it was ended, or `None`.
         killed: How many processes were killed, once it has ended.
-
-    Raises:
-        ToolFailure: It could not be started.
     """
 
     def __init__(

@@ -58,11 +58,7 @@ def check_sockets(recipe: Recipe, *, has_sockets: bool) -> None:
 
 
 def plan_of(recipe: Recipe, box: Box) -> bytes:
-    """Return what the confiner reads.
-
-    Raises:
-        ToolFailure: The workspace holds a folder that must not be seen.
-    """
+    """Return what the confiner reads; raise `ToolFailure` when the workspace holds what must not be seen."""
     for path in recipe.forbidden:
         if path == box.workspace or path.startswith(box.workspace.rstrip("/") + "/"):
             raise ToolFailure(
