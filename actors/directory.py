@@ -271,25 +271,17 @@ class Directory:
         mailbox = self._live[session_id]
         held = self._unloading[session_id] = []
         try:
-            if await self._stop(mailbox, session_id, reason, only_idle):
+            stop = StopSession(
+                session_id=session_id, reason=reason, only_idle=only_idle, suspends=not only_idle
+            )
+            try:
+                has_ended = await mailbox.ask(stop)
+            except ActorStopped:
+                has_ended = True  # by itself
+            if has_ended:
                 mailbox.close()
                 del self._live[session_id]
         finally:
             del self._unloading[session_id]
             for message in held:
                 self._route(message)
-
-    async def _stop(
-        self, mailbox: Mailbox[SessionMessage], session_id: str, reason: str, only_idle: bool
-    ) -> bool:
-        try:
-            return await mailbox.ask(
-                StopSession(
-                    session_id=session_id,
-                    reason=reason,
-                    only_idle=only_idle,
-                    suspends=not only_idle,
-                )
-            )
-        except ActorStopped:
-            return True  # it has ended by itself

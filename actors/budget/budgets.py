@@ -318,13 +318,13 @@ class TurnBudget:
     def take(self, call_id: str) -> str | None:
         """Count a tool call; return why there is no room for it, or `None`. See `CallQuota`."""
         call = (self._session_id, call_id)
-        due = [scope for scope in self._scopes if not scope.has_counted(call)]
+        due = [scope for scope in self._scopes if call not in scope.tool_calls]
         for scope in due:
             if scope.tool_calls_left < 1:
                 self.is_spent = scope.used_up("tool_calls", self._session_id)
                 return f"Not run: {self.is_spent}"
         for scope in due:
-            scope.count(call)
+            scope.tool_calls.add(call)
         self._debited.setdefault(call_id, due)
         return None
 
@@ -334,7 +334,7 @@ class TurnBudget:
         for call_id, scopes in debited.items():
             if not has_run(call_id):
                 for scope in scopes:
-                    scope.discount((self._session_id, call_id))
+                    scope.tool_calls.discard((self._session_id, call_id))
 
 
 class Charge:

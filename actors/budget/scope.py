@@ -49,6 +49,7 @@ class Scope:
         limit: What it may use.
         unknown_cost: A model whose cost nobody knows; empty when all is known.
         model_calls: Made so far.
+        tool_calls: Those that ran, or are about to, by their session and id.
         is_read: Whether the use on record was added.
 
     Args:
@@ -63,7 +64,7 @@ class Scope:
         self.unknown_cost = ""
         self.model_calls = 0
         self.is_read = False
-        self._calls: set[tuple[str, str]] = set()
+        self.tool_calls: set[tuple[str, str]] = set()
         self._turns: set[str] = set()
         self._tokens = self._held_tokens = 0
         self._nanos = self._held_nanos = 0
@@ -103,7 +104,7 @@ class Scope:
         if self.is_read:
             return
         self.is_read = True
-        self._calls.update(spending.ran)
+        self.tool_calls.update(spending.ran)
         for turn in spending.turns:
             if turn.turn_id not in self._turns:
                 self.model_calls += turn.failed_calls
@@ -136,18 +137,6 @@ class Scope:
         else:
             self._nanos += nanos(dollars)
 
-    def has_counted(self, call: tuple[str, str]) -> bool:
-        """Whether a tool call, by its session and its id, is counted already."""
-        return call in self._calls
-
-    def count(self, call: tuple[str, str]) -> None:
-        """Count a tool call that is about to run."""
-        self._calls.add(call)
-
-    def discount(self, call: tuple[str, str]) -> None:
-        """Take back a tool call that did not run after all."""
-        self._calls.discard(call)
-
     # ── what is left ─────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -159,11 +148,6 @@ class Scope:
     def cost_nanos(self) -> int:
         """The cost, used and reserved."""
         return self._nanos + self._held_nanos
-
-    @property
-    def tool_calls(self) -> int:
-        """Tool calls that ran, or are about to."""
-        return len(self._calls)
 
     @property
     def seconds(self) -> float:
@@ -201,7 +185,7 @@ class Scope:
     @property
     def tool_calls_left(self) -> float:
         """Tool calls left."""
-        return _left(self.limit.tool_calls, self.tool_calls)
+        return _left(self.limit.tool_calls, len(self.tool_calls))
 
     @property
     def model_calls_left(self) -> float:
@@ -234,7 +218,10 @@ class Scope:
             "tokens": (f"{self.tokens:,}", f"{limit.tokens or 0:,} tokens"),
             "cost_usd": (_dollars(self.cost_nanos), _dollars(nanos(limit.cost_usd or 0))),
             "seconds": (f"{self.seconds:.1f}", f"{limit.seconds or 0:g} seconds"),
-            "tool_calls": (f"{self.tool_calls:,}", f"{limit.tool_calls or 0:,} calls of tools"),
+            "tool_calls": (
+                f"{len(self.tool_calls):,}",
+                f"{limit.tool_calls or 0:,} calls of tools",
+            ),
             "model_calls": (f"{self.model_calls:,}", f"{limit.model_calls or 0:,} calls of models"),
         }[what]
         said = f"The budget of {self.title(seen_from)} is used up: {used} of {most}."

@@ -18,7 +18,6 @@ starve behind their parents.
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -92,12 +91,7 @@ class Permit:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

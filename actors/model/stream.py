@@ -131,40 +131,30 @@ class ModelStream:
     async def _speak_http(
         self, endpoint: Endpoint, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
     ) -> None:
-        post = endpoint.dialect.build(request)
+        dialect = endpoint.dialect
+        post = dialect.build(request)
         recording = self._record(endpoint, request, post) if self._record is not None else None
         try:
-            await self._post(endpoint, post, outlet, watch, recording)
+            headers = dict(post.headers)
+            if endpoint.key is not None:
+                headers.update(dialect.auth_headers(endpoint.key.reveal()))
+            async with self._http.stream_post(
+                endpoint.base_url + post.path, headers, post.body
+            ) as body:
+                if recording is not None:
+                    recording.begin(body.status, body.headers)
+                if body.status != 200:
+                    content = await body.read_all(MAX_ERROR_BODY_BYTES)
+                    if recording is not None:
+                        recording.add(content)
+                        await recording.write()
+                    await _send(outlet, [dialect.read_error(body.status, body.headers, content)])
+                    return
+                watch.decoder = dialect.decoder(post.tool_names)
+                await _listen(body, watch.decoder, outlet, watch, recording)
         finally:
             if recording is not None:
                 await recording.write()  # noqa: ASYNC102  bounded and shielded inside
-
-    async def _post(
-        self,
-        endpoint: Endpoint,
-        post: HttpRequest,
-        outlet: StreamOutlet,
-        watch: _Watch,
-        recording: Recording | None,
-    ) -> None:
-        dialect = endpoint.dialect
-        headers = dict(post.headers)
-        if endpoint.key is not None:
-            headers.update(dialect.auth_headers(endpoint.key.reveal()))
-        async with self._http.stream_post(
-            endpoint.base_url + post.path, headers, post.body
-        ) as body:
-            if recording is not None:
-                recording.begin(body.status, body.headers)
-            if body.status != 200:
-                content = await body.read_all(MAX_ERROR_BODY_BYTES)
-                if recording is not None:
-                    recording.add(content)
-                    await recording.write()
-                await _send(outlet, [dialect.read_error(body.status, body.headers, content)])
-                return
-            watch.decoder = dialect.decoder(post.tool_names)
-            await _listen(body, watch.decoder, outlet, watch, recording)
 
 
 async def _listen(

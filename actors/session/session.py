@@ -543,10 +543,11 @@ def _accepted(input_id: str, message: SubmitInput) -> InputAccepted:
     )
 
 
-def _refuse(message: SubmitInput | RerunTurn, error: CallboardError) -> None:
-    """Report why there is no turn."""
-    if message.subscription is not None:
-        message.subscription.close(error)
+def _refuse(message: SessionMessage, error: CallboardError) -> None:
+    """Report why there is no turn, or no session."""
+    subscription: Subscription | None = getattr(message, "subscription", None)
+    if subscription is not None:
+        subscription.close(error)
     message.reply.fail(error)
 
 
@@ -554,8 +555,4 @@ def _refuse_all(mailbox: Mailbox[SessionMessage], error: CallboardError) -> None
     """Report to all who wait why there is no session; the next request tries to load it again."""
     with mailbox.open() as messages, suppress(trio.WouldBlock):
         while True:
-            message = messages.receive_nowait()
-            subscription: Subscription | None = getattr(message, "subscription", None)
-            if subscription is not None:
-                subscription.close(error)
-            message.reply.fail(error)
+            _refuse(messages.receive_nowait(), error)

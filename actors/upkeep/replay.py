@@ -425,16 +425,11 @@ class Tape:
         self._seq = 0
         self._is_whole = False
 
-    @property
-    def next(self) -> Stored | None:
-        """The next event, if it is loaded."""
-        return self._ahead[0] if self._ahead else None
-
     async def look(self) -> Stored | None:
         """Return the next event without taking it; `None` at the end."""
         if not self._ahead:
             await self._load()
-        return self.next
+        return self._ahead[0] if self._ahead else None
 
     def take(self) -> Stored:
         """Take the next event, which `look` has loaded."""
