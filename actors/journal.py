@@ -17,12 +17,7 @@ import trio
 from ..runtime.errors import CallboardError, DiskBroken, StorageFull, ValidationError
 from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
-from ..runtime.messages import (
-    AppendEvents,
-    ImportRecords,
-    JournalMessage,
-    PurgeRecords,
-)
+from ..runtime.messages import AppendEvents, ImportRecords, JournalMessage, PurgeRecords
 from ..runtime.redaction import redacting_logger
 from ..runtime.store.interface import Store
 from ..runtime.store.rows import Append

@@ -9,11 +9,7 @@ import trio
 
 from ...client.client import Client
 from ...runtime.definitions import InputMode
-from ...runtime.errors import (
-    AuthError,
-    CallboardError,
-    NetworkError,
-)
+from ...runtime.errors import AuthError, CallboardError, NetworkError
 from ...runtime.event_types.turns import RerunWay
 from ...runtime.events import InputAccepted, Stored, TurnEnded
 from ...runtime.store.rows import SessionRow
@@ -26,12 +22,7 @@ from ..terminal.escaping import safe_line
 from ..terminal.keyboard import Keyboard
 from ..terminal.markdown_live import MarkdownRows
 from .daemon import ChatOptions
-from .questions import (
-    ChatQuestions,
-    InputEnded,
-    put_to_nobody,
-    waiting_questions,
-)
+from .questions import ChatQuestions, InputEnded, put_to_nobody, waiting_questions
 from .screen import Typed
 from .surface import Surface, view_of
 from .view import ChatView

@@ -24,12 +24,7 @@ from ...runtime.disk.data_lock import DataInUse
 from ...runtime.errors import CallboardError, ConflictError, ValidationError
 from ...runtime.event_types.calls import CallDeferred
 from ...runtime.event_types.permissions import ApprovalAnswered
-from ...runtime.events import (
-    Event,
-    InputAccepted,
-    Stored,
-    TurnEnded,
-)
+from ...runtime.events import Event, InputAccepted, Stored, TurnEnded
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED

@@ -17,13 +17,7 @@ from ...runtime.events import (
     TurnEnded,
 )
 from ...runtime.history import Part, Refusal, Text, Thinking
-from ...runtime.stream import (
-    AnyStreamEvent,
-    RefusalDelta,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-)
+from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ...runtime.turns.live_state import RunningOutput, joined
 from ...runtime.wire.topics import Snapshot
 from .transcript import TurnEvent

@@ -5,13 +5,7 @@ from __future__ import annotations
 from ...actors.handles.memories import JournaledMemories
 from ...embedding.runtime import host_of
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
-from ...runtime.memory.memories import (
-    MAX_MEMORY_CHARS,
-    MAX_TAG_CHARS,
-    MAX_TAGS,
-    Memory,
-    NewMemory,
-)
+from ...runtime.memory.memories import MAX_MEMORY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Memory, NewMemory
 from ...runtime.wire import memories as wire
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller

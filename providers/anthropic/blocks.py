@@ -32,13 +32,7 @@ from ...runtime.stream import (
 from ..answer_body import MAX_CALLS, cut_to_room
 from ..lenient_json import BROKEN, NOTHING
 from ..provider import NO_NAMES
-from .wire import (
-    Block,
-    Delta,
-    clean,
-    decode_block,
-    decode_object,
-)
+from .wire import Block, Delta, clean, decode_block, decode_object
 
 NAME = "anthropic"
 

@@ -14,14 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ...runtime.stream import (
-    AnyStreamEvent,
-    Done,
-    StopReason,
-    StreamError,
-    TextDelta,
-    Usage,
-)
+from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta, Usage
 from ..answer_body import (
     CUT_OFF,
     MAX_ANSWER_BYTES,

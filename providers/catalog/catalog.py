@@ -31,13 +31,7 @@ from .keys import (
     no_stored_places,
 )
 from .known import KEY_ORDER, LOCAL_ORDER, KnownProvider
-from .table import (
-    REHEARSAL,
-    provider_at,
-    provider_named,
-    providers_of,
-    unknown_provider,
-)
+from .table import REHEARSAL, provider_at, provider_named, providers_of, unknown_provider
 
 MAX_LISTED_MODELS = 20
 """Models that an error names: one screen; OpenRouter has hundreds."""

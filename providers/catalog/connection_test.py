@@ -17,13 +17,7 @@ from contextlib import closing
 import msgspec
 import trio
 
-from ...runtime.errors import (
-    AuthError,
-    DeadlineError,
-    NetworkError,
-    NetworkStage,
-    ProviderError,
-)
+from ...runtime.errors import AuthError, DeadlineError, NetworkError, NetworkStage, ProviderError
 from ...runtime.history import Input, Round
 from ...runtime.http.client import HttpClient
 from ...runtime.stream import AnyStreamEvent, StreamError, Usage

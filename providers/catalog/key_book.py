@@ -18,13 +18,7 @@ from ...runtime.redaction import Secret, redactor
 from ...runtime.wire.providers import KeyDestination, KeyRow, Keys, KeysRemoved, KeyStored
 from .keys import has_environment_key, is_key
 from .known import KnownProvider
-from .table import (
-    CUSTOM,
-    CUSTOM_KEY,
-    mask_environment_keys,
-    provider_named,
-    providers_of,
-)
+from .table import CUSTOM, CUSTOM_KEY, mask_environment_keys, provider_named, providers_of
 
 
 class KeyBook:

@@ -33,12 +33,7 @@ from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .calls import CallAssembly
 from .extras import ANNOTATIONS, REASONING_DETAILS, Extras
-from .wire import (
-    Chunk,
-    Delta,
-    decode_chunk,
-    odd_chunk,
-)
+from .wire import Chunk, Delta, decode_chunk, odd_chunk
 
 NAME = "openai_chat"
 

@@ -12,13 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...runtime.stream import (
-    AnyStreamEvent,
-    Done,
-    StopReason,
-    StreamError,
-    TextDelta,
-)
+from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta
 from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, failure, no_answer
 from ..error_answer import plain_line, read_error_event
 from ..lenient_json import BROKEN, read_value
@@ -27,13 +21,7 @@ from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .calls import CUSTOM, FUNCTION
 from .items import MAX_ITEMS, ItemAssembly
-from .wire import (
-    Event,
-    Response,
-    decode_event,
-    odd_event,
-    read_response,
-)
+from .wire import Event, Response, decode_event, odd_event, read_response
 
 TEXT_DELTA = "response.output_text.delta"
 

@@ -26,15 +26,7 @@ from ...runtime.stream import (
 )
 from ..answer_body import MAX_CALLS
 from .calls import CALLS, FUNCTION, OpenCall
-from .wire import (
-    NAME,
-    Event,
-    OutputItem,
-    Shown,
-    is_object,
-    read_annotations,
-    read_item,
-)
+from .wire import NAME, Event, OutputItem, Shown, is_object, read_annotations, read_item
 
 ANNOTATIONS = "annotations"
 """Kind of the part that holds the citations of a message, as a list."""

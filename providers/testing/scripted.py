@@ -14,18 +14,7 @@ import trio
 
 from ...runtime.stream import AnyStreamEvent, StreamError, TextDelta
 from ..provider import Emit, ModelRequest
-from .script import (
-    Answered,
-    Broken,
-    CutAfter,
-    Drip,
-    Events,
-    Fail,
-    Reply,
-    Stall,
-    Step,
-    events_of,
-)
+from .script import Answered, Broken, CutAfter, Drip, Events, Fail, Reply, Stall, Step, events_of
 
 ScriptStep = Step | Callable[[ModelRequest], Step]
 

@@ -13,13 +13,7 @@ from collections.abc import Callable, Iterable
 
 import trio
 
-from ..processes import (
-    BackgroundProcess,
-    Command,
-    Processes,
-    ProcessOutput,
-    Ran,
-)
+from ..processes import BackgroundProcess, Command, Processes, ProcessOutput, Ran
 from .tracked_files import FileWatch
 
 MAX_KNOWN_FOLDERS = 256

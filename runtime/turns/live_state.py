@@ -19,13 +19,7 @@ from ..events import (
     TurnEnded,
 )
 from ..store.codec import with_texts
-from ..stream import (
-    AnyStreamEvent,
-    RefusalDelta,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-)
+from ..stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ..text import without_surrogates
 
 MIN_EVENTS = 256

@@ -29,13 +29,7 @@ from callboard.providers.testing.script import fail
 from callboard.providers.testing.script import reply as answer
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent, Effect, Resource, Tier
-from callboard.runtime.events import (
-    SessionCreated,
-    Stored,
-    TitleSet,
-    TurnEnded,
-    TurnStarted,
-)
+from callboard.runtime.events import SessionCreated, Stored, TitleSet, TurnEnded, TurnStarted
 from callboard.runtime.history import Call, Result
 from callboard.runtime.http.client import HttpClient
 from callboard.runtime.kernel.mailbox import Mailbox

@@ -16,13 +16,7 @@ from callboard.providers.provider import Emit, ModelRequest, ModelTarget
 from callboard.providers.testing.script import reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.errors import OverloadedError
-from callboard.runtime.stream import (
-    AnyStreamEvent,
-    Done,
-    StopReason,
-    StreamError,
-    TextDelta,
-)
+from callboard.runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta
 from support.scene import Scene, open_scene
 
 LIMITS = Limits(first_byte_seconds=10, idle_seconds=20, progress_seconds=50, model_call_seconds=100)

@@ -15,12 +15,7 @@ from callboard.actors.conversation.conversation import Conversation
 from callboard.providers.testing.script import Step, reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent
-from callboard.runtime.errors import (
-    ActorStopped,
-    NotFoundError,
-    StorageError,
-    StorageFull,
-)
+from callboard.runtime.errors import ActorStopped, NotFoundError, StorageError, StorageFull
 from callboard.runtime.events import (
     CallStarted,
     DurableEvent,

@@ -15,13 +15,7 @@ from trio.testing import MockClock
 
 import callboard
 from callboard.config.settings import Limits
-from callboard.runtime.definitions import (
-    Agent,
-    CallStatus,
-    Effect,
-    Preset,
-    Resource,
-)
+from callboard.runtime.definitions import Agent, CallStatus, Effect, Preset, Resource
 from callboard.runtime.errors import StorageError
 from callboard.runtime.events import ApprovalAnswered, CallFinished, CallStarted, TurnStarted
 from callboard.runtime.history import Call

@@ -12,13 +12,7 @@ import trio
 import callboard
 from callboard.config.settings import Limits, ProviderSettings, Settings
 from callboard.providers.testing.script import ScriptedCall, raw_events, reply
-from callboard.runtime.stream import (
-    Done,
-    StopReason,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from callboard.runtime.stream import Done, StopReason, ToolCallDelta, ToolCallEnd, ToolCallStart
 from support.stage import (
     on_both_stores,
     open_local_stage,

@@ -15,16 +15,7 @@ import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.events import CallFinished, FilesMarked, SessionTainted, Stored
-from support.flows.file_taints import (
-    FETCH,
-    READ,
-    WRITE,
-    Call,
-    fetch,
-    open_it,
-    run,
-    taints,
-)
+from support.flows.file_taints import FETCH, READ, WRITE, Call, fetch, open_it, run, taints
 from support.stage import make_workspace, on_both_stores, run_in
 
 

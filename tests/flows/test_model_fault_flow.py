@@ -26,15 +26,7 @@ from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import MessageCompleted
 from callboard.runtime.history import Call
 from support.flows.screen import cuts_of
-from support.stage import (
-    NO_RETRIES,
-    Played,
-    Stage,
-    on_both_stores,
-    open_stage,
-    play,
-    play_in,
-)
+from support.stage import NO_RETRIES, Played, Stage, on_both_stores, open_stage, play, play_in
 
 DANGEROUS = reply(
     ["I dele", "te it"],

@@ -11,14 +11,7 @@ import pytest
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.testing.script import (
-    Step,
-    cut_after,
-    drip,
-    reply,
-    stall,
-    status,
-)
+from callboard.providers.testing.script import Step, cut_after, drip, reply, stall, status
 from callboard.runtime.events import Stored
 from support.flows.screen import cuts_of, failures, screen
 from support.stage import Stage, on_both_stores, open_stage, play, play_in, run_in

@@ -19,13 +19,7 @@ from callboard.gateway.methods.pages import PAGE_BYTES
 from callboard.gateway.shared.idempotency import _key
 from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.store.feeds import StoredBytes
-from support.gateway.daemon_scene import (
-    RawClient,
-    View,
-    open_client,
-    open_daemon,
-    open_greeted,
-)
+from support.gateway.daemon_scene import RawClient, View, open_client, open_daemon, open_greeted
 
 LONG = "y" * 300_000
 

@@ -15,13 +15,7 @@ from callboard.runtime.events import CallFinished, InputAccepted, Stored, TurnEn
 from callboard.runtime.turn_options import TurnOptions
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
-from support.gateway.daemon_scene import (
-    Daemon,
-    RawClient,
-    open_client,
-    open_daemon,
-    open_greeted,
-)
+from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_greeted
 
 WRITE = ("write_file", {"path": "a.txt", "content": "a"})
 

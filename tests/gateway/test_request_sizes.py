@@ -193,7 +193,7 @@ async def test_a_request_that_names_too_much_does_nothing(name: str) -> None:
 def test_an_agent_has_as_many_fallbacks() -> None:
     names = ("openai/x",) * MAX_FALLBACKS
     assert callboard.Agent(fallbacks=names).fallbacks == names
-    with pytest.raises(ValueError, match="16 the most"):
+    with pytest.raises(ValueError, match="at most 16"):
         callboard.Agent(fallbacks=(*names, "openai/y"))
 
 

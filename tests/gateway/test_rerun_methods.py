@@ -14,13 +14,7 @@ from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import Stored, TurnSetAside, TurnStarted
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.rpc import CONFLICT, INVALID_STATE, NOT_AUTHORIZED, NOT_FOUND
-from support.gateway.daemon_scene import (
-    Daemon,
-    RawClient,
-    open_client,
-    open_daemon,
-    open_greeted,
-)
+from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_greeted
 from support.gateway.kept_daemon import open_kept
 
 

@@ -8,12 +8,7 @@ import pytest
 
 import callboard
 from callboard.runtime.changes.undo_report import UndoReport
-from callboard.runtime.errors import (
-    AuthError,
-    ConflictError,
-    NotFoundError,
-    ValidationError,
-)
+from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import ChangesUndone
 from callboard.runtime.wire.daemon import Changes, UndoChanges, WorkspaceRoot, WorkspaceRoots
 from callboard.runtime.wire.fields import Nothing, Role

@@ -18,12 +18,7 @@ from callboard.portals import plain
 from callboard.portals.portal import Portal
 from callboard.providers.testing.script import Step, fail, reply, stall
 from callboard.runtime.definitions import CallStatus
-from callboard.runtime.errors import (
-    ConflictError,
-    NotFoundError,
-    ProviderError,
-    ValidationError,
-)
+from callboard.runtime.errors import ConflictError, NotFoundError, ProviderError, ValidationError
 from callboard.runtime.events import ApprovalAnswered, TurnEnded
 from support.portal.programs import run_program
 

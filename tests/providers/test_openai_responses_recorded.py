@@ -9,13 +9,7 @@ from callboard.providers.openai_responses.decoder import OpenAiResponsesDecoder
 from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
 from callboard.providers.openai_responses.items import ANNOTATIONS, PHASE
 from callboard.runtime.stream import AnyStreamEvent, OpaquePart
-from support.providers.recordings import (
-    AnswerPart,
-    Format,
-    Recording,
-    body_of,
-    recorded_tests,
-)
+from support.providers.recordings import AnswerPart, Format, Recording, body_of, recorded_tests
 from support.providers.recordings import add_opaque as add_server_part
 
 

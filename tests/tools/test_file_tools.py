@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from callboard.runtime.definitions import (
-    Artifact,
-    ErrorType,
-    Resource,
-    ToolFailure,
-)
+from callboard.runtime.definitions import Artifact, ErrorType, Resource, ToolFailure
 from support.tools import workbench
 from support.tools.workbench import Caller
 

@@ -12,12 +12,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime.definitions import (
-    ErrorType,
-    ToolDefinition,
-    ToolFailure,
-    ToolResult,
-)
+from callboard.runtime.definitions import ErrorType, ToolDefinition, ToolFailure, ToolResult
 from callboard.runtime.errors import ValidationError
 from callboard.tools.foreign_tool import ForeignTool
 from callboard.tools.schema import foreign_schema, foreign_validator

@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from callboard.runtime.definitions import (
-    Effect,
-    ErrorType,
-    ToolFailure,
-    ToolResult,
-)
+from callboard.runtime.definitions import Effect, ErrorType, ToolFailure, ToolResult
 from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.http.client import open_http_client
 from callboard.tools.web.client import WebClient

@@ -24,9 +24,7 @@ from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
 from callboard.tools.sandbox.tiers import landlock as second_tier
-from callboard.tools.sandbox.tiers.landlock_exec import (
-    landlock_abi,
-)
+from callboard.tools.sandbox.tiers.landlock_exec import landlock_abi
 from support.sandbox.sandbox_scenes import LEAVES, new_tag, tagged
 from support.sandbox.sandbox_users import give_up
 

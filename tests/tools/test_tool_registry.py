@@ -9,11 +9,7 @@ import pytest
 
 from callboard.runtime.definitions import SessionKind, ToolDefinition
 from callboard.runtime.errors import ConflictError
-from callboard.tools.registry import (
-    MAX_CACHED_QUERIES,
-    ToolRegistry,
-    builtin_tools,
-)
+from callboard.tools.registry import MAX_CACHED_QUERIES, ToolRegistry, builtin_tools
 from callboard.tools.tool import tool
 
 MAIN, BRANCH, WORKER = SessionKind.MAIN, SessionKind.BRANCH, SessionKind.WORKER

@@ -8,13 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
-from ...runtime.memory.memories import (
-    MAX_MEMORY_CHARS,
-    MAX_TAG_CHARS,
-    MAX_TAGS,
-    Memory,
-    query_of,
-)
+from ...runtime.memory.memories import MAX_MEMORY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Memory, query_of
 from ..tool import ToolContext, tool
 
 MAX_QUERY_CHARS = 1_000

@@ -21,13 +21,7 @@ from ..context import ToolContext
 from ..files.preview import command_line
 from ..git.command import Paths
 from ..processes.threads import run_read
-from ..programs.program_result import (
-    change_fields,
-    changes_line,
-    ending,
-    result_of_program,
-    title,
-)
+from ..programs.program_result import change_fields, changes_line, ending, result_of_program, title
 from ..schema.parameters import Timeout
 from ..tool import tool
 

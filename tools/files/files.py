@@ -11,15 +11,7 @@ from ..processes.threads import run_read, run_write
 from ..schema.parameters import WireName
 from ..tool import ToolContext, tool
 from ..workspace.paths import shown
-from .file_facts import (
-    in_bytes,
-    overwrite_reason,
-    reading,
-    resource,
-    timestamp,
-    undo_note,
-    writing,
-)
+from .file_facts import in_bytes, overwrite_reason, reading, resource, timestamp, undo_note, writing
 from .preview import preview_of_delete, preview_of_move, preview_of_write
 from .text_codec import encode
 

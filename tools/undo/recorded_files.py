@@ -33,13 +33,7 @@ from ..workspace.paths import is_protected, is_steering, shown
 from ..workspace.reader import FileReader, failures
 from ..workspace.resolver import Names
 from ..workspace.workspace import MAX_REMOVED_ENTRIES, Workspace, tree_below
-from .file_states import (
-    IsMarked,
-    Keeper,
-    likeness,
-    real_entry,
-    real_target,
-)
+from .file_states import IsMarked, Keeper, likeness, real_entry, real_target
 
 MAX_TOLD = 20
 """Paths that can't be put back, in a result; the rest is counted."""

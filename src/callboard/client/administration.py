@@ -19,13 +19,7 @@ from ..runtime.wire.daemon import (
     WorkspaceRoots,
 )
 from ..runtime.wire.fields import Nothing, Role
-from ..runtime.wire.memories import (
-    ListMemories,
-    Memories,
-    OneMemory,
-    SearchMemories,
-    StoreMemory,
-)
+from ..runtime.wire.memories import ListMemories, Memories, OneMemory, SearchMemories, StoreMemory
 from .files import Asking
 
 if TYPE_CHECKING:  # what a request needs of these is imported when it is made

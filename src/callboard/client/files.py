@@ -9,12 +9,7 @@ import msgspec
 from ..runtime.backup.session_file import head_line
 from ..runtime.errors import ConflictError, ValidationError
 from ..runtime.identity import new_id, now_ms
-from ..runtime.wire.sessions import (
-    ExportedPage,
-    ExportSession,
-    ImportedSessions,
-    ImportSessions,
-)
+from ..runtime.wire.sessions import ExportedPage, ExportSession, ImportedSessions, ImportSessions
 
 PART_CHARS = 128 * 1024
 """Characters of a part that is sent."""

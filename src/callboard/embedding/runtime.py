@@ -51,14 +51,7 @@ from ..tools.workspace.workspace import open_workspace
 from .access import memory_index, search_place, workshop_of
 from .host import Host, Plan, open_host
 from .models import ModelFinder, open_finder
-from .options import (
-    agents_of,
-    channel_of,
-    check_options,
-    checked_tools,
-    folder_of,
-    http_of,
-)
+from .options import agents_of, channel_of, check_options, checked_tools, folder_of, http_of
 from .session import Following as Following
 from .session import Session as Session
 from .status import RuntimeStatus as RuntimeStatus

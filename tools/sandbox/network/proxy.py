@@ -15,13 +15,7 @@ import trio
 
 from ....runtime.definitions import ToolFailure
 from ....runtime.http.url import HttpUrl
-from .proxy_head import (
-    MAX_HEAD_BYTES,
-    HeadRefused,
-    ProxyRequest,
-    closing_answer,
-    parse_request,
-)
+from .proxy_head import MAX_HEAD_BYTES, HeadRefused, ProxyRequest, closing_answer, parse_request
 
 HEAD_SECONDS = 10.0
 """For a request's head, which comes from this machine."""
