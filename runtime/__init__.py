@@ -6,8 +6,8 @@ for queries follow in the same transaction. Tools act only through the protocols
 which other layers implement; models speak in the events of `stream`, whatever their provider.
 
 The modules here are vocabulary, from bottom to top: `errors` (one shallow tree, named by whose fault it is),
-`identity` (ids and idempotency keys), `text` (excerpts, surrogates, integers), `redaction` (secrets that must
-not be shown), `budget`, `definitions` (tools, agents, tiers, capabilities), `approval`, `history` (a
+`identity` (ids and idempotency keys), `text` (excerpts, surrogates, integers), `redaction` (the masking of
+secrets in logs, errors and events), `budget`, `definitions` (tools, agents, tiers, capabilities), `approval`, `history` (a
 conversation as providers need it, and its repair), `stream`, `turn_options`, `handles`, `processes`,
 `channel` (where people are), `events`, `messages`.
 

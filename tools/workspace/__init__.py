@@ -10,8 +10,9 @@ Writes go to a temporary file that takes its name in one rename: a crash leaves 
 new one, never a part.
 
 Begin with `workspace`: the handle to read, write, move and delete, and what makes a folder unfit.
-`reader` is the half without writing, and turns `OSError` into `ToolFailure`. `resolver` opens names
-below a root, `openat2` holds the two system calls that Python lacks, `paths` the rules on text,
+`reader` is the half without writing, and turns `OSError` into `ToolFailure`. `paths` has the rules on
+text, and refuses a name such as `../x` that leads out; `resolver` opens names below a root, and refuses
+links that lead out; `openat2` holds the two system calls that Python lacks,
 `protected_places` what one workspace protects besides, and `atomic_write` the writing itself.
 Comes in: a folder, paths and bytes.
 Goes out: `FileInfo`, `FileContent`, `Listing` (runtime.handles); `ToolFailure`, `ValidationError`.
