@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -150,6 +150,7 @@ async def _load(
                 f"version {version} is installed, and callboard.toml enables {settings.version}; "
                 f"look at what has changed, then write it under [plugins.{settings.name}]"
             )
+        given: Sequence[Tool] = ()
         with trio.move_on_after(PLUGIN_SECONDS) as deadline:
             given = await trio.to_thread.run_sync(
                 _tools_of, entry, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)

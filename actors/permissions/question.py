@@ -246,7 +246,8 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
         """
         answer = resolution.answer
         definition = self.question.definition
-        if answer.remember in {None, "call"} or answer.decision not in {"allow", "deny"}:
+        verdict = answer.decision
+        if answer.remember in {None, "call"} or (verdict != "allow" and verdict != "deny"):
             return None
         problem = self._scope_problem(answer.remember, resolution)
         if definition is None or problem is not None:
@@ -258,7 +259,7 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
             )
         return GrantGiven(
             grant_id=new_id("grant"),
-            verdict=answer.decision,
+            verdict=verdict,
             scope=str(answer.remember),
             tool=self.question.name,
             definition=definition.digest,

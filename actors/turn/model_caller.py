@@ -278,12 +278,14 @@ class ModelCaller:
 
     async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:
         """Return the answer with a summary; of less text, where the model can't read as much."""
-        for max_chars in RECORD_CHARS:
+        *longer, shortest = RECORD_CHARS
+        for max_chars in longer:
             request = partial(summary_request, rounds, max_chars=max_chars)
             answer = await self._attempted(request, is_shown=False)
             if answer.error is None or answer.error.error_type != ContextOverflow.type:
-                break
-        return answer
+                return answer
+        request = partial(summary_request, rounds, max_chars=shortest)
+        return await self._attempted(request, is_shown=False)
 
     # ── one call ─────────────────────────────────────────────────────────────────────────────────
 

@@ -56,10 +56,11 @@ async def create_session(
             agent=agent, workspace=str(folder), model=model, budget=budget
         )
 
+    is_there = await trio.Path(folder).is_dir()
     try:
         return await create()
     except ValidationError as error:
-        if error.field != "workspace" or not await trio.Path(folder).is_dir():
+        if error.field != "workspace" or not is_there:
             raise
     outside = f"{folder} is below no root of the daemon."
     if not await confirm(f"{outside} Let its sessions work there? [y/N] "):

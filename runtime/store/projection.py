@@ -7,6 +7,7 @@ them, so applying all events of a session to empty tables gives the same rows ag
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import apsw
@@ -144,7 +145,7 @@ MAX_PREVIEW_LENGTH = 120
 """Two such lines."""
 
 
-_NO_COLUMNS: dict[str, object] = dict.fromkeys(
+_NO_COLUMNS: Mapping[str, object] = dict.fromkeys(
     (
         *("turn_id", "thinking", "call_id", "input_tokens", "output_tokens"),
         *("model", "provider", "duration_ms"),

@@ -158,7 +158,7 @@ async def test_the_errors_of_httpx_are_ours(fault: Exception, kind: type[Excepti
 
 async def test_a_body_that_breaks_is_a_network_error() -> None:
     class Broken(httpx.AsyncByteStream):
-        async def __aiter__(self):  # type: ignore[no-untyped-def]
+        async def __aiter__(self):  # type: ignore[no-untyped-def]  # noqa: ASYNC900  httpx's interface
             yield b"half"
             raise httpx.ReadError("cut off")
 
@@ -177,7 +177,7 @@ async def test_a_cancelled_request_closes_its_response() -> None:
     class Endless(httpx.AsyncByteStream):
         is_closed = False
 
-        async def __aiter__(self):  # type: ignore[no-untyped-def]
+        async def __aiter__(self):  # type: ignore[no-untyped-def]  # noqa: ASYNC900  httpx's interface
             yield b"."
             await trio.sleep_forever()
 

@@ -43,7 +43,9 @@ class Engine:
     def __init__(self, **options: Any) -> None:
         self.ran: list[str] = []
 
-        @callboard.tool(**{"tier": "system", **options})
+        options.setdefault("tier", "system")
+
+        @callboard.tool(**options)
         async def start(name: str) -> str:
             """Starts an engine."""
             self.ran.append(name)

@@ -61,9 +61,11 @@ async def read_file(
     else:
         files = reading(context)
 
-        def source(offset: int, limit: int) -> Piece:
+        def piece(offset: int, limit: int) -> Piece:
             content = files.read(path, offset=offset, limit=limit)
             return content.data, content.info.size_bytes, content.info.modified_seconds
+
+        source = piece
 
     output, size = await run_read(_page, source, shown(path), name, offset, limit)
     where = "" if offset is None and limit is None else f" from byte {offset or 0}"

@@ -73,7 +73,7 @@ class FunctionParts(msgspec.Struct, frozen=True, kw_only=True):
 def read_function(function: Callable[..., Any], name: str, options: ToolOptions) -> FunctionParts:
     """Read a function as the tool of that name; raise `ValidationError` when it can't be one."""
     parameters = parameters_of(function, ToolContext)
-    returns = parameters.returns if options.get("output") is None else options["output"]
+    returns = parameters.returns if (own := options.get("output")) is None else own
     definition = _definition(
         options,
         name=name,

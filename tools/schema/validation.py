@@ -172,11 +172,10 @@ def _refuse_duplicates(text: str) -> None:
         made = dict(pairs)
         if len(made) != len(pairs):
             seen: set[str] = set()
-            for twice, _ in pairs:
-                if twice in seen:
-                    break
-                seen.add(twice)
-            raise WrongArguments(f"the key `{twice}` is given twice", twice)
+            for name, _ in pairs:
+                if name in seen:
+                    raise WrongArguments(f"the key `{name}` is given twice", name)
+                seen.add(name)
         return made
 
     # Numbers are of no interest here, and int() refuses more than 4,300 digits.

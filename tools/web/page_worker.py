@@ -82,6 +82,7 @@ def _pdf(work: dict[str, Any], data: bytes) -> dict[str, Any]:
 
     try:
         import pypdf
+        import pypdf.errors
     except ImportError:
         return {"problem": "no_pdf_reader"}
     pages: list[str] = []
