@@ -66,11 +66,21 @@ class ChatQuestions:
 
     # ── what is asked ────────────────────────────────────────────────────────────────────────────
 
-    def see(self, event: DurableEvent) -> None:
-        """Take an event on record."""
+    def see(self, event: DurableEvent) -> bool:
+        """Take an event on record; return whether only the daemon knows what still waits: `settle`.
+
+        The end of a turn ends its own questions. A session below may go on and wait for its answer
+        (`delegate` with `wait: false`), or was cancelled with the turn.
+        """
         self._open.see(event)
-        if isinstance(event, TurnEnded) and event.outcome != "suspended":
-            self.forget()
+        if not isinstance(event, TurnEnded) or event.outcome == "suspended":
+            return False
+        for question in [*self._open.waiting.values()]:
+            if not question.child_id:
+                self._open.remove(question.question_id)
+        is_unsure = self._is_known and bool(self._open.waiting)
+        self._is_known = self._is_known and not is_unsure
+        return is_unsure
 
     def forget(self) -> None:
         """Note that nothing is asked any more, as far as is known."""

@@ -172,10 +172,11 @@ class Talk:
                         continue
                     self._skips = False
                 view.take(event)
+                is_unsure = isinstance(event, Snapshot)
                 if isinstance(event, Stored):
-                    self.questions.see(event.event)
+                    is_unsure = self.questions.see(event.event)
                     self._note(event)
-                elif isinstance(event, Snapshot):
+                if is_unsure:
                     waiting, known = await waiting_questions(self.client, view.session_id)
                     self.questions.settle(waiting, known)
                 self._refresh()
