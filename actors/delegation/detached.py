@@ -77,6 +77,8 @@ class Detached:
         try:
             open_turns = {turn.session_id for turn in await self._store.open_turns()}
             for row in await self._store.children(is_detached=True):
+                if self._room.holds(row.parent_id, row.parent_call_id):
+                    continue  # it began here, perhaps after the open turns were read
                 if row.session_id in open_turns:
                     await self._directory.tell(WakeSession(session_id=row.session_id))
                 else:

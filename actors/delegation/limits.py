@@ -54,6 +54,10 @@ class SessionRoom:
         """Take the room of a child that runs already. Idempotent."""
         self._taken[parent_id].add(call_id)
 
+    def holds(self, parent_id: str | None, call_id: str) -> bool:
+        """Return whether a call has room for a child: one that was started here, or attached to."""
+        return call_id in self._taken.get(parent_id or "", ())
+
     def give_back(self, parent_id: str, call_id: str) -> None:
         """Give room back. Idempotent."""
         taken = self._taken.get(parent_id)

@@ -77,6 +77,42 @@ async def test_the_answer_starts_a_turn_by_itself(tmp_path: Path, store: str) ->
         cast.parts["Go."].assert_complete()
 
 
+@on_both_stores
+async def test_a_slow_look_at_earlier_processes_leaves_out_those_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    """It reads which turns are open, and then which sessions; this one began between the two."""
+    runs, is_over = trio.Event(), trio.Event()
+    children, take_up = StoreReader.children, detached.Detached.take_up
+
+    async def children_once_it_runs(self: StoreReader, *given: Any, **options: Any) -> Any:
+        if options == {"is_detached": True} and not given:
+            await runs.wait()
+        return await children(self, *given, **options)
+
+    async def take_up_to_its_end(self: detached.Detached) -> None:
+        await take_up(self)
+        is_over.set()
+
+    monkeypatch.setattr(StoreReader, "children", children_once_it_runs)
+    monkeypatch.setattr(detached.Detached, "take_up", take_up_to_its_end)
+
+    @callboard.tool(tier="read_only")
+    async def look() -> str:
+        """Looks for as long as it takes."""
+        runs.set()
+        await is_over.wait()
+        return "seen"
+
+    cast = Cast({"Go.": [*part(AWAY), reply("Heard.")], "Look.": part(("look", {}), last="Seen.")})
+    async with open_cast(tmp_path, cast, tools=[look], data=store == "disk") as runtime:
+        session, _ = await play_in(runtime, "Go.")
+        await ended(runtime.store, session.session_id, 2)
+        [late] = await late_of(runtime.store, session.session_id)
+        assert late.text.endswith('no request of a person:\n"Seen."')
+        await check_records(runtime)
+
+
 @pytest.mark.parametrize("stores_ends", [True, False])
 async def test_on_a_full_disk_it_comes_as_soon_as_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stores_ends: bool
