@@ -251,7 +251,7 @@ def test_an_interrupt_in_the_moment_of_entering_leaves_no_turn_behind(tmp_path: 
     with start(tmp_path, stall("Well")) as runtime:
         session = runtime.create_session()
         interrupted: Any = Interrupted(runtime._portal)
-        turn = plain.Turn(interrupted, session._session.prompt("Hi."))
+        turn = plain.Turn(interrupted, session._inner.prompt("Hi."))
         with pytest.raises(KeyboardInterrupt):
             turn.__enter__()
         assert runtime.store.open_turns() == []

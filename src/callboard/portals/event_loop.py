@@ -17,14 +17,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import trio
 
 from ..runtime.errors import ActorStopped
 from ..runtime.redaction import redacting_logger
 from ..tools.tool import FunctionTool, Tool
-from .portal import CLOSE_SECONDS, GONE_SECONDS, Crossing, Portal
+from .portal import CLOSE_SECONDS, GONE_SECONDS, Crossing, Handle, Portal
 
 logger = redacting_logger(__name__)
 
@@ -146,6 +146,7 @@ class _Task:
 
 Answer = TypeVar("Answer")
 Args = ParamSpec("Args")
+Inner = TypeVar("Inner")
 
 
 async def cross(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -210,13 +211,14 @@ async def _wait_gone(future: Future[Any], seconds: float) -> asyncio.CancelledEr
     return cancelled
 
 
-def waiting(
-    portal: Portal, method: Callable[Args, Awaitable[Answer]]
-) -> Callable[Args, Coroutine[Any, Any, Answer]]:
-    """Return the method as a coroutine function for tasks of the program."""
+def forwarded(
+    method: Callable[Concatenate[Inner, Args], Awaitable[Answer]],
+) -> Callable[Concatenate[Handle[Inner], Args], Coroutine[Any, Any, Answer]]:
+    """Return a handle's method that calls this one of its object and awaits it on the event loop."""
 
     @wraps(method)
-    async def call(*args: Args.args, **kwargs: Args.kwargs) -> Answer:
-        return await cross(portal, partial(method, *args, **kwargs))
+    async def call(self: Handle[Inner], /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
+        inner: Callable[Args, Awaitable[Answer]] = getattr(self._inner, method.__name__)
+        return await cross(self._portal, partial(inner, *args, **kwargs))
 
     return call

@@ -47,6 +47,7 @@ EXIT_SECONDS = 5.0
 """How long the interpreter's exit waits for portals that nobody closed. The record is safe anyway."""
 
 Answer = TypeVar("Answer")
+Inner = TypeVar("Inner")
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -286,66 +287,66 @@ async def _fetch_rest(turn: Turn) -> None:
             pass
 
 
-class RuntimeHandle:
-    """The properties of a runtime that need no waiting."""
+class Handle(Generic[Inner]):
+    """A program's side of an object in the portal's thread."""
 
-    def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
+    def __init__(self, portal: Portal, inner: Inner) -> None:
         self._portal = portal
-        self._runtime = runtime
+        self._inner = inner
+
+
+class RuntimeHandle(Handle[embedded.Runtime]):
+    """The properties of a runtime that need no waiting."""
 
     @property
     def model(self) -> str:
         """The default `PROVIDER/MODEL`."""
-        return self._runtime.model
+        return self._inner.model
 
     @property
     def model_reason(self) -> str:
         """Why it is the default, for a person to read: "because OPENAI_API_KEY is set"."""
-        return self._runtime.model_reason
+        return self._inner.model_reason
 
     def tools(self) -> tuple[ToolDefinition, ...]:
         """Return all tools, in the order in which models see them."""
-        return self._runtime.tools()
+        return self._inner.tools()
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Return the plugins that the configuration enables, loaded or failed."""
-        return self._runtime.plugins()
+        return self._inner.plugins()
 
 
-class TurnHandle:
+class TurnHandle(Handle[Turn]):
     """The properties of a turn that need no waiting, as of the last event that was read.
 
     It is safe without a lock: the portal's thread only appends to the turn's deque and the reader
     only pops from it, and both operations are atomic.
     """
 
-    def __init__(self, portal: Portal, turn: Turn) -> None:
-        self._portal = portal
-        self._turn = turn
-
     @property
     def input_id(self) -> str:
         """The input's id, once the turn was entered."""
-        return self._turn.input_id
+        return self._inner.input_id
 
     @property
     def seq(self) -> int:
         """The `seq` of the last stored event that was read."""
-        return self._turn.seq
+        return self._inner.seq
 
     @property
     def at_ms(self) -> int:
         """When that event was stored, in Unix milliseconds."""
-        return self._turn.at_ms
+        return self._inner.at_ms
 
     @property
     def ended(self) -> TurnEnded | None:
         """The event of its end, once it was read."""
-        return self._turn.ended
+        return self._inner.ended
 
     def _fetched(self) -> list[TurnEvent]:
         """Return the events that have come already."""
-        return list(iter(self._turn.next_event_nowait, None))
+        return list(iter(self._inner.next_event_nowait, None))
 
 
 _open_portals: set[Portal] = set()

@@ -8,17 +8,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import trio
 
-from .portal import Portal
+from .portal import Handle, Portal
 
 MAX_APPROVAL_THREADS = 64
 """Questions put to a person at once; more wait for a thread, or expire."""
 
 Answer = TypeVar("Answer")
 Args = ParamSpec("Args")
+Inner = TypeVar("Inner")
 
 
 def cross(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -37,12 +38,15 @@ def close_portal(portal: Portal) -> None:
     portal.join()
 
 
-def waiting(portal: Portal, method: Callable[Args, Awaitable[Answer]]) -> Callable[Args, Answer]:
-    """Return the method as one that blocks."""
+def forwarded(
+    method: Callable[Concatenate[Inner, Args], Awaitable[Answer]],
+) -> Callable[Concatenate[Handle[Inner], Args], Answer]:
+    """Return a handle's method that calls this one of its object and blocks until it has ended."""
 
     @wraps(method)
-    def call(*args: Args.args, **kwargs: Args.kwargs) -> Answer:
-        return portal.call(partial(method, *args, **kwargs))
+    def call(self: Handle[Inner], /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
+        inner: Callable[Args, Awaitable[Answer]] = getattr(self._inner, method.__name__)
+        return cross(self._portal, partial(inner, *args, **kwargs))
 
     return call
 
