@@ -12,7 +12,6 @@ import fcntl
 import os
 import secrets
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -20,7 +19,7 @@ import msgspec
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import StorageError
 from ..runtime.redaction import Secret, redactor
-from .private_file import MODE, make_private_folder, read_private
+from .private_file import make_private_folder, read_private, write_new
 
 FILE_NAME = "daemon.json"
 MAX_FILE_BYTES = 64 * 1024
@@ -89,8 +88,9 @@ class DaemonFile:
         make_private_folder(self.path.parent)
         temporary = self.path.with_name(f".{FILE_NAME}.{secrets.token_hex(6)}.tmp")
         try:
-            self._descriptor = _held_file(temporary, content)
+            self._descriptor = write_new(temporary, content)
             # Locked before it has its name: nobody ever reads one that looks dead.
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             temporary.replace(self.path)
             sync_path(self.path.parent)
         except OSError as error:
@@ -101,12 +101,7 @@ class DaemonFile:
             ) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             if self._is_own():
                 self.path.unlink(missing_ok=True)
@@ -133,20 +128,6 @@ def _secret(kind: type, text: object) -> Secret:
     if not isinstance(text, str):
         raise TypeError(f"expected a text for {kind.__name__}")
     return Secret(text)
-
-
-def _held_file(path: Path, content: bytes) -> int:
-    """Write a new file and lock it; return its descriptor."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, MODE)
-    try:
-        os.fchmod(descriptor, MODE)  # whatever the umask is
-        os.write(descriptor, content)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _is_held(path: Path) -> bool:

@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -40,14 +40,7 @@ def config_folder(environ: Mapping[str, str] | None = None) -> Path:
 
     It need not exist.
     """
-    home = _home(os.environ if environ is None else environ)
-    if home is not None:
-        return home / "config"
-    if (own := _users_own(environ, "XDG_CONFIG_HOME", ".config")) is not None:
-        return own
-    import platformdirs  # here: it takes 20 ms that CALLBOARD_HOME saves
-
-    return platformdirs.user_config_path("callboard", appauthor=False)
+    return _folder(environ, "config", "XDG_CONFIG_HOME", ".config")
 
 
 def data_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -55,19 +48,21 @@ def data_folder(environ: Mapping[str, str] | None = None) -> Path:
 
     It need not exist.
     """
-    home = _home(os.environ if environ is None else environ)
-    if home is not None:
-        return home / "data"
-    if (own := _users_own(environ, "XDG_DATA_HOME", ".local/share")) is not None:
+    return _folder(environ, "data", "XDG_DATA_HOME", ".local/share")
+
+
+def _folder(
+    environ: Mapping[str, str] | None, kind: Literal["config", "data"], variable: str, below: str
+) -> Path:
+    home = (os.environ if environ is None else environ).get("CALLBOARD_HOME", "").strip()
+    if home:
+        return Path(home).expanduser().absolute() / kind
+    if (own := _users_own(environ, variable, below)) is not None:
         return own
-    import platformdirs
+    import platformdirs  # here: it takes 20 ms that CALLBOARD_HOME saves
 
-    return platformdirs.user_data_path("callboard", appauthor=False)
-
-
-def _home(environ: Mapping[str, str]) -> Path | None:
-    home = environ.get("CALLBOARD_HOME", "").strip()
-    return Path(home).expanduser().absolute() if home else None
+    find = platformdirs.user_config_path if kind == "config" else platformdirs.user_data_path
+    return find("callboard", appauthor=False)
 
 
 def _users_own(environ: Mapping[str, str] | None, variable: str, below: str) -> Path | None:

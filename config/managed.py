@@ -149,30 +149,17 @@ def _change(folder: Path, change: Callable[[ManagedSettings], ManagedSettings]) 
 def _encoded(managed: ManagedSettings) -> bytes:
     import tomli_w  # here: only writing needs it
 
-    document: dict[str, Any] = {}
-    if managed.model is not None:
-        document["model"] = managed.model
-    if managed.inactive:
-        document["inactive"] = list(managed.inactive)
-    if managed.providers:
-        document["providers"] = {
-            name: _table(provider) for name, provider in managed.providers.items()
-        }
-    return (_HEAD + tomli_w.dumps(document)).encode()
+    document = {
+        "model": managed.model,
+        "inactive": list(managed.inactive),
+        "providers": {name: _table(its) for name, its in managed.providers.items()},
+    }
+    present = {name: value for name, value in document.items() if value}
+    return (_HEAD + tomli_w.dumps(present)).encode()
 
 
 def _table(provider: ProviderSettings) -> dict[str, Any]:
     """Return the values that differ from the defaults; TOML has no null."""
-    table = msgspec.to_builtins(provider)
-    defaults = {
-        field.name: msgspec.to_builtins(field.default)
-        for field in msgspec.structs.fields(ProviderSettings)
-        if field.default is not msgspec.NODEFAULT
-    }
-    return {
-        name: value
-        for name, value in table.items()
-        if name != "name"
-        and value is not None
-        and (name not in defaults or value != defaults[name])
-    }
+    fields = (f for f in msgspec.structs.fields(ProviderSettings) if f.name != "name")
+    values = {f.name: value for f in fields if (value := getattr(provider, f.name)) != f.default}
+    return {name: msgspec.to_builtins(value) for name, value in values.items() if value is not None}

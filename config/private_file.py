@@ -73,7 +73,11 @@ def write_private(path: Path, data: bytes, *, replace: bool) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         try:
-            _write(temporary, data)
+            descriptor = write_new(temporary, data)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
             if replace:
                 temporary.replace(path)
             else:
@@ -131,17 +135,19 @@ def _take(descriptor: int, path: Path) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _write(path: Path, data: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+def write_new(path: Path, data: bytes) -> int:
+    """Write a new file of mode 0600 and return its descriptor; raise `OSError`."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, MODE)
     try:
         os.fchmod(descriptor, MODE)  # whatever the umask is
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _check(path: Path, found: os.stat_result, max_bytes: int) -> None:

@@ -52,11 +52,7 @@ class TomlReader:
         return TomlLines(self._text)
 
     def tables(
-        self,
-        document: Mapping[str, Any],
-        key: str,
-        kind: type[_Any],
-        defaults: Mapping[str, Any],
+        self, document: Mapping[str, Any], key: str, kind: type[_Any], defaults: Mapping[str, Any]
     ) -> dict[str, _Any]:
         """Return the tables `[key.NAME]`, each with its name filled in."""
         tables = document.get(key, {})
@@ -172,23 +168,18 @@ def _dotted(path: tuple[str, ...]) -> str:
 
 def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
     """Return the field names of a struct, or of the struct inside it at `inner`."""
-    for name in inner:
-        kind = _type_of(kind, name)
-    return [field.encode_name for field in msgspec.structs.fields(kind)]
+    return [field.encode_name for field in msgspec.structs.fields(_type_at(kind, inner))]
 
 
 def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
     """Return the values of the enumeration at `inner`."""
-    *outer, last = inner
-    for name in outer:
-        kind = _type_of(kind, name)
-    found = _type_of(kind, last)
-    members = next(
-        iter(typing.get_args(found)), found
-    )  # of an optional one, the one that is not None
-    return [str(member.value) for member in members]
+    found = _type_at(kind, inner)
+    return [str(member.value) for member in next(iter(typing.get_args(found)), found)]
 
 
-def _type_of(kind: Any, name: str) -> Any:
-    found = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
-    return typing.get_args(found)[0] if isinstance(found, types.UnionType) else found
+def _type_at(kind: Any, inner: tuple[str, ...]) -> Any:
+    """Return the type of the field at `inner`; of an optional one, the type that is not `None`."""
+    for name in inner:
+        kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
+        kind = typing.get_args(kind)[0] if isinstance(kind, types.UnionType) else kind
+    return kind

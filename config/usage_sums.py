@@ -134,20 +134,15 @@ class UsageSums:
         return UsageReport(sums, UsageSum(**self._total))
 
     def _name(self, row: UsageRow) -> str:
-        match self._by:
-            case "call":
-                return row.message_id
-            case "turn":
-                return row.turn_id
-            case "session":
-                return row.session_id
-            case "agent":
-                return row.agent
-            case "model":
-                return f"{row.provider}/{row.model}"
-            case "day":
-                pass
-        return f"{datetime.fromtimestamp(row.created_at_ms / 1000, self._zone):%Y-%m-%d}"
+        if self._by == "day":
+            return f"{datetime.fromtimestamp(row.created_at_ms / 1000, self._zone):%Y-%m-%d}"
+        return {
+            "call": row.message_id,
+            "turn": row.turn_id,
+            "session": row.session_id,
+            "agent": row.agent,
+            "model": f"{row.provider}/{row.model}",
+        }[self._by]
 
 
 def _add(sum_: dict[str, Any], row: UsageRow, added: dict[str, float | None]) -> None:

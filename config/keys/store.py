@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from itertools import starmap
 from pathlib import Path
+from typing import Any
 
 import apsw
 import msgspec
@@ -154,9 +155,7 @@ class KeyStore:
             version = 1 if old is None else old.binding.version + 1
             binding = KeyBinding(provider=provider, origin=origin, name=name, version=version)
             row = StoredKey(
-                binding=binding,
-                sealed=master.seal(key.reveal(), binding),
-                created_at_ms=now_ms(),
+                binding=binding, sealed=master.seal(key.reveal(), binding), created_at_ms=now_ms()
             )
             _write(connection, row)
         return row, place.name if is_new else None
@@ -335,16 +334,8 @@ def _find(connection: apsw.Connection, provider: str, origin: str, name: str) ->
     return next(starmap(_row, found), None)
 
 
-def _row(
-    provider: str,
-    origin: str,
-    name: str,
-    version: int,
-    nonce: bytes,
-    ciphertext: bytes,
-    key_id: str,
-    created_at_ms: int,
-) -> StoredKey:
+def _row(*columns: Any) -> StoredKey:
+    provider, origin, name, version, nonce, ciphertext, key_id, created_at_ms = columns
     return StoredKey(
         binding=KeyBinding(provider=provider, origin=origin, name=name, version=version),
         sealed=Sealed(nonce=nonce, ciphertext=ciphertext, key_id=key_id),
@@ -357,14 +348,8 @@ def _write(connection: apsw.Connection, row: StoredKey) -> None:
     connection.execute(
         f"insert or replace into keys ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            its.provider,
-            its.origin,
-            its.name,
-            its.version,
-            sealed.nonce,
-            sealed.ciphertext,
-            sealed.key_id,
-            row.created_at_ms,
+            *(its.provider, its.origin, its.name, its.version),
+            *(sealed.nonce, sealed.ciphertext, sealed.key_id, row.created_at_ms),
         ),
     )
 

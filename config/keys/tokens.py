@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ from ...runtime.identity import now_ms
 from ...runtime.redaction import Secret
 from ...runtime.wire.fields import Role as Role
 from ..private_file import locked, make_private_folder, read_private, write_private
+from ..toml_reader import NAME
 
 FILE_NAME = "tokens.json"
 LOCK_NAME = "tokens.lock"
@@ -39,8 +39,6 @@ PREFIX = "cb_"
 
 LOCAL_NAME = "local"
 """Name of the token that a daemon makes for its own user's commands; see `daemon_file`."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -186,7 +184,7 @@ class Credentials:
 
 
 def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ValidationError(
             f"{name!r} can't be the name of a token: letters, digits, `.`, `_` and `-`, at "
             "most 64.",
@@ -194,8 +192,7 @@ def _check_name(name: str) -> None:
         )
     if name == LOCAL_NAME:
         raise ValidationError(
-            f"{LOCAL_NAME!r} is the name of the daemon's own token: choose another",
-            field="name",
+            f"{LOCAL_NAME!r} is the name of the daemon's own token: choose another", field="name"
         )
 
 

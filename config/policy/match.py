@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -38,15 +39,12 @@ class CallArguments:
     def __init__(self, canonical: str, properties: Mapping[str, Any] | None = None) -> None:
         self._canonical = canonical
         self._properties = properties or {}
-        self._given: dict[str, Any] | None = None
         self._read: dict[tuple[str, str], Any] = {}
 
-    @property
+    @cached_property
     def given(self) -> dict[str, Any]:
         """The arguments that the call itself has."""
-        if self._given is None:
-            self._given = msgspec.json.decode(self._canonical, type=dict[str, Any])
-        return self._given
+        return msgspec.json.decode(self._canonical, type=dict[str, Any])
 
     def has(self, name: str) -> bool:
         """Whether the call or the tool has such an argument."""

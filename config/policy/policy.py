@@ -142,7 +142,11 @@ class PolicyLayer:
             if said is not None:
                 return said
         new = self._new_host(question, arguments)
-        found = self._by_preset(question, tier, new)
+        # The call of a redirect was asked about, or needed no question.
+        least, reason = (
+            (Tier.READ_ONLY, None) if question.is_redirect else (tier, question.approval_reason)
+        )
+        found = ruling(self.preset, least, reason, new, is_exposed=question.is_exposed)
         if found.verdict is Verdict.ASK and Verdict.ALLOW in about:
             is_way_out = new is not None and question.is_exposed
             for rule in about[Verdict.ALLOW].candidates(arguments):
@@ -169,12 +173,6 @@ class PolicyLayer:
             place = None if question.is_exposed else self._places.get(question.definition.name)
             return new_host(question.definition, arguments, question.hosts, place)
         return None
-
-    def _by_preset(self, question: PolicyQuestion, tier: Tier, new: str | None) -> Ruling:
-        if question.is_redirect:  # the call was asked about, or needed no question
-            return ruling(self.preset, Tier.READ_ONLY, None, new, is_exposed=question.is_exposed)
-        reason = question.approval_reason
-        return ruling(self.preset, tier, reason, new, is_exposed=question.is_exposed)
 
     def _rules_about(self, tool: str) -> Mapping[Verdict, RuleIndex]:
         found = self._by_tool.get(tool)

@@ -109,12 +109,7 @@ def test_an_empty_file_is_the_defaults() -> None:
             "providers.p.models",
             "length >= 1",
         ),
-        (
-            "[providers.rehearsal]\nbase_url = 'http://h'",
-            1,
-            "providers.rehearsal",
-            "is built in",
-        ),
+        ("[providers.rehearsal]\nbase_url = 'http://h'", 1, "providers.rehearsal", "is built in"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_line_and_what_was_expected(

@@ -99,11 +99,7 @@ def test_nothing_readable_is_on_disk_and_everything_is_the_owners_alone(
     finally:
         os.umask(before)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {path.name for path in files} == {
-        "keys.db",
-        "keys.lock",
-        master_file(tmp_path).name,
-    }
+    assert {path.name for path in files} == {"keys.db", "keys.lock", master_file(tmp_path).name}
     for file in files:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert KEY.encode() not in file.read_bytes()

@@ -41,9 +41,7 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
     set_default_model(folder, "house/q3")
     wanted = set_active(folder, "groq", active=False)
     assert wanted == ManagedSettings(
-        model="house/q3",
-        inactive=("groq",),
-        providers={"house": HOUSE, "plain.one": PLAIN},
+        model="house/q3", inactive=("groq",), providers={"house": HOUSE, "plain.one": PLAIN}
     )
     assert load_managed(folder) == wanted
     (folder / "callboard.toml").write_text("")

@@ -142,11 +142,7 @@ def test_which_rules_are_about_where_a_call_connects(
 
 
 def ruled(
-    preset: Preset,
-    *rules: Rule,
-    tier: Tier = Tier.SYSTEM,
-    asks: str | None = None,
-    **fields: Any,
+    preset: Preset, *rules: Rule, tier: Tier = Tier.SYSTEM, asks: str | None = None, **fields: Any
 ) -> tuple[Verdict, str]:
     policy = PolicyBook(PlacedRule(rule, "here") for rule in rules).policy(Agent(policy=preset))
     question = PolicyQuestion(

@@ -110,8 +110,7 @@ def test_a_denial_says_how_to_be_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tier", "declared"),
-    [(None, Tier.READ_ONLY), (Tier.READ_ONLY, None), (None, None)],
+    ("tier", "declared"), [(None, Tier.READ_ONLY), (Tier.READ_ONLY, None), (None, None)]
 )
 def test_an_unknown_tool_or_tier_is_elevated(tier: Tier | None, declared: Tier | None) -> None:
     asked = question(tier=tier, declared=declared)

@@ -194,9 +194,7 @@ def test_the_order_of_rules_is_no_part_of_a_policy(
 
 
 @given(
-    RULES.flatmap(lambda said: st.tuples(st.just(said), st.permutations(said))),
-    SESSIONS,
-    QUESTIONS,
+    RULES.flatmap(lambda said: st.tuples(st.just(said), st.permutations(said))), SESSIONS, QUESTIONS
 )
 def test_the_order_of_rules_does_not_matter(
     orders: tuple[list[Rule], list[Rule]], session: dict[str, Any], asked: PolicyQuestion

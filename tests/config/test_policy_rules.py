@@ -207,10 +207,7 @@ def test_rules_of_a_channel() -> None:
         ("[channels]\nweb = 1\n", r"line 2: channels.web: expected tables that begin with \[\["),
         ("channels = 1\n", r"line 1: channels: expected tables that begin with \[\["),
         ("[channels.web]\nrules = 1\n", r"line 2: channels.web.rules: expected tables that"),
-        (
-            '[[channels."".rules]]\ntool = "x"\nverdict = "deny"\n',
-            "an empty name is none",
-        ),
+        ('[[channels."".rules]]\ntool = "x"\nverdict = "deny"\n', "an empty name is none"),
     ],
 )
 def test_what_a_channels_table_can_not_hold(text: str, problem: str) -> None:

@@ -267,10 +267,7 @@ async def test_without_its_handles_a_tool_does_nothing(
     needy = [tool for tool in TOOLS if tool.definition.needs]
     results = await refused(tmp_path, [(tool.name, GOOD[tool.name]) for tool in needy])
     for tool, result in zip(needy, results, strict=True):
-        assert (result["error_type"], result["tier"]) == (
-            "permission_denied",
-            tool.definition.tier,
-        )
+        assert (result["error_type"], result["tier"]) == ("permission_denied", tool.definition.tier)
         assert result["reason"] in {f"no {need} handle" for need in tool.definition.needs}
 
 
@@ -368,10 +365,7 @@ async def test_past_its_deadline_it_says_so(
     others = [tool for tool in TOOLS if tool.name != name]
     monkeypatch.setattr(embedded, "builtin_tools", lambda: (*others, hurried(name)))
     steps = [reply(calls=[(name, GOOD[name])]), reply("Done.")]
-    async with open_local_stage(tmp_path, steps, **UNASKED) as (
-        runtime,
-        _,
-    ):
+    async with open_local_stage(tmp_path, steps, **UNASKED) as (runtime, _):
         session = await runtime.create_session()
         with trio.fail_after(30):
             async with hang.opened_late(), session.prompt("Go.") as turn:
@@ -427,10 +421,7 @@ async def test_a_cancel_ends_it(name: str, tmp_path: Path, monkeypatch: pytest.M
     before = make_files(tmp_path)
     hang = Hang(monkeypatch)
     steps = [reply(calls=[(name, GOOD[name])])]
-    async with open_local_stage(tmp_path, steps, **UNASKED) as (
-        runtime,
-        _,
-    ):
+    async with open_local_stage(tmp_path, steps, **UNASKED) as (runtime, _):
         session = await runtime.create_session()
         async with session.prompt("Go.") as turn:
             with trio.fail_after(30):

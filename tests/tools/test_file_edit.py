@@ -58,9 +58,7 @@ async def test_count_says_how_often_the_text_occurs(caller: Caller, folder: Path
 async def test_one_edit_that_does_not_fit_undoes_all(caller: Caller, folder: Path) -> None:
     (folder / "f").write_text("def greet(name):\n    return name\n")
     failure = await caller.failure(
-        "edit_file",
-        path="f",
-        edits=[edit("return", "yield"), edit("def greet(nam):", "x")],
+        "edit_file", path="f", edits=[edit("return", "yield"), edit("def greet(nam):", "x")]
     )
     assert failure.error_type == "edit_conflict"
     assert failure.details["edit"] == 1

@@ -44,11 +44,7 @@ async def test_a_whole_file(caller: Caller, folder: Path) -> None:
     (folder / "f").write_bytes("grüße\r\n".encode())
     os.utime(folder / "f", (0, 1_000_000_000))
     result = await caller.result("read_file", path="f")
-    assert result.output == {
-        "content": "grüße\r\n",
-        "size": 9,
-        "modified": "2001-09-09T01:46:40Z",
-    }
+    assert result.output == {"content": "grüße\r\n", "size": 9, "modified": "2001-09-09T01:46:40Z"}
     assert result.display == "Read f (9 bytes)"
 
 

@@ -288,10 +288,7 @@ LOOKS: dict[str, tuple[Plant, tuple[str, ...]]] = {
         ("diff",),
     ),
     "included filter": (included, ("diff",)),
-    "signature": (
-        setting(("log.showSignature", "true"), ("gpg.program", "PROGRAM")),
-        ("log",),
-    ),
+    "signature": (setting(("log.showSignature", "true"), ("gpg.program", "PROGRAM")), ("log",)),
     "submodule's filter": (submodule, ("status",)),
     "alias": (setting(("alias.st", "!RUN")), ("st",)),
 }

@@ -88,8 +88,7 @@ async def nothing(arguments: dict[str, Any], context: object) -> ToolResult:
 
 
 @pytest.mark.parametrize(
-    ("keyword", "case"),
-    [case for case in CASES if is_movable(case[1]["schema"])],
+    ("keyword", "case"), [case for case in CASES if is_movable(case[1]["schema"])]
 )
 def test_the_suite_one_level_down(keyword: str, case: dict[str, Any]) -> None:
     properties = {"value": case["schema"]}

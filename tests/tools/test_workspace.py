@@ -256,10 +256,7 @@ def test_without_renameat2_one_wins_too(workspace: Workspace, folder: Path) -> N
 
 @pytest.mark.parametrize("has_renameat2", [True, False])
 def test_moves_claim_a_free_name(
-    workspace: Workspace,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    has_renameat2: bool,
+    workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch, has_renameat2: bool
 ) -> None:
     if not has_renameat2:
         monkeypatch.setattr(openat2, "_renameat2", None)

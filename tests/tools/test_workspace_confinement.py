@@ -97,12 +97,7 @@ async def test_absolute_paths_inside_work(caller: Caller, folder: Path) -> None:
     ],
 )
 async def test_case_03_04_07_links_that_lead_out_are_refused(
-    caller: Caller,
-    folder: Path,
-    outside: Path,
-    tool: ToolUse,
-    links: dict[str, str],
-    path: str,
+    caller: Caller, folder: Path, outside: Path, tool: ToolUse, links: dict[str, str], path: str
 ) -> None:
     for name, target in links.items():
         (folder / name).symlink_to(target.format(out=outside, up=outside.parent))
@@ -449,17 +444,10 @@ segments = st.sampled_from(["..", ".", "a", "b", "l", "m", "workspace", "workspa
 targets = st.lists(segments, min_size=1, max_size=4).map("/".join)
 
 
-@settings(
-    max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(links=st.lists(st.tuples(segments, targets), max_size=4), path=targets)
 def test_no_path_over_any_links_leaves_the_root(
-    workspace: Workspace,
-    folder: Path,
-    outside: Path,
-    links: list[tuple[str, str]],
-    path: str,
+    workspace: Workspace, folder: Path, outside: Path, links: list[tuple[str, str]], path: str
 ) -> None:
     for name in os.listdir(folder):
         entry = folder / name

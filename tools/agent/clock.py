@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
-from ...runtime.definitions import Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Effect, Tier, ToolResult
+from ..failures import invalid
 from ..tool import tool
 from ..workspace.paths import shown
 
@@ -59,11 +60,10 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         # zoneinfo opens a file of that name, and fails in many ways for a wrong one.
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
+        raise invalid(
+            "timezone",
             f"timezone: {shown(name[:MAX_ZONE_CHARACTERS])!r} is not an IANA time zone name such "
             f"as Europe/Berlin. {_hint(name)}".rstrip(),
-            field="timezone",
         ) from None
 
 

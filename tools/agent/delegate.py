@@ -7,16 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from ...runtime.budget import Budget
-from ...runtime.definitions import (
-    Capability,
-    Effect,
-    ErrorType,
-    SessionKind,
-    Tier,
-    ToolFailure,
-    ToolResult,
-)
+from ...runtime.definitions import Capability, Effect, SessionKind, Tier, ToolResult
 from ...runtime.handles import Delegation
+from ..failures import failed
 from ..tool import FunctionTool, ToolContext
 
 MAX_TASK_CHARS = 100_000
@@ -59,8 +52,7 @@ async def _delegate(
         context.progress,
     )
     if child.outcome not in FINE:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             f"The {kind} {child.session_id} did not finish its task: {child.outcome}. {child.message}",
             session_id=child.session_id,
             outcome=child.outcome,

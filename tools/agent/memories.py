@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Capability, Effect, Tier, ToolResult
 from ...runtime.memory.memories import MAX_MEMORY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Memory, query_of
+from ..failures import invalid
 from ..tool import ToolContext, tool
 
 MAX_QUERY_CHARS = 1_000
@@ -43,7 +44,7 @@ async def memory_store(context: ToolContext, text: Text, tags: Tags | None = Non
     """
     assert context.memory_write is not None  # or `needs` would have refused the call
     if not query_of(text):
-        raise _wordless("memory_store", "text")
+        raise invalid("text", "memory_store: text: it has no words.")
     memory = await context.memory_write.store(text, tuple(tags or ()))
     trust = "untrusted" if memory.is_untrusted else "trusted"
     return ToolResult(
@@ -62,7 +63,7 @@ async def memory_search(context: ToolContext, query: Query, limit: Limit = 5) ->
     """
     assert context.memory_read is not None  # or `needs` would have refused the call
     if not query_of(query):
-        raise _wordless("memory_search", "query")
+        raise invalid("query", "memory_search: query: it has no words.")
     found = await context.memory_read.search(query, limit=limit)
     output: dict[str, Any] = {"memories": [_shown(memory) for memory in found]}
     if any(memory.is_untrusted for memory in found):
@@ -80,9 +81,3 @@ def _shown(memory: Memory) -> dict[str, Any]:
         "session_id": memory.session_id,
         "trust": "untrusted" if memory.is_untrusted else "trusted",
     }
-
-
-def _wordless(name: str, field: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorType.VALIDATION_ERROR, f"{name}: {field}: it has no words.", field=field
-    )

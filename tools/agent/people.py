@@ -7,7 +7,8 @@ from typing import Annotated
 import msgspec
 
 from ...config.settings import MAX_SECONDS
-from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Capability, Effect, Tier, ToolResult
+from ..failures import invalid
 from ..tool import FunctionTool, ToolContext, tool
 
 MAX_QUESTION_CHARACTERS = 10_000
@@ -37,11 +38,11 @@ async def _ask_user(
     assert context.channel is not None  # or `needs` would have refused the call
     offered = tuple(options or ())
     if not question.strip():
-        raise _invalid("ask_user", "question", "it is empty")
+        raise invalid("question", "ask_user: question: it is empty.")
     if not all(option.strip() for option in offered):
-        raise _invalid("ask_user", "options", "one of them is empty")
+        raise invalid("options", "ask_user: options: one of them is empty.")
     if len(set(offered)) < len(offered):
-        raise _invalid("ask_user", "options", "one is offered twice")
+        raise invalid("options", "ask_user: options: one is offered twice.")
     answer = await context.channel.ask(question, offered)
     output = {"answer": answer.text, "option": answer.option}
     return ToolResult(output=output, display=f"{answer.answered_by}: {_line(answer.text)}")
@@ -69,7 +70,7 @@ async def message(context: ToolContext, text: Message, channel: str | None = Non
     """
     assert context.channel is not None  # or `needs` would have refused the call
     if not text.strip():
-        raise _invalid("message", "text", "it is empty")
+        raise invalid("text", "message: text: it is empty.")
     name = await context.channel.tell(text, channel)
     return ToolResult(
         output={"delivered": True, "channel": name}, display=f"to {name}: {_line(text)}"
@@ -78,7 +79,3 @@ async def message(context: ToolContext, text: Message, channel: str | None = Non
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:100]
-
-
-def _invalid(name: str, field: str, problem: str) -> ToolFailure:
-    return ToolFailure(ErrorType.VALIDATION_ERROR, f"{name}: {field}: {problem}.", field=field)

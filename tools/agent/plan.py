@@ -8,6 +8,7 @@ import msgspec
 
 from ...runtime.definitions import Effect, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.event_types.plan import PlanItem, plan_lines, progress_of
+from ..failures import invalid
 from ..tool import ToolContext, tool
 
 MAX_ITEMS = 50
@@ -38,11 +39,7 @@ async def plan(context: ToolContext, items: Items) -> ToolResult:
             ErrorType.PERMISSION_DENIED, "plan: there is no session here to keep a plan."
         )
     if not all(item.text.strip() for item in items):
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
-            "plan: items: one of them is empty.",
-            field="items",
-        )
+        raise invalid("items", "plan: items: one of them is empty.")
     whole = tuple(PlanItem(item.text, item.status) for item in items)
     await context.plan.set(whole)
     return ToolResult(

@@ -18,6 +18,7 @@ from ...runtime.definitions import (
 )
 from ...runtime.processes import Command
 from ..context import ToolContext
+from ..failures import failed
 from ..git.command import Paths, checked
 from ..programs.program_result import title, unkept
 from ..tool import tool
@@ -88,8 +89,7 @@ def _check(report: dict[str, Any]) -> None:
             "There is nothing here that ruff, gofmt, rustfmt or prettier formats.",
         )
     names = " and ".join(sorted(report["not_installed"]))
-    raise ToolFailure(
-        ErrorType.EXECUTION_ERROR,
+    raise failed(
         f"Nothing was formatted: {names} would do it, and can't be found in the sandbox. It must be "
-        "on the operator's PATH, or in the workspace (.venv/bin/ruff, node_modules/.bin/prettier).",
+        "on the operator's PATH, or in the workspace (.venv/bin/ruff, node_modules/.bin/prettier)."
     )

@@ -36,11 +36,7 @@ FORMATTERS = {
     "ruff": (("format", "--quiet", "--"), (".py", ".pyi"), ".venv/bin/ruff"),
     "gofmt": (("-w",), (".go",), ""),
     "rustfmt": (("--color", "never"), (".rs",), ""),
-    "prettier": (
-        ("--write", "--log-level", "warn", "--"),
-        WEB,
-        "node_modules/.bin/prettier",
-    ),
+    "prettier": (("--write", "--log-level", "warn", "--"), WEB, "node_modules/.bin/prettier"),
 }
 
 

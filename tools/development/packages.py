@@ -20,6 +20,7 @@ from ...runtime.definitions import (
 )
 from ...runtime.processes import ChangedFiles, Command, Ran
 from ..context import ToolContext
+from ..failures import failed, invalid
 from ..git.command import checked, said
 from ..processes.threads import run_read
 from ..programs.program_result import change_fields, changes_line, title
@@ -167,11 +168,7 @@ async def install_package(
     """
     for package in packages:  # again: `$` in a schema's pattern lets a line break at the end pass
         if not re.fullmatch(_NAME, package):
-            raise ToolFailure(
-                ErrorType.VALIDATION_ERROR,
-                f"packages: expected {NAME_IN_WORDS}; got {package!r}.",
-                field="packages",
-            )
+            raise invalid("packages", f"packages: expected {NAME_IN_WORDS}; got {package!r}.")
     files, certificates = await _certificates(context)
     env = {**_ALONE, **ALL_BY_PROXY, **_indexes(manager, context), **certificates}
     wanted = Command(
@@ -260,9 +257,8 @@ def _check(manager: str, ran: Ran, *, scripts: bool) -> None:
         why = next(iter(ran.refused_hosts.values()))
         raise ToolFailure(ErrorType.URL_NOT_ALLOWED, f"{manager} installed nothing: {why}")
     if ran.exit_code and not scripts and "no matching distribution" in ran.stderr.lower():
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             f"pip install: {said(ran)}\nOnly wheels were looked for: a package that must be built "
-            "needs scripts=true, which a person has to allow.",
+            "needs scripts=true, which a person has to allow."
         )
     checked(f"{manager} install", ran)

@@ -7,17 +7,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ...runtime.definitions import (
-    Capability,
-    Effect,
-    ErrorType,
-    Resource,
-    Tier,
-    ToolFailure,
-    ToolResult,
-)
+from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
 from ...runtime.processes import Command, Processes, Ran
 from ..context import ToolContext
+from ..failures import failed, invalid
 from ..files.preview import command_line
 from ..git.command import Paths
 from ..processes.threads import run_read
@@ -127,11 +120,7 @@ async def run_tests(
     assert context.processes is not None  # or `needs` would have refused the call
     configured = () if runner else _configured(context)
     if paths is not None and any(path.startswith("-") for path in paths):
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
-            "paths: a path that begins with - is written ./-…",
-            field="paths",
-        )
+        raise invalid("paths", "paths: a path that begins with - is written ./-…")
     words = configured
     others: list[str] = []
     if not words:
@@ -176,20 +165,18 @@ async def _found(
     fitting = [name for name in RUNNERS if f"found {name}" in lines]
     name = wanted or next(iter(fitting), None)
     if name is None:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             "No tests were found: there is no pyproject.toml (or other settings of pytest), "
             "Cargo.toml, go.mod, package.json with a test script, or Makefile with a target test in "
-            "the workspace's root. Name a runner, or run them with shell.",
+            "the workspace's root. Name a runner, or run them with shell."
         )
     words = RUNNERS[name]
     if name == "pytest" and "own pytest" in lines:
         words = (".venv/bin/pytest", *words[1:])
     elif f"has {name}" not in lines:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             f"{name} is not installed where programs in the sandbox find it: neither on the "
-            "operator's PATH nor in the workspace (.venv).",
+            "operator's PATH nor in the workspace (.venv)."
         )
     return words, name, [each for each in fitting if each != name]  # type: ignore[return-value]
 

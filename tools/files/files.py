@@ -48,10 +48,7 @@ async def list_directory(
 
 def _list(files: ReadableFiles, path: str, recursive: bool, include_hidden: bool) -> dict[str, Any]:
     listing = files.entries(
-        path,
-        recursive=recursive,
-        include_hidden=include_hidden,
-        max_entries=MAX_LISTED_ENTRIES,
+        path, recursive=recursive, include_hidden=include_hidden, max_entries=MAX_LISTED_ENTRIES
     )
     base = files.normalize(path)
     output: dict[str, Any] = {

@@ -6,7 +6,7 @@ import base64
 import binascii
 import codecs
 
-from ...runtime.definitions import ErrorType, ToolFailure
+from ..failures import invalid
 from ..workspace.paths import shown
 
 BASE64 = "base64"
@@ -33,11 +33,10 @@ def codec_name(encoding: str) -> str:
     # Python also has codecs from text to text (rot13) and from bytes to bytes (zlib).
     is_text = getattr(codec, "_is_text_encoding", True)
     if codec is None or not is_text or codec.name in _FOR_HOST_NAMES:
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
+        raise invalid(
+            "encoding",
             f"encoding: {shown(encoding[:64])!r} is not a text encoding that Python knows; use "
             "utf-8, another codec such as latin-1 or utf-16, or base64.",
-            field="encoding",
         )
     return codec.name
 
@@ -50,20 +49,15 @@ def encode(content: str, encoding: str) -> bytes:
             return base64.b64decode("".join(content.split()), validate=True)
         return content.encode(name)
     except (UnicodeError, binascii.Error, ValueError) as error:
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
-            f"content: it can't be written as {name}: {error}.",
-            field="content",
-        ) from error
+        raise invalid("content", f"content: it can't be written as {name}: {error}.") from error
 
 
 def page_codec(name: str, head: bytes) -> str:
     """Return the codec for a page from the middle of a file, whose first bytes may hold a byte order mark."""
     if name.startswith(_STATEFUL):
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
+        raise invalid(
+            "offset",
             f"offset: a {name} file can't be read from the middle; read it whole, or as base64.",
-            field="offset",
         )
     for mark, plain in _WITH_MARK.get(name, ()):
         if head.startswith(mark):

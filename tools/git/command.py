@@ -23,12 +23,15 @@ import msgspec
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.processes import Answerer, Command, Processes, Ran
 from ..context import ToolContext
+from ..failures import failed
 from ..processes.system_programs import SYSTEM_FOLDERS, SYSTEM_PATH
 from ..programs.program_result import ENDED_BY
 from ..schema.validation import TRY_AGAIN, in_words
 from ..workspace.paths import not_allowed, shown, split_path
 
 SECONDS = 30.0
+
+STATUS = ("status", "--porcelain=v2", "-z", "--ignore-submodules=dirty")
 
 MAX_PATHS = 1000
 """Nobody reads a longer list of arguments."""
@@ -201,16 +204,13 @@ async def open_repository(context: ToolContext) -> Repository:
     bare = Repository(context.processes, ())
     ran = await bare.run(("sh", "-c", _LISTING), env=_LOOKS)
     if ran.exit_code == 128 and "not a git repository" in ran.stderr:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             "There is no git repository in the workspace's root, or it is kept outside of the "
-            "workspace, which the sandbox does not show.",
+            "workspace, which the sandbox does not show."
         )
     listed = checked("git config", ran)
     if listed.is_truncated:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR, "The repository's configuration is too long to be checked."
-        )
+        raise failed("The repository's configuration is too long to be checked.")
     pairs = (record.partition("\n")[::2] for record in listed.stdout.split("\0"))
     return Repository(context.processes, [(name, value) for name, value in pairs if name])
 
@@ -225,17 +225,15 @@ def checked(name: str, ran: Ran) -> Ran:
         )
     if ran.killed_by is not None:
         how = ENDED_BY.get(ran.killed_by, ran.killed_by)
-        raise ToolFailure(ErrorType.EXECUTION_ERROR, f"{name} {how}.")
+        raise failed(f"{name} {how}.")
     if ran.exit_code == 127:
         program = name.partition(" ")[0]
         where = "where programs in the sandbox find it"
         if program == "git":
             where = f"in {', '.join(SYSTEM_FOLDERS)}, and no other is run"
-        raise ToolFailure(ErrorType.EXECUTION_ERROR, f"{program} is not installed {where}.")
+        raise failed(f"{program} is not installed {where}.")
     if ran.exit_code != 0:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR, f"{name}: {said(ran) or f'exit code {ran.exit_code}'}"
-        )
+        raise failed(f"{name}: {said(ran) or f'exit code {ran.exit_code}'}")
     return ran
 
 
@@ -257,10 +255,7 @@ def _harmless(settings: Iterable[str]) -> dict[str, str]:
         elif (value := _DISARMED.get((kind, key))) is not None:
             harmless[name] = value
     if len(harmless) - len(_HARMLESS) > MAX_DRIVERS:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
-            f"The repository configures more than {MAX_DRIVERS} filters and submodules.",
-        )
+        raise failed(f"The repository configures more than {MAX_DRIVERS} filters and submodules.")
     return harmless
 
 
@@ -286,9 +281,7 @@ def _refused(ran: Ran) -> ToolFailure | None:
     if missing := _NO_REVISION.search(ran.stderr):
         name = shown(missing[1])
         if name == "HEAD":
-            return ToolFailure(
-                ErrorType.EXECUTION_ERROR, "There is no commit yet in the workspace's repository."
-            )
+            return failed("There is no commit yet in the workspace's repository.")
         return ToolFailure(
             ErrorType.VALIDATION_ERROR,
             f"There is no branch, tag or commit {name} in the workspace's repository; git_log lists "

@@ -6,21 +6,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...runtime.definitions import (
-    Capability,
-    Effect,
-    ErrorType,
-    Resource,
-    Tier,
-    ToolFailure,
-    ToolResult,
-)
+from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolFailure, ToolResult
 from ..context import ToolContext
+from ..failures import failed
 from ..processes.threads import run_read
 from ..tool import tool
 from ..workshop import Author
 from ..workspace.paths import shown
-from .command import SECONDS, Paths, Repository, check_paths, checked, open_repository
+from .command import SECONDS, STATUS, Paths, Repository, check_paths, checked, open_repository
 from .output import read_name_status, read_status, records
 
 MAX_MESSAGE_CHARACTERS = 64 * 1024
@@ -108,25 +101,16 @@ async def git_commit(
 async def _author(context: ToolContext) -> Author:
     author = None if context.workshop is None else await run_read(context.workshop.author)
     if author is None:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             "Nothing was committed: nobody says in whose name. The operator sets name and email "
-            "under [git] in callboard.toml, or with `git config --global user.name` and user.email.",
+            "under [git] in callboard.toml, or with `git config --global user.name` and user.email."
         )
     return author
 
 
 async def _changes(repository: Repository, paths: list[str] | None) -> list[dict[str, Any]]:
     """Return what would be committed; raise `ToolFailure` when that is nothing, or can't be committed."""
-    ran = await repository.look(
-        "status",
-        "--porcelain=v2",
-        "-z",
-        "--untracked-files=all",
-        "--ignore-submodules=dirty",
-        "--",
-        *(paths or ()),
-    )
+    ran = await repository.look(*STATUS, "--untracked-files=all", "--", *(paths or ()))
     changes: list[dict[str, Any]] = read_status(records(ran))["entries"]
     if not changes:
         where = "" if paths is None else " under these paths"
@@ -161,4 +145,4 @@ def _joined(paths: list[str]) -> bytes:
 
 
 def _failed(problem: str) -> ToolFailure:
-    return ToolFailure(ErrorType.EXECUTION_ERROR, f"Nothing was committed: {problem}.")
+    return failed(f"Nothing was committed: {problem}.")

@@ -36,6 +36,7 @@ from ...runtime.errors import CallboardError
 from ...runtime.processes import Ran
 from ...runtime.redaction import Secret, mask
 from ..context import ToolContext
+from ..failures import failed, invalid
 from ..processes.system_programs import find_system_program
 from ..processes.threads import run_read
 from ..schema.validation import in_words
@@ -149,11 +150,7 @@ def answerer(remote: Remote, credential: Secret) -> Callable[[bytes], Awaitable[
     Question and answer are lines of git's credential protocol (gitcredentials(7)).
     """
     parts = urlsplit(remote.url)
-    wanted = {
-        "protocol": parts.scheme,
-        "host": parts.netloc,
-        "path": parts.path.lstrip("/"),
-    }
+    wanted = {"protocol": parts.scheme, "host": parts.netloc, "path": parts.path.lstrip("/")}
 
     async def answer(question: bytes) -> bytes:
         await trio.lowlevel.checkpoint()
@@ -238,9 +235,8 @@ async def git_push(
     _check_shown(context, push)
     credential = await _credential(context, push.remote)
     files = {HELPER: Path(__file__).with_name(HELPER).read_bytes()}
-    certificates = None
-    if context.workshop is not None:
-        certificates = await run_read(context.workshop.certificates)
+    workshop = context.workshop
+    certificates = None if workshop is None else await run_read(workshop.certificates)
     if certificates is not None:
         files[CERTIFICATES] = certificates
     python = find_system_program("python3") or sys.executable
@@ -301,18 +297,8 @@ async def _resolve(repository: Repository, remote: str | None, branch: str | Non
 
 
 async def _commits(repository: Repository, push: Push, most: int, *without: str) -> list[str]:
-    ran = await repository.look(
-        "log",
-        "-z",
-        "--format=%h %s",
-        "--no-show-signature",
-        "--no-color",
-        f"--max-count={most}",
-        push.commit,
-        *without,
-        "--",
-    )
-    return records(ran)
+    how = ("-z", "--format=%h %s", "--no-show-signature", "--no-color", f"--max-count={most}")
+    return records(await repository.look("log", *how, push.commit, *without, "--"))
 
 
 async def _credential(context: ToolContext, remote: Remote) -> Secret | None:
@@ -321,9 +307,8 @@ async def _credential(context: ToolContext, remote: Remote) -> Secret | None:
     try:
         return await run_read(context.workshop.credential, remote.origin)
     except CallboardError as error:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
-            f"Nothing was pushed: the credential for {remote.origin} can't be used: {error}",
+        raise failed(
+            f"Nothing was pushed: the credential for {remote.origin} can't be used: {error}"
         ) from error
 
 
@@ -339,10 +324,9 @@ def _outcome(ran: Ran, push: Push, *, has_credential: bool) -> str:
     if ran.refused_hosts:
         raise ToolFailure(ErrorType.URL_NOT_ALLOWED, next(iter(ran.refused_hosts.values())))
     if flag == "!":
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             f"{shown(push.remote.name)} did not take {shown(push.branch)}: {shown(why)}. A push is "
-            "never forced: bring in what the remote has, and push again.",
+            "never forced: bring in what the remote has, and push again."
         )
     text = said(ran)
     if "Authentication failed" in text or "could not read Username" in text or " 403" in text:
@@ -354,7 +338,7 @@ def _outcome(ran: Ran, push: Push, *, has_credential: bool) -> str:
             reason=text,
         )
     checked("git push", ran)
-    raise ToolFailure(ErrorType.EXECUTION_ERROR, f"git push: {text or 'it said nothing'}")
+    raise failed(f"git push: {text or 'it said nothing'}")
 
 
 async def _follow(repository: Repository, push: Push) -> None:
@@ -366,6 +350,4 @@ async def _follow(repository: Repository, push: Push) -> None:
 
 
 def _invalid(field: str, problem: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorType.VALIDATION_ERROR, f"Nothing was pushed: {field}: {problem}.", field=field
-    )
+    return invalid(field, f"Nothing was pushed: {field}: {problem}.")

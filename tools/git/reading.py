@@ -9,7 +9,7 @@ import msgspec
 from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
 from ..context import ToolContext
 from ..tool import tool
-from .command import SECONDS, Paths, Revision, check_paths, open_repository
+from .command import SECONDS, STATUS, Paths, Revision, check_paths, open_repository
 from .output import LOG_FORMAT, read_diff, read_log, read_status, records
 
 MAX_ENTRIES = 1000
@@ -20,6 +20,15 @@ MAX_DIFF_CHARACTERS = 256 * 1024
 
 MAX_COMMITS = 200
 DEFAULT_COMMITS = 20
+
+_DIFF = (
+    *("diff", "--numstat", "--patch", "-z", "--find-renames", "--no-ext-diff", "--no-textconv"),
+    *("--no-color", "--submodule=short", "--ignore-submodules=dirty"),
+)
+_LOG = (
+    *("log", "-z", f"--format={LOG_FORMAT}", "--no-show-signature", "--no-notes", "--no-color"),
+    "--no-decorate",
+)
 
 _reading_tool = tool(
     tier=Tier.READ_ONLY,
@@ -40,23 +49,12 @@ async def git_status(context: ToolContext, paths: Paths | None = None) -> ToolRe
     check_paths(paths)
     repository = await open_repository(context)
     ran = await repository.look(
-        "status",
-        "--porcelain=v2",
-        "--branch",
-        "-z",
-        "--untracked-files=normal",
-        "--ignore-submodules=dirty",
-        "--",
-        *(paths or ()),
+        *STATUS, "--branch", "--untracked-files=normal", "--", *(paths or ())
     )
     status = read_status(records(ran))
     entries = status.pop("entries")
     is_cut = ran.is_truncated or len(entries) > MAX_ENTRIES
-    output = {
-        **status,
-        **({"truncated": True} if is_cut else {}),
-        "entries": entries[:MAX_ENTRIES],
-    }
+    output = {**status, **({"truncated": True} if is_cut else {}), "entries": entries[:MAX_ENTRIES]}
     where = status["branch"] or "no branch"
     return ToolResult(output=output, display=f"on {where}: {len(entries)} changed")
 
@@ -80,23 +78,8 @@ async def git_diff(
     check_paths(paths)
     repository = await open_repository(context)
     commits = [each for each in (base, target if base else None) if each is not None]
-    ran = await repository.look(
-        "diff",
-        "--numstat",
-        "--patch",
-        "-z",
-        "--find-renames",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-color",
-        "--submodule=short",
-        "--ignore-submodules=dirty",
-        *(["--cached"] if staged else []),
-        "--end-of-options",
-        *commits,
-        "--",
-        *(paths or ()),
-    )
+    which = (*(["--cached"] if staged else []), "--end-of-options", *commits, "--", *(paths or ()))
+    ran = await repository.look(*_DIFF, *which)
     files, patch = read_diff(ran.stdout)
     is_cut = ran.is_truncated or len(patch) > MAX_DIFF_CHARACTERS
     output = {
@@ -123,20 +106,8 @@ async def git_log(
     """
     check_paths(paths)
     repository = await open_repository(context)
-    ran = await repository.look(
-        "log",
-        "-z",
-        f"--format={LOG_FORMAT}",
-        f"--max-count={limit}",
-        "--no-show-signature",
-        "--no-notes",
-        "--no-color",
-        "--no-decorate",
-        "--end-of-options",
-        revision or "HEAD",
-        "--",
-        *(paths or ()),
-    )
+    which = (f"--max-count={limit}", "--end-of-options", revision or "HEAD", "--", *(paths or ()))
+    ran = await repository.look(*_LOG, *which)
     # `log -z` puts NUL between commits, and none behind the last one.
     last = ran.stdout.rpartition("\0")[2]
     commits = read_log([*records(ran), *([last] if last else [])])

@@ -30,6 +30,7 @@ from ...runtime.definitions import (
     ToolResult,
 )
 from ...runtime.errors import ValidationError
+from ..failures import failed
 from .run_local import RunLocal
 from .unreaped import unreaped
 
@@ -156,10 +157,7 @@ async def run_in_process(
         try:
             worker = _WorkerProcess(tool_name, place, arguments, context, show)
         except OSError as error:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"{tool_name}: its process could not be started ({error}).",
-            ) from error
+            raise failed(f"{tool_name}: its process could not be started ({error}).") from error
         try:
             await worker.serve()
         finally:
@@ -249,10 +247,7 @@ class _WorkerProcess:
 
     def result(self) -> ToolResult:
         if self._too_large:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"{self._tool_name} ran, but returned more than {MAX_ANSWER_BYTES} bytes.",
-            )
+            raise failed(f"{self._tool_name} ran, but returned more than {MAX_ANSWER_BYTES} bytes.")
         try:
             answer = _decode_answer(self._answer)
         except msgspec.DecodeError:
@@ -261,10 +256,9 @@ class _WorkerProcess:
             if code is not None and code < 0:
                 ended = f"was ended by {signal.Signals(-code).name}"
             last = self._log.decode(errors="replace").strip().splitlines()[-1:]
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
+            raise failed(
                 f"{self._tool_name}: its process {ended} without a result. "
-                f"{''.join(last)[:500]}".strip(),
+                f"{''.join(last)[:500]}".strip()
             ) from None
         if isinstance(answer, Failed):
             raise ToolFailure(answer.error_type, answer.message, **answer.details)

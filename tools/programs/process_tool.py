@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import trio
 
-from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Capability, Effect, Tier, ToolFailure, ToolResult
 from ...runtime.processes import BackgroundProcess, Processes
+from ..failures import invalid
 from ..schema.parameters import Timeout
 from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
@@ -131,6 +132,4 @@ def _shown(process: BackgroundProcess) -> dict[str, Any]:
 
 
 def _invalid(field: str, problem: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorType.VALIDATION_ERROR, f"process: {field}: {problem}. {TRY_AGAIN}", field=field
-    )
+    return invalid(field, f"process: {field}: {problem}. {TRY_AGAIN}")

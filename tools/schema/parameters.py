@@ -186,8 +186,7 @@ def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any], nam
     if parameter.name in {"self", "cls"}:
         advice = "make the tool of the bound method instead: tool(object.method)."
     raise ValidationError(
-        f"tool {name}: parameter {parameter.name} has no annotation; {advice}",
-        field=parameter.name,
+        f"tool {name}: parameter {parameter.name} has no annotation; {advice}", field=parameter.name
     )
 
 

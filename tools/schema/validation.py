@@ -24,6 +24,7 @@ from msgspec import inspect as types
 
 from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
 from ...runtime.stream import MAX_ARGUMENT_BYTES
+from ..failures import failed
 
 MAX_DEPTH = 100
 """No tool's arguments come near it, and recursion over them stays far from Python's limit."""
@@ -457,17 +458,15 @@ def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolR
             # msgspec writes NaN and infinities as null, and the model would take them for nothing.
             _STRICT.encode(output)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
-            f"{tool_name} ran, but what it returned can't be written as JSON: {error}.",
+        raise failed(
+            f"{tool_name} ran, but what it returned can't be written as JSON: {error}."
         ) from error
     if check is not None:
         try:
             check(output)
         except WrongArguments as wrong:
             field = {} if wrong.field is None else {"field": wrong.field}
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
+            raise failed(
                 f"{tool_name} ran, but its result is not what it declares: {wrong.problem}.",
                 **field,
             ) from None

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.definitions import ToolFailure
 from ...runtime.handles import FileInfo, ReadableFiles
 from ...runtime.taint.tracked_files import disregard
+from ..failures import invalid
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -140,8 +141,6 @@ def pattern_of(line: str) -> GitIgnoreSpecPattern:
 
 
 def _no_glob(problem: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorType.VALIDATION_ERROR,
-        f"glob: {problem}. Use the patterns of .gitignore, such as *.py or src/**/*.md.",
-        field="glob",
+    return invalid(
+        "glob", f"glob: {problem}. Use the patterns of .gitignore, such as *.py or src/**/*.md."
     )

@@ -12,6 +12,7 @@ import trio
 from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.handles import FileInfo, Listing, ReadableFiles
 from ...runtime.taint.tracked_files import disregard
+from ..failures import invalid
 from ..files.file_facts import reading, resource
 from ..processes.threads import run_read
 from ..tool import ToolContext, tool
@@ -60,10 +61,9 @@ async def search_files(
         max_results: How many matches at most.
     """
     if not pattern and glob is None:
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
+        raise invalid(
+            "pattern",
             "pattern: give a regular expression to find in lines, or a glob to find files by name.",
-            field="pattern",
         )
     search = FileSearch(reading(context), pattern, glob, max_results)
     output = await run_read(search.run, path)
@@ -145,10 +145,7 @@ class FileSearch:
         """Return what a directory holds; `None` when it can't be read, unless it is the top."""
         try:
             return self._files.entries(
-                path,
-                recursive=False,
-                include_hidden=True,
-                max_entries=MAX_DIRECTORY_ENTRIES,
+                path, recursive=False, include_hidden=True, max_entries=MAX_DIRECTORY_ENTRIES
             )
         except ToolFailure:
             if path == top:

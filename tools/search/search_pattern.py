@@ -19,14 +19,10 @@ from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.definitions import ToolFailure
+from ..failures import invalid
 
-_REFERENCES = {
-    ops.GROUPREF,
-    ops.GROUPREF_IGNORE,
-    ops.GROUPREF_LOC_IGNORE,
-    ops.GROUPREF_UNI_IGNORE,
-}
+_REFERENCES = {ops.GROUPREF, ops.GROUPREF_IGNORE, ops.GROUPREF_LOC_IGNORE, ops.GROUPREF_UNI_IGNORE}
 _BEGINNINGS = ((ops.AT, ops.AT_BEGINNING), (ops.AT, ops.AT_BEGINNING_STRING))
 _REPEATS = {ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT}
 
@@ -163,4 +159,4 @@ class SearchPattern:
 
 
 def _refused(problem: str) -> ToolFailure:
-    return ToolFailure(ErrorType.VALIDATION_ERROR, f"pattern: {problem}.", field="pattern")
+    return invalid("pattern", f"pattern: {problem}.")

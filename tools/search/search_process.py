@@ -18,7 +18,7 @@ from contextlib import suppress
 from threading import BoundedSemaphore
 from typing import Self
 
-from ...runtime.definitions import ErrorType, ToolFailure
+from ..failures import failed
 
 FILE_SECONDS = 2.0
 """For one file: a hundred times what an honest pattern takes."""
@@ -130,10 +130,9 @@ def _started() -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as error:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             f"search_files: the process for this pattern could not be started ({error.strerror}). "
-            "A simpler pattern needs none.",
+            "A simpler pattern needs none."
         ) from error
     assert process.stdin is not None
     # A process that reads nothing must not block us.

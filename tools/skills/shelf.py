@@ -20,6 +20,7 @@ import msgspec
 from ...config.skill_approvals import Digests, SkillApprovals
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import ReadableFiles
+from ..failures import failed
 from ..processes.threads import run_read
 from ..workspace.workspace import open_workspace
 from .front_matter import FrontMatter, SkillFault, read_front
@@ -284,9 +285,7 @@ def _broken(path: str, fault: SkillFault) -> Skill:
 
 def _refused(skill: Skill) -> ToolFailure:
     if skill.state == "broken":
-        return ToolFailure(
-            ErrorType.EXECUTION_ERROR, f"The skill {skill.name} is not used: {skill.problem}."
-        )
+        return failed(f"The skill {skill.name} is not used: {skill.problem}.")
     why = "was changed since it was approved" if skill.state == "changed" else "is not approved"
     return ToolFailure(
         ErrorType.PERMISSION_DENIED,

@@ -118,13 +118,7 @@ class RecordedFiles(FileReader):
     # ── what is about to happen ──────────────────────────────────────────────────────────────────
 
     def _put(
-        self,
-        keeper: Keeper,
-        path: str,
-        data: bytes,
-        *,
-        create_dirs: bool,
-        adds: bool = False,
+        self, keeper: Keeper, path: str, data: bytes, *, create_dirs: bool, adds: bool = False
     ) -> Iterator[Action]:
         with failures(path):
             names, known = real_target(self.resolver, self.root.names(path))

@@ -17,6 +17,7 @@ from ...runtime.http.address_guard import AddressRefused
 from ...runtime.http.client import HttpClient
 from ...runtime.http.response import BodyStream
 from ...runtime.http.url import HttpUrl, NotSent, not_allowed, parse_url
+from ..failures import invalid
 
 MAX_REDIRECTS = 5
 """Honest chains (to https, to www, to a language) are shorter; browsers allow 20."""
@@ -81,7 +82,7 @@ class WebClient:
             raise ToolFailure(ErrorType.NETWORK_ERROR, str(error)) from error
         except ValidationError as error:
             field = error.field or "url"
-            raise ToolFailure(ErrorType.VALIDATION_ERROR, str(error), field=field) from error
+            raise invalid(field, str(error)) from error
 
 
 async def _read(hop: _Hop, answer: BodyStream, max_bytes: int) -> WebAnswer:
@@ -157,8 +158,7 @@ def _target(url: HttpUrl, location: str) -> HttpUrl:
         if failure.error_type is not ErrorType.VALIDATION_ERROR:
             raise
         raise ToolFailure(
-            ErrorType.NETWORK_ERROR,
-            f"{url.shown} redirects to what can't be requested: {failure}",
+            ErrorType.NETWORK_ERROR, f"{url.shown} redirects to what can't be requested: {failure}"
         ) from failure
     if url.scheme == "https" and target.scheme == "http":
         raise ToolFailure(

@@ -29,17 +29,8 @@ application/pdf;q=0.9, text/*;q=0.8, application/xml;q=0.8, */*;q=0.1"
 _slots = RunLocal("web_fetches", lambda: trio.CapacityLimiter(MAX_FETCHES))
 
 
-@tool(
-    tier=Tier.READ_ONLY,
-    needs=[Capability.NETWORK],
-    timeout_seconds=30,
-    effect=Effect.READ,
-)
-async def web_fetch(
-    context: ToolContext,
-    url: str,
-    timeout_seconds: Timeout = None,
-) -> ToolResult:
+@tool(tier=Tier.READ_ONLY, needs=[Capability.NETWORK], timeout_seconds=30, effect=Effect.READ)
+async def web_fetch(context: ToolContext, url: str, timeout_seconds: Timeout = None) -> ToolResult:
     """Reads a web page and gives its main content as Markdown, with its links; PDF and text too.
 
     Args:

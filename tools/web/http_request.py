@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Capability, Effect, Tier, ToolFailure, ToolResult
 from ...runtime.handles import WebAnswer, WebRequest
 from ...runtime.http.url import parse_url
 from ...runtime.redaction import MASK, redact
+from ..failures import invalid
 from ..files.file_facts import in_bytes
 from ..schema.parameters import Timeout
 from ..schema.validation import TRY_AGAIN
@@ -197,8 +198,4 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _invalid(field: str, problem: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorType.VALIDATION_ERROR,
-        f"http_request: {field}: {problem}. {TRY_AGAIN}",
-        field=field,
-    )
+    return invalid(field, f"http_request: {field}: {problem}. {TRY_AGAIN}")

@@ -21,6 +21,7 @@ import trio
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import WebAnswer
 from ...runtime.http.url import parse_url
+from ..failures import failed
 from ..files.file_facts import in_bytes
 from ..processes.run_local import RunLocal
 from ..workspace.paths import shown
@@ -101,10 +102,9 @@ async def text_of(answer: WebAnswer) -> PageText:
             answer, "to read PDF the operator installs pypdf (pip install 'callboard[pdf]')"
         )
     if page.problem:
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
+        raise failed(
             f"{_place(answer)} can't be shown as text: {page.problem}. Look for another page that "
-            "says the same, or ask for its raw form with http_request.",
+            "says the same, or ask for its raw form with http_request."
         )
     return msgspec.structs.replace(page, is_cut=page.is_cut or is_part)
 

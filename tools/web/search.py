@@ -14,6 +14,7 @@ from ...runtime.errors import CallboardError
 from ...runtime.handles import Network, SearchHit, WebAnswer
 from ...runtime.http.url import parse_url
 from ...runtime.redaction import Secret
+from ..failures import failed, invalid
 from ..processes.threads import run_read
 from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
@@ -34,12 +35,7 @@ NOT_CONFIGURED = (
 )
 
 
-@tool(
-    tier=Tier.READ_ONLY,
-    needs=[Capability.NETWORK],
-    timeout_seconds=30,
-    effect=Effect.READ,
-)
+@tool(tier=Tier.READ_ONLY, needs=[Capability.NETWORK], timeout_seconds=30, effect=Effect.READ)
 async def web_search(
     context: ToolContext,
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_QUERY_CHARS)],
@@ -53,19 +49,14 @@ async def web_search(
     """
     words = one_line(query, MAX_QUERY_CHARS)
     if not words:
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
-            f"web_search: query: it has no words. {TRY_AGAIN}",
-            field="query",
-        )
+        raise invalid("query", f"web_search: query: it has no words. {TRY_AGAIN}")
     if context.search is None:
-        raise ToolFailure(ErrorType.EXECUTION_ERROR, NOT_CONFIGURED)
+        raise failed(NOT_CONFIGURED)
     hits = await context.search.search(words, limit=num_results)
     results = [{"title": hit.title, "url": hit.url, "snippet": hit.snippet} for hit in hits]
     count = f"{len(hits)} result{'' if len(hits) == 1 else 's'}"
     return ToolResult(
-        output={"source": UNTRUSTED, "results": results},
-        display=f"{one_line(words, 80)}: {count}",
+        output={"source": UNTRUSTED, "results": results}, display=f"{one_line(words, 80)}: {count}"
     )
 
 
@@ -119,30 +110,27 @@ class WebSearch:
         try:
             key = await run_read(place.key)
         except CallboardError as error:
-            raise ToolFailure(ErrorType.EXECUTION_ERROR, f"web_search: {error}") from error
+            raise failed(f"web_search: {error}") from error
         if key is None and place.needs_key:
-            raise ToolFailure(ErrorType.EXECUTION_ERROR, f"web_search: {place.missing}")
+            raise failed(f"web_search: {place.missing}")
         if key is not None and not may_carry_key(place.base_url):
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
+            raise failed(
                 f"web_search: the key of {place.engine} is not sent to {place.base_url}: http:// "
-                "would show it to everybody on the way. Give [search] an https:// base_url.",
+                "would show it to everybody on the way. Give [search] an https:// base_url."
             )
         return key
 
     def _refused(self, answer: WebAnswer) -> ToolFailure:
         place, where, status = self._place, self._where(answer), answer.status
         if place.engine is SearchEngine.SEARXNG and status == 403:
-            return ToolFailure(
-                ErrorType.EXECUTION_ERROR,
+            return failed(
                 f"{where} gives no JSON (403). Its operator lists json under search.formats in "
-                "settings.yml.",
+                "settings.yml."
             )
         if status in {401, 403}:
-            return ToolFailure(
-                ErrorType.EXECUTION_ERROR,
+            return failed(
                 f"{where} refused the key of {place.engine} ({status}). Set it again: callboard "
-                f"keys set {place.engine}.",
+                f"keys set {place.engine}."
             )
         advice = "It is asked too often: wait a while." if status in {429, 432, 433} else ""
         reason = answer.reason[:100]

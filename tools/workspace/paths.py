@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ...runtime.definitions import ErrorType, ToolFailure
+from ..failures import invalid
 
 MAX_PATH_BYTES = 4096
 """Linux's PATH_MAX: longer ones can't be opened at all."""
@@ -83,11 +84,10 @@ def root_names(path: str) -> tuple[str, ...]:
 def check_new_name(path: str) -> None:
     """Raise `ToolFailure` for names that could deceive readers of a log or a terminal."""
     if UNSHOWABLE.search(path):
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
+        raise invalid(
+            "path",
             f"{shown(path)}: a name to write to may not hold control, zero-width or "
             "bidirectional characters. Choose a plain name.",
-            field="path",
         )
 
 
@@ -139,9 +139,7 @@ def _check_text(path: str) -> None:
 
 
 def _unusable(path: str, why: str) -> ToolFailure:
-    return ToolFailure(
-        ErrorType.VALIDATION_ERROR, f"{shown(path)}: not a usable path: {why}.", field="path"
-    )
+    return invalid("path", f"{shown(path)}: not a usable path: {why}.")
 
 
 def _normalize(path: str) -> tuple[str, ...] | None:

@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import FileContent, FileInfo, Listing
+from ..failures import failed
 from .paths import not_allowed, shown, split_path
 from .resolver import Names, OpenDirectory, Resolver
 
@@ -39,7 +40,7 @@ class OpenRoot:
     def names(self, path: str) -> Names:
         """Return the names below the root that a path means; raise `ToolFailure` after closing."""
         if self.is_closed:
-            raise ToolFailure(ErrorType.EXECUTION_ERROR, "the workspace was closed meanwhile.")
+            raise failed("the workspace was closed meanwhile.")
         return split_path(path, self._paths)
 
 
@@ -153,10 +154,7 @@ _MEANING: dict[int, tuple[ErrorType, str]] = {
         ErrorType.FILE_NOT_FOUND,
         "no such file or directory. list_directory shows what there is.",
     ),
-    errno.ENOTDIR: (
-        ErrorType.NOT_A_DIRECTORY,
-        "not a directory, or a part of the path is a file.",
-    ),
+    errno.ENOTDIR: (ErrorType.NOT_A_DIRECTORY, "not a directory, or a part of the path is a file."),
     errno.EISDIR: (ErrorType.NOT_A_FILE, "a directory, where a file is meant."),
     errno.ENXIO: (ErrorType.NOT_A_FILE, "not a regular file."),
     errno.ENODEV: (ErrorType.NOT_A_FILE, "not a regular file."),

@@ -22,6 +22,7 @@ from typing import Self
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ValidationError
 from ...runtime.handles import FileInfo
+from ..failures import invalid
 from .atomic_write import append_to, publish, rename_to_free_name, sweep_leftovers, write_temporary
 from .paths import (
     BARE_REPOSITORY,
@@ -127,10 +128,7 @@ class Workspace(FileReader):
 
     def move(self, source: str, destination: str, *, overwrite: bool) -> None:
         """See `WritableFiles`."""
-        with (
-            failures(source),
-            self._open_parent(source) as (source_parent, source_name),
-        ):
+        with failures(source), self._open_parent(source) as (source_parent, source_name):
             status = lstat(source_parent, source_name)
             with (
                 failures(destination),
@@ -300,11 +298,7 @@ def _check_directory_move(source: Names, target: Names, path: str) -> None:
     if is_inside_git(target):
         raise not_allowed(path)
     if target[: len(source)] == source:
-        raise ToolFailure(
-            ErrorType.VALIDATION_ERROR,
-            f"{shown(path)}: a directory can't be moved to itself or into itself.",
-            field="to",
-        )
+        raise invalid("to", f"{shown(path)}: a directory can't be moved to itself or into itself.")
 
 
 def _check_sole_name(status: os.stat_result, path: str) -> None:
