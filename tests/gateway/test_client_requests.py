@@ -80,28 +80,6 @@ async def test_a_turn_that_is_not_answered_is_its_error() -> None:
         assert await client.ask(session_id, "Hello") == "one"
 
 
-async def test_sessions_are_found_renamed_deleted_and_purged() -> None:
-    async with talking("The kettle is blue.") as (client, session_id):
-        await client.ask(session_id, "Which kettle?")
-        [hit] = await client.search("kettle blue")
-        assert hit.session.session_id == session_id
-        await client.rename(session_id, "Kettles")
-        page = await client.find_sessions("Kettles", limit=1)
-        assert [row.title for row in page.sessions] == ["Kettles"]
-        assert await client.delete_sessions([session_id]) == (session_id,)
-        assert (await client.find_sessions()).sessions == []
-        assert len((await client.find_sessions(deleted="only")).sessions) == 1
-        assert await client.restore_sessions([session_id]) == (session_id,)
-        copy = await client.import_session(await client.export_session(session_id))
-        assert copy != session_id
-        assert "blue" in (await client.messages(copy))[-1].content
-        await client.delete_sessions([copy])
-        assert await client.purge_sessions([copy]) == (copy,)
-        with pytest.raises(NotFoundError):
-            await client.session(copy)
-        await client.set_agent([session_id], "general")
-
-
 async def test_changes_are_listed_and_undone(tmp_path: Path) -> None:
     model = callboard.ScriptedModel([reply(calls=[WRITE]), reply("Done.")])
     options: dict[str, Any] = {"workspace": tmp_path / "work", "data": tmp_path / "data"}

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import callboard
 from callboard.client.client import Client, connect
 from callboard.config.managed import load_managed
 from callboard.config.setting_rows import all_settings
@@ -71,13 +70,7 @@ async def test_a_provider_answers_as_soon_as_it_is_there(tmp_path: Path) -> None
         assert await client.models.choose("house/m") == ModelChosen("house/m", "managed")
         default = await client.models.default()
         assert default.model == "house/m"
-        async with client.events(session.session_id) as events:
-            await client.prompt(session.session_id, "Hello?")
-            async for event in events:
-                if isinstance(getattr(event, "event", None), callboard.TurnEnded):
-                    break
-        said = await client.messages(session.session_id)
-        assert "Good evening." in said[-1].content
+        assert await client.ask(session.session_id, "Hello?") == "Good evening."
         assert load_managed(tmp_path / "config").model == "house/m"
 
 

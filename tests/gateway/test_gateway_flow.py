@@ -25,10 +25,7 @@ async def test_a_prompt_over_the_wire_tells_all_that_the_record_has() -> None:
         view = View()
         async with client.events(session.session_id, after_seq=0) as events:
             ticket = await client.prompt(session.session_id, "What time is it?")
-            async for event in events:
-                view.take(event)
-                if view.has_ended:
-                    break
+            await view.read(events)
         record = await daemon.runtime.store.events(session.session_id)
         assert view.stored == record
         assert ticket.seq == 2
@@ -76,10 +73,7 @@ async def test_who_joins_in_the_middle_of_a_sentence_misses_nothing() -> None:
             for client in (first, second):
                 view = View()
                 async with client.events(session.session_id, after_seq=0) as events:
-                    async for event in events:
-                        view.take(event)
-                        if view.has_ended:
-                            break
+                    await view.read(events)
                 assert view.stored == await daemon.runtime.store.events(session.session_id)
 
 

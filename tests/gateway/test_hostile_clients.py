@@ -25,7 +25,6 @@ from callboard.gateway.connection.frame_budget import (
 from callboard.gateway.connection.method_table import Method
 from callboard.gateway.methods import runtime as runtime_methods
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.runtime.events import Stored
 from callboard.runtime.stream import Done, StopReason, TextDelta
 from callboard.runtime.wire.rpc import (
     INTERNAL_ERROR,
@@ -394,17 +393,10 @@ async def test_case_62_who_never_reads_is_dropped_and_the_others_hear_all() -> N
             subscribe = request(method="session/subscribe", params={"session_id": session})
             await deaf.send_all(frame(subscribe.encode()))
             first = await reader.prompt(session, "Speak.")
-            async for event in events:
-                view.take(event)
-                if view.has_ended:
-                    break
+            await view.read(events)
             for _ in range(3):  # its own buffers, and the kernel's, are full some time
                 await reader.prompt(session, "Speak again.")
-                ended = False
-                while not ended:
-                    event = await events.__anext__()
-                    view.take(event)
-                    ended = isinstance(event, Stored) and view.has_ended
+                await view.read(events)
             await are_left(reader, 1)
         assert view.stored == await daemon.runtime.store.events(session)
         async with open_client(daemon) as again:

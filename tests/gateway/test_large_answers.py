@@ -17,7 +17,6 @@ from callboard.gateway.connection.incoming import LARGE_FRAME
 from callboard.gateway.feeds.frames import LARGE_EVENT, update_frame
 from callboard.gateway.methods.pages import PAGE_BYTES
 from callboard.gateway.shared.idempotency import _key
-from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.store.feeds import StoredBytes
 from support.gateway.daemon_scene import RawClient, View, open_client, open_daemon, open_greeted
 
@@ -120,13 +119,9 @@ async def test_what_is_large_is_read_searched_and_told_off_the_loop(
                     attachments=attachments,
                     idempotency_key=f"k{len(attachments)}",
                 )
-            view, ended = View(), 0
+            view = View()
             with trio.fail_after(20):
-                async for event in events:
-                    view.take(event)
-                    ended += isinstance(event, Stored) and isinstance(event.event, TurnEnded)
-                    if ended == 2:
-                        break
+                await view.read(events, turns=2)
     seqs = [each.seq for each in view.stored]
     assert seqs == list(range(1, len(seqs) + 1))
     assert set(keyed) == {(True, False), (False, True)}

@@ -11,29 +11,28 @@ import callboard
 from callboard.client.client import Client
 from callboard.providers.testing.script import reply, stall
 from callboard.runtime.definitions import InputMode, Preset, ThinkingEffort
-from callboard.runtime.events import CallFinished, InputAccepted, Stored, TurnEnded
+from callboard.runtime.events import CallFinished, InputAccepted
 from callboard.runtime.turn_options import TurnOptions
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
-from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_greeted
+from support.gateway.daemon_scene import (
+    Daemon,
+    RawClient,
+    View,
+    open_client,
+    open_daemon,
+    open_greeted,
+)
 
 WRITE = ("write_file", {"path": "a.txt", "content": "a"})
 
 
 async def statuses(client: Client, session_id: str, after_seq: int, *, turns: int = 1) -> list[str]:
     """How the calls of the next turns ended."""
-    found: list[str] = []
-    epoch = client.welcome.epoch
+    view, epoch = View(), client.welcome.epoch
     async with client.events(session_id, after_seq=after_seq, epoch=epoch) as events:
-        async for event in events:
-            if isinstance(event, Stored):
-                if isinstance(event.event, CallFinished):
-                    found.append(event.event.status)
-                elif isinstance(event.event, TurnEnded):
-                    turns -= 1
-                    if not turns:
-                        break
-    return found
+        await view.read(events, turns)
+    return [each.event.status for each in view.stored if isinstance(each.event, CallFinished)]
 
 
 async def test_options_are_of_one_turn() -> None:

@@ -11,10 +11,17 @@ import callboard
 from callboard.client.client import Client
 from callboard.providers.testing.script import fail, reply, stall
 from callboard.runtime.errors import ConflictError
-from callboard.runtime.events import Stored, TurnSetAside, TurnStarted
+from callboard.runtime.events import TurnSetAside, TurnStarted
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.rpc import CONFLICT, INVALID_STATE, NOT_AUTHORIZED, NOT_FOUND
-from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_greeted
+from support.gateway.daemon_scene import (
+    Daemon,
+    RawClient,
+    View,
+    open_client,
+    open_daemon,
+    open_greeted,
+)
 from support.gateway.kept_daemon import open_kept
 
 
@@ -26,15 +33,10 @@ async def error_of(raw: RawClient, method: str, **params: Any) -> int:
 
 async def to_the_end(client: Client, session_id: str, after_seq: int) -> list[str]:
     """The kinds of events on record behind this one, to the end of a turn."""
-    kinds: list[str] = []
-    epoch = client.welcome.epoch
+    view, epoch = View(), client.welcome.epoch
     async with client.events(session_id, after_seq=after_seq, epoch=epoch) as events:
-        async for event in events:
-            if isinstance(event, Stored):
-                kinds.append(type(event.event).__name__)
-                if kinds[-1] == "TurnEnded":
-                    break
-    return kinds
+        await view.read(events)
+    return [type(each.event).__name__ for each in view.stored]
 
 
 async def set_aside(daemon: Daemon, session_id: str) -> list[TurnSetAside]:

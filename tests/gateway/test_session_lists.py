@@ -28,13 +28,7 @@ async def said(client: Client, *texts: str) -> str:
     """A session in which these were said, and answered."""
     session = await client.create_session()
     for text in texts:
-        async with client.events(session.session_id) as events:
-            await client.prompt(session.session_id, text)
-            view = View()
-            async for event in events:
-                view.take(event)
-                if view.has_ended:
-                    break
+        await client.ask(session.session_id, text)
     return session.session_id
 
 
@@ -105,12 +99,7 @@ async def test_a_deleted_session_s_turn_is_cancelled_and_its_queue_waits() -> No
             await client.prompt(session_id, "Two.")
             await client.delete_sessions([session_id])
             await client.restore_sessions([session_id])
-            ended = 0
-            async for event in events:
-                view.take(event)
-                ended += isinstance(getattr(event, "event", None), callboard.TurnEnded)
-                if ended == 2:
-                    break
+            await view.read(events, turns=2)
         ends = [s.event for s in view.stored if isinstance(s.event, callboard.TurnEnded)]
         assert [(end.outcome, end.message) for end in ends] == [
             ("cancelled", "the session was deleted"),

@@ -13,7 +13,6 @@ import callboard
 from callboard.providers.catalog.connection_test import ConnectionFault
 from callboard.providers.testing.script import fail, reply
 from callboard.runtime.errors import ConflictError, NotFoundError, ProviderError
-from callboard.runtime.stream import Usage
 from support.portal.programs import on_asyncio
 
 
@@ -53,33 +52,3 @@ def test_models_connections_and_short_texts() -> None:
 
     asyncio.run(main())
     assert [request.system for request in model.requests] == ["Be short.", ""]
-
-
-@on_asyncio
-async def test_sessions_are_named_found_deleted_and_purged() -> None:
-    model = callboard.ScriptedModel([reply("It is noon.")])
-
-    async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
-        session = await runtime.create_session()
-        await session.run("What time is it in Tokyo?")
-        await session.rename("The clock")
-        (hit,) = await runtime.search("tokyo")
-        assert hit.session.title == "The clock"
-        await session.delete()
-        with pytest.raises(ConflictError, match="deleted"):
-            await session.run("And now?")
-        await session.restore()
-        await session.delete()
-        assert await runtime.purge([session.session_id]) == [session.session_id]
-        assert await runtime.search("tokyo") == []
-
-
-@on_asyncio
-async def test_usage() -> None:
-    model = callboard.ScriptedModel([reply("Hm.", usage=Usage(2, 3))])
-
-    async with callboard.aio.open_runtime(model=model, environ={}) as runtime:
-        session = await runtime.create_session()
-        await session.run("Think.")
-        assert (await session.usage(by="call")).total.output_tokens == 3
-        assert (await runtime.usage(by="day")).total.input_tokens == 2

@@ -344,6 +344,7 @@ def test_the_ways_have_the_same_methods_and_arguments(way: Any, name: str) -> No
     for method in original.keys() & here.keys():
         expected = inspect.signature(original[method])
         assert inspect.signature(here[method]).parameters == expected.parameters
+        assert getattr(here[method], "__wrapped__", original[method]) is original[method]
     assert properties(getattr(way, name)) >= properties(getattr(callboard, name)) - {"store"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,13 @@ class View:
                 self.text += _text(event)
             case _:
                 pass
+
+    async def read(self, events: AsyncIterator[object], turns: int = 1) -> None:
+        """Takes events until so many turns have ended."""
+        while turns:
+            event = await anext(events)
+            self.take(event)
+            turns -= isinstance(getattr(event, "event", None), TurnEnded)
 
     @property
     def has_ended(self) -> bool:
