@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from .approvals import commands as approval_commands
-from .chat import commands as attach_command
-from .chat import commands as chat_command
-from .daemon import commands as daemon_commands
-from .exit_codes import ANSWERED, USAGE
-from .parameters import Config, Data, Json, data_path, named_data_path
-from .policy import commands as policy_commands
+from .exit_codes import ANSWERED
+from .parameters import Config, Data, data_path
 from .run.flags import RunFlags
-from .setup import commands as setup_commands
-from .store import session_commands, store_commands
-from .terminal.complaint import complain
+from .terminal.complaint import wrong_usage
 
 MIN_LIKENESS = 0.7
 """How like the suggested option a mistyped one is: two letters may be wrong, not half of them."""
@@ -57,24 +51,93 @@ Prompt = Annotated[
 ]
 How = Annotated[RunFlags | None, Parameter(name="*")]
 Verbose = Annotated[bool, Parameter(help="Print the log to stderr.", negative=())]
-Limit = Annotated[int, Parameter(help="How many, the latest first.")]
-Every = Annotated[
-    bool, Parameter(name="--all", help="Those that sessions gave tasks to, too.", negative=())
-]
-Deleted = Annotated[
-    bool, Parameter(help="Those that are deleted; `session restore` takes it back.", negative=())
-]
-By = Annotated[
-    Literal["call", "turn", "session", "agent", "model", "day"] | None,
-    Parameter(help="What makes one sum: session, and turn for one session, by default."),
-]
-Since = Annotated[
-    str | None, Parameter(help="Only since then: 30d, 12h, 2w, or a day like 2026-01-31.")
-]
-SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
-SessionChoice = Annotated[
-    str | None, Parameter(help="One session: its id, the beginning of it, or last.")
-]
+
+COMMANDS = {
+    "keys": ("setup.keys", "Store, list and remove the keys of providers."),
+    "providers": (
+        "setup.providers",
+        "List, test, add, change, remove and switch off providers of models.",
+    ),
+    "models": ("setup.models", "List the models of providers, and choose the default."),
+    "policy": ("policy.check", "Explain and check the rules of who may do what."),
+    "approvals": (
+        "approvals.list",
+        "List the questions that wait for a person, or show one with all that there is to it.",
+    ),
+    "approve": (
+        "approvals.answers",
+        "Let a call run that waits for it, as it was asked about or with other arguments.",
+    ),
+    "deny": (
+        "approvals.answers",
+        'Refuse a call that waits; --remember makes it "don\'t ask again".',
+    ),
+    "grants": ("approvals.list", "List the answers that are remembered, and take them back."),
+    "token": ("setup.tokens", "Make, list and end the tokens with which clients connect."),
+    "memory": ("setup.memories", "List, search and take back what sessions remember."),
+    "skills": ("setup.skills", "List skills, and approve those of a workspace."),
+    "chat": ("chat.chat", "Talk with a model at the terminal; /help lists what can be typed."),
+    "attach": (
+        "chat.attach",
+        "Show what happens in a session of the daemon, from the beginning of the turn that runs.",
+    ),
+    "sessions": ("show.sessions", "List the sessions on record."),
+    "show": ("show.sessions", "Print one session as Markdown, or its events as JSON."),
+    "usage": (
+        "show.usage",
+        "Sum up what model calls took, in tokens, and cost, at present prices.",
+    ),
+    "tools": (
+        "show.tools",
+        "List the tools that a model can ask for, and the plugins that are installed.",
+    ),
+    "session": (
+        "store.sessions",
+        "Search, rename, delete and restore sessions; export and import.",
+    ),
+    "undo": (
+        "store.undo",
+        "Take back what the calls of a session changed in files, the latest change first.",
+    ),
+    "replay": (
+        "store.replay",
+        "Run a session again from its record, and say whether the same comes out.",
+    ),
+    "backup": (
+        "store.store",
+        "Copy all sessions into one file, as of one moment, also while a daemon works with them.",
+    ),
+    "restore": (
+        "store.store",
+        "Put the sessions of a backup in the place of those there are, which are kept beside them.",
+    ),
+    "upgrade": (
+        "store.store",
+        "Bring the store of an older callboard into the present format, behind a backup of it.",
+    ),
+    "compact": ("store.store", "Give the disk back what purged sessions have left in the store."),
+    "doctor": (
+        "doctor.doctor",
+        "Test what callboard needs of this machine, and say what to do where something is missing.",
+    ),
+    "serve": (
+        "daemon.commands",
+        "Run the daemon in the foreground: sessions go on in it, whoever listens.",
+    ),
+    "status": ("daemon.status", "Say whether a daemon runs, where, and what it does."),
+    "stop": ("daemon.stop", "End the daemon in order, and wait until it has ended."),
+    "logs": ("daemon.logs", "Print the end of the log."),
+    "service": (
+        "daemon.service",
+        "Have the system keep a daemon running: systemd, or launchd on macOS.",
+    ),
+    "protocol": (
+        "daemon.commands",
+        "List the methods of the daemon's websocket with the role that each takes.",
+    ),
+}
+"""The module of each command, which has a function or an `App` of that name, and its line in the list
+of commands. The module is imported when its command is named; the list imports none."""
 
 
 def _version() -> str:
@@ -83,41 +146,22 @@ def _version() -> str:
     return f"callboard {version('callboard')}"
 
 
-app = App(
-    name="callboard",
-    help="A runtime for AI agents: it runs the tools that a model asks for, and keeps a record.",
-    version=_version,
-    help_formatter="plain",
-)
-app.command(setup_commands.keys)
-app.command(setup_commands.providers)
-app.command(setup_commands.models)
-app.command(policy_commands.policy)
-app.command(approval_commands.approvals)
-app.command(approval_commands.approve)
-app.command(approval_commands.deny)
-app.command(approval_commands.grants)
-app.command(setup_commands.memory)
-app.command(setup_commands.skills)
-app.command(store_commands.undo)
-app.command(attach_command.attach)
-app.command(daemon_commands.protocol)
-app.command(setup_commands.token)
-app.command(session_commands.session)
-app.command(store_commands.backup)
-app.command(store_commands.restore)
-app.command(store_commands.replay)
-app.command(store_commands.upgrade)
-app.command(store_commands.compact)
-app.command(chat_command.chat)
-app.command(daemon_commands.serve)
-app.command(daemon_commands.status)
-app.command(daemon_commands.stop)
-app.command(daemon_commands.logs)
-app.command(daemon_commands.service)
+def _app(named: str = "") -> App:
+    """Return the parser; the command that is `named` has its own help, which is longer than its line."""
+    parser = App(
+        name="callboard",
+        help="A runtime for AI agents: it runs the tools that a model asks for, and keeps a record.",
+        version=_version,
+        help_formatter="plain",
+    )
+    for name, (module, line) in COMMANDS.items():
+        path = f"{__package__}.{module}:{name}"
+        parser.command(path, name=name, help=None if name == named else line)
+    parser.command(run)
+    parser.command(record)
+    return parser
 
 
-@app.command
 def run(
     prompt: Prompt = None,
     /,
@@ -138,7 +182,6 @@ def run(
     return _run("run", prompt, flags or RunFlags(), config, data, verbose=verbose)
 
 
-@app.command
 def record(
     prompt: Prompt = None,
     /,
@@ -156,75 +199,6 @@ def record(
     return _run("record", prompt, flags or RunFlags(), config, data, verbose=verbose)
 
 
-@app.command
-def tools(*, json: Json = False, config: Config = None) -> int:
-    """List the tools that a model can ask for, and the plugins that are installed."""
-    from .show.tools import show_tools
-
-    return show_tools(config, json=json)
-
-
-@app.command
-def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> int:
-    """Test what callboard needs of this machine, and say what to do where something is missing.
-
-    Exits with 1 when there is a problem, or the sandbox is weaker than the configuration wants.
-    """
-    from .doctor.doctor import show_doctor
-
-    return show_doctor(config, named_data_path(data), json=json)
-
-
-@app.command
-def sessions(
-    *,
-    json: Json = False,
-    limit: Limit = 20,
-    every: Every = False,
-    deleted: Deleted = False,
-    data: Data = None,
-) -> int:
-    """List the sessions on record."""
-    from .show.sessions import show_sessions
-
-    if limit < 1:
-        return _wrong_usage("--limit is at least 1", "sessions")
-    folder = data_path(data)
-    return show_sessions(folder, limit=limit, json=json, all_kinds=every, deleted=deleted)
-
-
-@app.command
-def show(session: SessionName, /, *, json: Json = False, data: Data = None) -> int:
-    """Print one session as Markdown, or its events as JSON."""
-    from .show.sessions import show_session
-
-    return show_session(data_path(data), session, json=json)
-
-
-@app.command
-def usage(
-    session: SessionChoice = None,
-    /,
-    *,
-    by: By = None,
-    since: Since = None,
-    json: Json = False,
-    config: Config = None,
-    data: Data = None,
-) -> int:
-    """Sum up what model calls took, in tokens, and cost, at present prices."""
-    from ..config.files import load_settings
-    from ..runtime.errors import ValidationError
-    from .show.usage import begin_of, show_usage
-
-    try:
-        since_ms = begin_of(since)
-    except ValidationError as error:
-        return _wrong_usage(str(error), "usage")
-    settings = load_settings(config)
-    return show_usage(data_path(data), settings, session, by=by, since_ms=since_ms, json=json)
-
-
 def execute(tokens: Sequence[str]) -> int:
     """Parse a command line, run its command and return the exit code.
 
@@ -232,20 +206,21 @@ def execute(tokens: Sequence[str]) -> int:
         CallboardError: The command failed.
     """
     command: Callable[..., Any]
-    if not tokens and chat_command.is_wanted_alone():
-        return chat_command.chat()
+    if not tokens and os.isatty(0) and os.isatty(1):  # a person sits there
+        tokens = ["chat"]
+    app = _app(tokens[0] if tokens else "")
     try:
         command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
         if list(tokens[:2]) == ["keys", "set"] and len(tokens) > 2:
-            return _wrong_usage(NO_KEY_ON_THE_LINE, "keys set")  # one may stand in `tokens`
-        message = _unknown_option(tokens) or _explained(error, tokens)
-        return _wrong_usage(message.replace("?.", "?"), _command_of(tokens))
+            return wrong_usage(NO_KEY_ON_THE_LINE, "keys set")  # one may stand in `tokens`
+        message = _unknown_option(app, tokens) or _explained(error, tokens)
+        return wrong_usage(message.replace("?.", "?"), _command_of(app, tokens))
     # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
     is_prompt = command in {run, record} and bool(bound.args)
     is_option = is_prompt and str(bound.args[0]).startswith("-")
-    if is_option and (unknown := _unknown_option(tokens)):
-        return _wrong_usage(unknown, tokens[0])
+    if is_option and (unknown := _unknown_option(app, tokens)):
+        return wrong_usage(unknown, tokens[0])
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else ANSWERED
 
@@ -272,7 +247,7 @@ def _run(
 
     prompt = _read_prompt() if prompt == "-" else prompt
     if mistake := _prompt_mistake(prompt, flags) or flags.mistake():
-        return _wrong_usage(mistake, command)
+        return wrong_usage(mistake, command)
     options = RunOptions(
         prompt=prompt,
         flags=flags,
@@ -322,9 +297,9 @@ def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
     return str(error)
 
 
-def _unknown_option(tokens: Sequence[str]) -> str | None:
+def _unknown_option(app: App, tokens: Sequence[str]) -> str | None:
     """Return the message about the first option that the command does not have, if there is one."""
-    if not tokens or not _is_command(tokens[0]) or _subcommands(tokens[0]):
+    if not tokens or not _is_command(app, tokens[0]) or _subcommands(app, tokens[0]):
         return None
     known = [
         name
@@ -346,26 +321,20 @@ def _unknown_option(tokens: Sequence[str]) -> str | None:
     return message
 
 
-def _is_command(name: str) -> bool:
+def _is_command(app: App, name: str) -> bool:
     return not name.startswith("-") and name in app
 
 
-def _subcommands(name: str) -> frozenset[str]:
+def _subcommands(app: App, name: str) -> frozenset[str]:
     """Return the commands of a group such as `keys`; a command that stands alone has none."""
-    if not _is_command(name):
+    if not _is_command(app, name):
         return frozenset()
     return frozenset(each for each in app[name] if not each.startswith("-"))
 
 
-def _command_of(tokens: Sequence[str]) -> str:
-    """Return the command that a line names, with that of its group."""
+def _command_of(app: App, tokens: Sequence[str]) -> str:
+    """Return the command that a line names, with that of its group, or nothing."""
     first, second = (*tokens[:2], "", "")[:2]
-    return f"{first} {second}" if second in _subcommands(first) else first
-
-
-def _wrong_usage(message: str, command: str) -> int:
-    known = command if _is_command(command.split(" ")[0]) else ""
-    help_command = f"callboard {known} --help" if known else "callboard --help"
-    end = "" if message.endswith(("?", ".")) else "."
-    complain(f"{message}{end} See: {help_command}")
-    return USAGE
+    if not _is_command(app, first):
+        return ""
+    return f"{first} {second}" if second in _subcommands(app, first) else first

@@ -16,6 +16,15 @@ DialectOption = Annotated[
     Parameter(help="The wire format that the server speaks; by default OpenAI's chat format."),
 ]
 Data = Annotated[Path | None, Parameter(help="The data folder; by default the user's own.")]
+Roots = Annotated[
+    tuple[Path, ...],
+    Parameter(
+        name="--root",
+        help="A folder below which sessions may work; more than once for more.",
+        negative=(),
+        show_default=False,
+    ),
+]
 
 
 def named_data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:

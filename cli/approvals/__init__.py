@@ -5,8 +5,8 @@ looks for the rules under which it was asked, since other arguments can only be 
 then answers by way of `cli.backend`: the daemon goes on with the session at once, while a runtime of
 the command only records the answer.
 
-Begin with `answers`. `commands` has the options, `list` prints questions and grants from the record,
-and `edit` lets a person change the arguments at the terminal first.
+Begin with `answers`. `list` prints questions and grants from the record, and `edit` lets a person change
+the arguments at the terminal first.
 Comes in: ids or their beginnings, options such as `--remember`, edited arguments.
 Goes out: `ApprovalAnswer`, through `Client` or `Runtime`; the question with its answer as text.
 Owns: nothing.

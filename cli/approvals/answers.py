@@ -15,14 +15,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+import trio
+from cyclopts import Parameter
 
 from ...actors.people.lineage import Channels, Lineage
 from ...actors.permissions.decisions import SessionPolicies
 from ...config.daemon_file import find_daemon
-from ...config.files import data_folder
+from ...config.files import data_folder, load_settings
 from ...config.policy.policy import PolicyBook
 from ...config.search_engines import search_places
 from ...config.settings import Settings
@@ -37,9 +39,11 @@ from ...tools.registry import ToolRegistry, builtin_tools
 from ..ask.terminal_channel import TerminalChannel
 from ..backend import open_backend
 from ..exit_codes import ANSWERED
+from ..parameters import Config, Data, data_path
 from ..record_names import find_approval, find_grant
 from ..show.question_text import ANSWERED_BY
 from ..show.sessions import open_record
+from ..terminal.complaint import wrong_usage
 from ..terminal.escaping import safe_line
 from .edit import edited_at_terminal, needs_terminal
 from .list import described, grant_line
@@ -50,6 +54,93 @@ MAX_DEPTH = 100
 """Levels of sessions at most: far more than limits allow."""
 MAX_ALSO_WAITING = 10
 """Other open questions that are listed when one is answered."""
+
+QuestionName = Annotated[
+    str, Parameter(name="ID", help="The question's id, or the beginning of it.")
+]
+GrantName = Annotated[
+    str, Parameter(name="ID", help="The remembered answer's id, or the beginning of it.")
+]
+Edit = Annotated[
+    bool, Parameter(help="Change the arguments first, in $VISUAL or $EDITOR.", negative=())
+]
+Arguments = Annotated[str | None, Parameter(help="Other arguments, all of them, as a JSON object.")]
+Reason = Annotated[str, Parameter(help="Why; the model sees it.", show_default=False)]
+Remember = Annotated[
+    Literal["turn", "session", "agent", "always"] | None,
+    Parameter(help="Answer such calls in the same way, for so long."),
+]
+Pattern = Annotated[
+    str | None,
+    Parameter(help="With --remember: for the paths that this matches, such as notes/**."),
+]
+
+
+def approve(
+    question: QuestionName,
+    /,
+    *,
+    edit: Edit = False,
+    arguments: Arguments = None,
+    remember: Remember = None,
+    pattern: Pattern = None,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Let a call run that waits for it, as it was asked about or with other arguments.
+
+    With a daemon the session goes on with it at once. Without one, nothing runs by this: `callboard
+    run --continue` goes on; and no other process may work with the data folder.
+    """
+    options = AnswerOptions(
+        decision="allow", edits=edit, arguments=arguments, remember=remember, pattern=pattern
+    )
+    return _say(question, options, config, data)
+
+
+def deny(
+    question: QuestionName,
+    /,
+    *,
+    reason: Reason = "",
+    remember: Remember = None,
+    pattern: Pattern = None,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Refuse a call that waits; --remember makes it "don't ask again".
+
+    With a daemon the model hears of it at once. Without one, when `callboard run --continue` goes on
+    with the session; and no other process may work with the data folder.
+    """
+    options = AnswerOptions(decision="deny", reason=reason, remember=remember, pattern=pattern)
+    return _say(question, options, config, data)
+
+
+def revoke(grant: GrantName, /, *, config: Config = None, data: Data = None) -> int:
+    """Take a remembered answer back; only while no other process works with the data folder."""
+    return trio.run(_revoke, grant, data_path(data), load_settings(config))
+
+
+async def _revoke(name: str, data: Path, settings: Settings) -> int:
+    async with open_record(data) as reader:
+        grant = await find_grant(reader, name)
+    if grant.revoked_at_ms is not None:
+        raise ConflictError(f"The grant {grant.grant_id} is revoked already.")
+    async with open_backend(data, settings=settings) as backend:
+        await backend.revoke(grant.grant_id)
+    async with open_record(data) as reader:
+        grant = await find_grant(reader, grant.grant_id)
+    sys.stdout.write(grant_line(grant))
+    sys.stdout.write("Such calls follow the policy again: they run, ask or are denied.\n")
+    return ANSWERED
+
+
+def _say(question: str, options: AnswerOptions, config: Path | None, data: Path | None) -> int:
+    if mistake := options.mistake():
+        return wrong_usage(mistake, options.command)
+    command = ApprovalCommand(data_path(data), load_settings(config), options_for(config, data))
+    return trio.run(command.say, question, options)
 
 
 class AnswerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +201,7 @@ class AskedUnder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalCommand:
-    """Answers questions and takes remembered answers back.
+    """Answers questions.
 
     Args:
         data: The data folder.
@@ -180,25 +271,6 @@ class ApprovalCommand:
                     field=error.field,
                 ) from error
             sys.stdout.write(await self._result(reader, row, asked, line[-1].session_id))
-        return ANSWERED
-
-    async def revoke(self, name: str) -> int:
-        """Take a remembered answer back.
-
-        Raises:
-            NotFoundError: There is no such grant.
-            ConflictError: It is revoked already, or another process has the store.
-        """
-        async with open_record(self._data) as reader:
-            grant = await find_grant(reader, name)
-        if grant.revoked_at_ms is not None:
-            raise ConflictError(f"The grant {grant.grant_id} is revoked already.")
-        async with open_backend(self._data, settings=self._settings) as backend:
-            await backend.revoke(grant.grant_id)
-        async with open_record(self._data) as reader:
-            grant = await find_grant(reader, grant.grant_id)
-        sys.stdout.write(grant_line(grant))
-        sys.stdout.write("Such calls follow the policy again: they run, ask or are denied.\n")
         return ANSWERED
 
     def _check(self, options: AnswerOptions, row: ApprovalRow, asked: AskedUnder) -> None:

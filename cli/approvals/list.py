@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+import trio
+from cyclopts import App, Parameter
 
 from ...actors.permissions.decisions import is_suspended
 from ...runtime.errors import NotFoundError, ValidationError
@@ -14,6 +18,7 @@ from ...runtime.store.rows import ApprovalRow, GrantRow, SessionRow
 from ...runtime.store.tables.permissions import LASTING_SCOPES
 from ...runtime.taint.marks import SessionMarks
 from ..exit_codes import ANSWERED
+from ..parameters import Data, Json, data_path
 from ..record_names import ambiguous, find_approval, find_session
 from ..show.question_text import argument_lines, change_lines, coverage, preview_lines
 from ..show.sessions import open_record, with_those_below
@@ -32,8 +37,47 @@ TAINTED = SessionMarks(is_tainted=True)
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
+Asked = Annotated[
+    str | None,
+    Parameter(
+        name="NAME",
+        help="A question, to see it whole, or a session, to see its own: an id, or its beginning.",
+    ),
+]
+AllQuestions = Annotated[
+    bool, Parameter(name="--all", help="Those that have their answer too.", negative=())
+]
+AllGrants = Annotated[
+    bool, Parameter(name="--all", help="Those that hold no longer too.", negative=())
+]
 
-async def show_approvals(data: Path, name: str | None, everything: bool, json: bool) -> int:
+
+def approvals(
+    asked: Asked = None,
+    /,
+    *,
+    everything: AllQuestions = False,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """List the questions that wait for a person, or show one with all that there is to it."""
+    return trio.run(_show_approvals, data_path(data), asked, everything, json)
+
+
+grants = App(name="grants", help="List the answers that are remembered, and take them back.")
+grants.command(
+    "callboard.cli.approvals.answers:revoke",  # a list imports nothing that answers
+    help="Take a remembered answer back; only while no other process works with the data folder.",
+)
+
+
+@grants.default
+def list_grants(*, everything: AllGrants = False, json: Json = False, data: Data = None) -> int:
+    """List the remembered answers that hold: such calls are not asked about."""
+    return trio.run(_show_grants, data_path(data), everything, json)
+
+
+async def _show_approvals(data: Path, name: str | None, everything: bool, json: bool) -> int:
     """List the questions of a session, or of all; or print the one that `name` means.
 
     Raises:
@@ -76,8 +120,7 @@ async def _rows(
     return rows
 
 
-async def show_grants(data: Path, everything: bool, json: bool) -> int:
-    """List the remembered answers that hold, or all."""
+async def _show_grants(data: Path, everything: bool, json: bool) -> int:
     rows: list[GrantRow] = []
     suspended: set[str] = set()
     try:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Annotated
 
 import trio
+from cyclopts import Parameter
 
 from ...client.client import Client, connect
 from ...config.daemon_file import RunningDaemon, find_daemon
+from ...config.files import load_settings
 from ...config.settings import Settings
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.events import InputAccepted, Stored, TurnEnded
@@ -23,6 +26,7 @@ from ..ask.daemon_questions import DaemonQuestions
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel, channel_at
 from ..exit_codes import ANSWERED, FAILED
+from ..parameters import Config, Data, Json, data_path
 from ..record_names import find_session
 from ..run.pending import names_of_open_calls
 from ..show.live_pieces import LivePieces
@@ -34,20 +38,34 @@ from ..terminal.output import Output, asking_screen
 PAGE_EVENTS = 200
 """Events that are read at once when looking for the beginning of a turn."""
 
+SessionName = Annotated[str, Parameter(help="The session: its id, the beginning of it, or last.")]
+UntilIdle = Annotated[
+    bool, Parameter(help="End when no turn of the session runs or waits.", negative=())
+]
 
-def attach_to(data: Path, settings: Settings, name: str, *, until_idle: bool, json: bool) -> int:
-    """Show a session until it is left.
 
-    Raises:
-        NotFoundError: No daemon runs on the data folder, or it has no such session.
+def attach(
+    session: SessionName,
+    /,
+    *,
+    until_idle: UntilIdle = False,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Show what happens in a session of the daemon, from the beginning of the turn that runs.
+
+    Questions are put here too; whoever answers first has answered. Ctrl-C leaves, and the session
+    goes on.
     """
-    daemon = find_daemon(data)
+    settings, folder = load_settings(config), data_path(data)
+    daemon = find_daemon(folder)
     if daemon is None:
         raise NotFoundError(
-            f"no daemon runs on {data}, so nothing goes on there: `callboard serve` starts one, and "
+            f"no daemon runs on {folder}, so nothing goes on there: `callboard serve` starts one, and "
             "`callboard show` prints what is on record."
         )
-    return trio.run(_attach, daemon, data, settings, name, until_idle, json)
+    return trio.run(_attach, daemon, folder, settings, session, until_idle, json)
 
 
 async def _attach(

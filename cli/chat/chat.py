@@ -11,14 +11,20 @@ import math
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Annotated
 
 import trio
+from cyclopts import Parameter
 
 from ...client.client import Client, connect
+from ...config.files import load_settings
 from ...config.settings import Settings
+from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import AuthError, CallboardError, NetworkError
 from ...runtime.store.rows import SessionRow
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..log_file import start_logging
+from ..parameters import Config, Data, data_path
 from ..terminal.complaint import complain
 from ..terminal.output import Output
 from .daemon import (
@@ -43,14 +49,44 @@ AWAY = "the daemon is away; what you send waits for it (Ctrl-C to stop waiting, 
 LAST_EVENTS_SECONDS = 1.0
 """Time for the end of a turn to be shown, once it is on record."""
 
+SessionOption = Annotated[
+    str | None,
+    Parameter(help="Go on with this session: its id, the beginning of it, of its title, or last."),
+]
+AgentOption = Annotated[str | None, Parameter(help="A configured agent; general by default.")]
+WorkspaceOption = Annotated[
+    Path | None, Parameter(help="The folder that tools may touch; by default this one.")
+]
+ModelOption = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
 
-def chat(options: ChatOptions, settings: Settings, data: Path) -> int:
-    """Talk until the person leaves; return the exit code.
 
-    Raises:
-        CallboardError: There is no daemon and none can be made, or no such session.
+def chat(
+    *,
+    session: SessionOption = None,
+    agent: AgentOption = None,
+    workspace: WorkspaceOption = None,
+    model: ModelOption = None,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Talk with a model at the terminal; /help lists what can be typed.
+
+    The daemon holds the conversation, which goes on when you leave; where none runs, this
+    command is one as long as it lasts. Without a terminal, each line of the input is a prompt,
+    and the exit code is as of run.
     """
-    return trio.run(_chat, options, settings, data)
+    forbid_core_dumps()
+    settings = load_settings(config)
+    folder = data_path(data)
+    start_logging(folder, verbose=False)
+    options = ChatOptions(
+        workspace=(workspace or Path.cwd()).expanduser().absolute(),
+        agent=agent or "general",
+        model=model,
+        session=session,
+        config=config,
+    )
+    return trio.run(_chat, options, settings, folder)
 
 
 async def _chat(options: ChatOptions, settings: Settings, data: Path) -> int:

@@ -7,11 +7,14 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import TextIO
+from typing import Annotated, TextIO
+
+from cyclopts import Parameter
 
 from ...runtime.errors import NotFoundError, StorageError, ValidationError
 from ..exit_codes import ANSWERED
 from ..log_file import LOG_NAME
+from ..parameters import Data, data_path
 from ..terminal.escaping import safe_line
 
 LOOK_SECONDS = 0.2
@@ -19,17 +22,22 @@ LOOK_SECONDS = 0.2
 MAX_LINES = 100_000
 """More than a log file has room for."""
 
+Follow = Annotated[
+    bool, Parameter(name=("--follow", "-f"), help="Go on with what is written.", negative=())
+]
+Lines = Annotated[int, Parameter(help="How many, the last ones.")]
 
-def show_logs(data: Path, *, lines: int, follow: bool) -> int:
-    """Print the last lines, of the older file too when the newer one has fewer."""
+
+def logs(*, follow: Follow = False, lines: Lines = 100, data: Data = None) -> int:
+    """Print the end of the log."""
     if not 1 <= lines <= MAX_LINES:
         raise ValidationError(f"--lines is from 1 to {MAX_LINES}", field="lines")
-    path = data / LOG_NAME
+    path = data_path(data) / LOG_NAME
     newest = _opened(path)
     if newest is None and not follow:
         raise NotFoundError(f"{path} is not there: nothing was logged yet.")
     last: deque[str] = deque(maxlen=lines)
-    older = _opened(path.with_name(f"{LOG_NAME}.1"))
+    older = _opened(path.with_name(f"{LOG_NAME}.1"))  # the newer file may have fewer lines
     for file in (older, newest):
         if file is not None:
             last.extend(file)

@@ -9,14 +9,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from cyclopts import App, Parameter
 
 from ...config.files import config_folder
 from ...runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from ..exit_codes import ANSWERED, FAILED
-from ..parameters import data_path
+from ..parameters import Config, Data, Roots, data_path
 from .roots import check_root
 from .service_unit import LABEL, ServicePlan, launchd_plist, systemd_unit
 
@@ -25,29 +26,41 @@ UNIT_NAME = f"{LABEL}.service"
 COMMAND_SECONDS = 60.0
 """For one command of the system's manager, or for making folders on a slow disk."""
 
+System = Annotated[
+    bool,
+    Parameter(help="Of the machine, and not of your login; needs root.", negative=()),
+]
+User = Annotated[
+    str | None,
+    Parameter(help="The account that --system runs it as; by default yours, who said sudo."),
+]
+NoStart = Annotated[bool, Parameter(help="Write the unit, and start nothing.", negative=())]
 
-def install_service(
+service = App(
+    name="service", help="Have the system keep a daemon running: systemd, or launchd on macOS."
+)
+
+
+@service.command
+def install(
     *,
-    is_system: bool,
-    user: str | None,
-    data: Path | None,
-    config: Path | None,
-    roots: tuple[Path, ...],
-    starts: bool,
+    system: System = False,
+    user: User = None,
+    no_start: NoStart = False,
+    roots: Roots = (),
+    config: Config = None,
+    data: Data = None,
 ) -> int:
-    """Write the unit, and start it.
-
-    A unit of the machine runs as an account, with the folders of that account.
-    """
-    _check_rights(is_system=is_system)
-    if user is not None and not is_system:
+    """Write the unit and start it."""
+    _check_rights(is_system=system)
+    if user is not None and not system:
         raise ValidationError("--user is for --system: without that it is your own login's")
-    account = account_of(user) if is_system else None
+    account = account_of(user) if system else None  # whose folders it has, too
     folder = data_path(data, None if account is None else account.environ)
     plan = _plan(account, data=folder, config=config, roots=roots)
     if account is not None:
         prepare_folder(account, folder)
-    path = unit_path(is_system=is_system)
+    path = unit_path(is_system=system)
     text = launchd_plist(plan) if sys.platform == "darwin" else systemd_unit(plan)
     _write(path, text)
     sys.stdout.write(f"Written: {path}\n  runs: {shlex.join(plan.command)}\n")
@@ -55,20 +68,21 @@ def install_service(
         sys.stdout.write(f"  as:   {account.name}, with the data in {folder}\n")
     if sys.platform == "darwin":
         sys.stdout.write("  This has not been tried on macOS.\n")
-    commands = start_commands(path, is_system=is_system)
-    if not starts:
+    commands = start_commands(path, is_system=system)
+    if no_start:
         sys.stdout.write("".join(f"  next: {shlex.join(command)}\n" for command in commands))
         return ANSWERED
     return _run_all(commands)
 
 
-def uninstall_service(*, is_system: bool) -> int:
-    """Stop the unit and remove it; the data stays."""
-    path = unit_path(is_system=is_system)
+@service.command
+def uninstall(*, system: System = False) -> int:
+    """Stop the unit and remove it; what is stored stays."""
+    path = unit_path(is_system=system)
     if not path.exists():
         raise NotFoundError(f"{path} is not there: nothing is installed.")
-    _check_rights(is_system=is_system)
-    code = _run_all(stop_commands(path, is_system=is_system))
+    _check_rights(is_system=system)
+    code = _run_all(stop_commands(path, is_system=system))
     path.unlink()
     sys.stdout.write(f"Removed: {path}\n")
     return code

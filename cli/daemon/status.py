@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import trio
 
@@ -11,6 +10,7 @@ from ...client.client import connect
 from ...config.daemon_file import RunningDaemon, find_daemon
 from ...runtime.wire.daemon import Status
 from ..exit_codes import ANSWERED, FAILED
+from ..parameters import Data, Json, data_path
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 from ..terminal.style import counted, seconds
@@ -19,20 +19,24 @@ ASK_SECONDS = 10.0
 """Time for an answer: a daemon that takes longer is reported as stuck."""
 
 
-def show_status(data: Path, *, json: bool) -> int:
-    """Ask the daemon of a data folder how it is; fails when none runs."""
-    daemon = find_daemon(data)
+def status(*, json: Json = False, data: Data = None) -> int:
+    """Say whether a daemon runs, where, and what it does.
+
+    Exits with 1 when none runs.
+    """
+    folder = data_path(data)
+    daemon = find_daemon(folder)
     if daemon is None:
-        line = f"No daemon runs on {data}. `callboard serve` starts one.\n"
+        line = f"No daemon runs on {folder}. `callboard serve` starts one.\n"
         sys.stdout.write(json_line({"is_running": False}) if json else line)
         return FAILED
-    status = trio.run(_ask, daemon)
+    said = trio.run(_ask, daemon)
     if json:
         found = {"is_running": True, "url": daemon.url, "pid": daemon.pid}
-        sys.stdout.write(json_line(found if status is None else {**found, "status": status}))
+        sys.stdout.write(json_line(found if said is None else {**found, "status": said}))
     else:
-        sys.stdout.write("\n".join(_lines(daemon, status)) + "\n")
-    return FAILED if status is None else ANSWERED
+        sys.stdout.write("\n".join(_lines(daemon, said)) + "\n")
+    return FAILED if said is None else ANSWERED
 
 
 async def _ask(daemon: RunningDaemon) -> Status | None:

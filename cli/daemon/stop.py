@@ -1,4 +1,4 @@
-"""`callboard stop`: ends the daemon in order, says what it waits for, and returns when it has ended."""
+"""`callboard stop`: ends the daemon in order, says what that waits for, and returns at its end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import trio
+from cyclopts import Parameter
 
 from ...config.daemon_file import RunningDaemon, find_daemon
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ..exit_codes import ANSWERED
+from ..parameters import Data, data_path
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.style import counted
@@ -26,17 +29,16 @@ MAX_SHOWN = 3
 WAIT_SECONDS = 120.0
 """Longer than a drain by default and the ends of programs together; past that a person decides."""
 
+Now = Annotated[bool, Parameter(help="Cancel what runs instead of letting it end.", negative=())]
 
-def stop_daemon(data: Path, *, now: bool) -> int:
-    """Stop the daemon of a data folder.
 
-    A signal does it, not a request: it comes through however busy the daemon's door is. The file that
-    names the process is held by that process, so it is never another one.
-    """
-    daemon = find_daemon(data)
+def stop(*, now: Now = False, data: Data = None) -> int:
+    """End the daemon in order, and wait until it has ended."""
+    folder = data_path(data)
+    daemon = find_daemon(folder)
     if daemon is None:
-        raise NotFoundError(f"no daemon runs on {data}: there is nothing to stop.")
-    trio.run(_stop, data, daemon, now)
+        raise NotFoundError(f"no daemon runs on {folder}: there is nothing to stop.")
+    trio.run(_stop, folder, daemon, now)
     what = "The chat that was the daemon" if daemon.is_chat else "The daemon"
     sys.stdout.write(f"{what} has ended (process {daemon.pid}).\n")
     return ANSWERED
@@ -92,6 +94,10 @@ def _is_there(data: Path, daemon: RunningDaemon) -> bool:
 
 
 def _signal(daemon: RunningDaemon) -> None:
+    """Send SIGTERM. A request would wait at the door of a busy daemon; a signal comes through.
+
+    The file that names the process is held by that process, so it is never another one.
+    """
     with contextlib.suppress(ProcessLookupError):
         try:
             os.kill(daemon.pid, signal.SIGTERM)

@@ -20,6 +20,7 @@ from ...tools.sandbox.sandbox import Sandbox
 from ...tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES
 from ...tools.tool import Tool
 from ..exit_codes import ANSWERED, FAILED
+from ..parameters import Config, Data, Json, named_data_path
 from ..show.tools import plugin_lines
 from ..terminal.json_lines import json_line
 from .files import file_findings
@@ -77,17 +78,21 @@ def size_finding(data: Path, settings: SessionSettings) -> Finding:
     return good("store", f"it holds {size.used_bytes / MIB:.1f} MiB{most}")
 
 
-def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
-    """Run all checks; return 1 when something is not as the configuration wants it."""
+def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> int:
+    """Test what callboard needs of this machine, and say what to do where something is missing.
+
+    Exits with 1 when there is a problem, or the sandbox is weaker than the configuration wants.
+    """
+    folder = named_data_path(data)
     all_settings, finding = read_settings(config)
     settings = all_settings.sandbox
-    sandbox = Sandbox(settings, forbidden=(data, config_folder()))
+    sandbox = Sandbox(settings, forbidden=(folder, config_folder()))
     checks = (
         sandbox_finding(sandbox, config_file(config)),
         finding,
-        *file_findings(data, config_file(config).parent),
-        size_finding(data, all_settings.sessions),
-        *trio.run(reach_findings, all_settings, data, config),
+        *file_findings(folder, config_file(config).parent),
+        size_finding(folder, all_settings.sessions),
+        *trio.run(reach_findings, all_settings, folder, config),
     )
     built_in = builtin_tools()
     names = [tool.name for tool in built_in]

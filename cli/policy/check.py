@@ -1,28 +1,95 @@
-"""`callboard policy check`: what the rules decide about one call, without running it."""
+"""`callboard policy`, and its `check`: what the rules decide about one call, without running it."""
 
 from __future__ import annotations
 
 import difflib
 import sys
+from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 import trio
+from cyclopts import App, Parameter
 
-from ...config.files import config_folder, data_folder
+from ...config.files import config_folder, data_folder, load_settings
 from ...config.policy.policy import PolicyBook
 from ...config.search_engines import search_places
 from ...config.settings import Settings
 from ...embedding.policy_check import CheckedCall, Judge
-from ...runtime.definitions import Preset
+from ...runtime.definitions import Preset as Policy
+from ...runtime.definitions import Tier as CallTier
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.wire.approvals import PolicyAnswer
 from ...tools.plugins import LoadedPlugins, load_plugins
 from ...tools.registry import ToolRegistry, builtin_tools
 from ...tools.tool import Tool
 from ..exit_codes import ANSWERED
+from ..parameters import Config, Json
 from ..terminal.complaint import complain
 from ..terminal.escaping import exact, safe_line
 from ..terminal.json_lines import json_line
+from .lint import lint
+
+ToolName = Annotated[str, Parameter(help="The tool's name.")]
+Arguments = Annotated[str, Parameter(help="Its arguments, as a JSON object.")]
+Agent = Annotated[str, Parameter(help="Whose session it is.")]
+Kind = Annotated[Literal["main", "branch", "worker"], Parameter(help="What kind of session it is.")]
+Channel = Annotated[str | None, Parameter(help="The session's channel; by default it has none.")]
+Preset = Annotated[
+    Literal["auto", "balanced", "strict"] | None,
+    Parameter(help="Instead of the agent's own preset."),
+]
+Workspace = Annotated[
+    Path | None, Parameter(help="The folder that tools may touch; by default this one.")
+]
+Tainted = Annotated[
+    bool, Parameter(help="The session has read untrusted content, as of the web.", negative=())
+]
+Private = Annotated[
+    bool, Parameter(help="The session has read private data, as of files.", negative=())
+]
+Tier = Annotated[
+    Literal["read_only", "workspace", "system", "elevated"] | None,
+    Parameter(help="Of a tool of your own program, which callboard does not know: its tier."),
+]
+policy = App(name="policy", help="Explain and check the rules of who may do what.")
+policy.command(lint)
+
+
+@policy.command
+def check(
+    tool: ToolName,
+    arguments: Arguments,
+    /,
+    *,
+    agent: Agent = "general",
+    kind: Kind = "main",
+    channel: Channel = None,
+    policy: Preset = None,
+    workspace: Workspace = None,
+    tainted: Tainted = False,
+    private: Private = False,
+    tier: Tier = None,
+    json: Json = False,
+    config: Config = None,
+) -> int:
+    """Say whether a call would run, ask or be denied, and which rule decides.
+
+    The arguments are validated as the tool does, and nothing runs. Tools of enabled plugins are known.
+    """
+    call = CheckedCall(
+        tool=tool,
+        arguments=arguments,
+        agent=agent,
+        kind=kind,
+        channel=channel,
+        preset=policy,
+        workspace=workspace,
+        is_tainted=tainted,
+        has_private=private,
+        tier=None if tier is None else CallTier(tier),
+    )
+    return show_verdict(call, load_settings(config), json=json)
 
 
 def show_verdict(call: CheckedCall, settings: Settings, *, json: bool) -> int:
@@ -45,7 +112,7 @@ def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
     """Return the verdict about one call; see `show_verdict`. It imports the enabled plugins."""
     agent = settings.agent(call.agent)
     if call.preset is not None:
-        agent = msgspec.structs.replace(agent, policy=Preset(call.preset))
+        agent = msgspec.structs.replace(agent, policy=Policy(call.preset))
     judge = Judge(
         agent=agent,
         policies=PolicyBook(settings.rules, search_places(settings.search)),

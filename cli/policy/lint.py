@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 import msgspec
+from cyclopts import Parameter
 
+from ...config.files import load_settings
 from ...config.policy.match import CompiledRule, is_pattern
 from ...config.policy.new_hosts import URL_ARGUMENTS
 from ...config.policy.rules import Condition, PlacedRule, Rule
@@ -15,6 +18,7 @@ from ...config.settings import Settings
 from ...runtime.definitions import Capability, SessionKind, Tier, ToolDefinition, Verdict
 from ...tools.registry import builtin_tools, is_available
 from ..exit_codes import ANSWERED, FAILED
+from ..parameters import Config, Json
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 
@@ -36,8 +40,18 @@ class LintFinding(msgspec.Struct, frozen=True):
     problem: str
 
 
-def show_findings(settings: Settings, known: Sequence[str], *, json: bool) -> int:
-    """Print what is odd, one line a finding; exit code 1 when anything is."""
+Known = Annotated[
+    tuple[str, ...],
+    Parameter(help="A tool of your own program, which callboard does not know.", negative=()),
+]
+
+
+def lint(*, known: Known = (), json: Json = False, config: Config = None) -> int:
+    """Look for rules that don't do what they seem to: exits with 1 when there are any.
+
+    Examples that don't hold are errors of the configuration, here and everywhere.
+    """
+    settings = load_settings(config)
     findings = findings_about(settings, known)
     for finding in findings:
         line = f"{safe_line(finding.place)}: {safe_line(finding.problem)}\n"

@@ -5,8 +5,8 @@ them, so that the change holds at once; otherwise the command changes the same f
 (`cli.backend.FileBackend`). A key is asked for without being shown, or read from stdin; it is never an
 option, and no command prints one.
 
-Begin with `commands`, which has all options. `keys`, `providers`, `models`, `tokens`,
-`memories` and `skills` are what the commands of these names do.
+Begin with `keys`. `providers`, `models`, `tokens`, `memories` and `skills` are the commands of these
+names, too.
 Comes in: names and options; a key, typed or piped.
 Goes out: lines or JSON Lines; a new token, once.
 Owns: nothing; the files belong to `config.keys`, `providers.catalog` and `config.skill_approvals`.

@@ -7,8 +7,10 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from cyclopts import App, Parameter
 
 from ...config.base_url import may_carry_key
 from ...config.files import load_settings
@@ -23,6 +25,7 @@ from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import KeyRow, Keys
 from ..backend import FileBackend, serving_daemon
 from ..exit_codes import ANSWERED
+from ..parameters import Config, Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
@@ -33,36 +36,57 @@ MASTER_KEY_MADE = (
     "who can read your files. Without it the stored keys can't be used: keep a copy apart."
 )
 
+KeyOwner = Annotated[str, Parameter(help="The provider's name, as in PROVIDER/MODEL.")]
+Origin = Annotated[
+    str | None, Parameter(help="For git: the server that it is for, like https://github.com.")
+]
 
-def set_key(config: Path | None, data: Path, name: str, where: str | None) -> int:
-    """Ask for a key and store it; for git, for the server at `where`."""
-    backend = _open(config, data)
+keys = App(name="keys", help="Store, list and remove the keys of providers.")
+
+
+@keys.command(name="set")
+def set_key(
+    provider: KeyOwner,
+    /,
+    *,
+    origin: Origin = None,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Store a provider's key, encrypted; `git` stores the credential of a git server.
+
+    It is asked for without being shown, or read from stdin when that is no terminal. It is never
+    an argument: those stand in the shell's history and in the list of processes.
+    """
+    backend = _open(config, data_path(data))
     place = backend.ask(
-        lambda client: client.keys.place(name, origin=where), lambda book: book.place(name, where)
+        lambda client: client.keys.place(provider, origin=origin),
+        lambda book: book.place(provider, origin),
     )
-    is_git = name == GIT_KEYS
+    is_git = provider == GIT_KEYS
     key = _ask(
         f"Token, or USER:TOKEN, for git at {place.origin}: "
         if is_git
-        else f"Key for {name} ({place.origin}): "
+        else f"Key for {provider} ({place.origin}): "
     )
     stored = backend.ask(
-        lambda client: client.keys.set(name, key.reveal(), origin=where),
-        lambda book: book.put(name, where, key),
+        lambda client: client.keys.set(provider, key.reveal(), origin=origin),
+        lambda book: book.put(provider, origin, key),
     )
     if stored.master_key is not None:
         print(MASTER_KEY_MADE.format(place=stored.master_key))
     done = "Replaced" if stored.is_replaced else "Stored"
     what = "credential" if is_git else "key"
-    print(f"{done} the {what} of {name} for {stored.origin}.")
+    print(f"{done} the {what} of {provider} for {stored.origin}.")
     if stored.note:
         complain(stored.note)
     return ANSWERED
 
 
-def list_keys(config: Path | None, data: Path, *, json: bool) -> int:
-    """List who has a key; open none."""
-    found = _open(config, data).ask(
+@keys.command(name="list")
+def list_keys(*, json: Json = False, config: Config = None, data: Data = None) -> int:
+    """List who has a key, and where it comes from; never a key itself."""
+    found = _open(config, data_path(data)).ask(
         lambda client: client.request("key/list", Nothing(), Keys), lambda book: book.keys()
     )
     for row in found.keys:
@@ -74,25 +98,26 @@ def list_keys(config: Path | None, data: Path, *, json: bool) -> int:
     return ANSWERED
 
 
-def remove_key(config: Path | None, data: Path, name: str) -> int:
-    """Remove what is stored; a key of the environment stays where it is."""
-    removed = _open(config, data).ask(
-        lambda client: client.keys.remove(name), lambda book: book.remove(name)
+@keys.command(name="remove")
+def remove_key(provider: KeyOwner, /, *, config: Config = None, data: Data = None) -> int:
+    """Remove a provider's stored keys, of all its origins."""
+    removed = _open(config, data_path(data)).ask(
+        lambda client: client.keys.remove(provider), lambda book: book.remove(provider)
     )
     for place in removed.origins:
-        print(f"Removed the key of {name} for {place}.")
+        print(f"Removed the key of {provider} for {place}.")
     if removed.note:
         complain(removed.note)
     return ANSWERED
 
 
-def rotate_master(config: Path | None, data: Path) -> int:
-    """Encrypt the stored keys again with a new master key.
-
-    Done in this process also while a daemon runs: the daemon looks the master key up each time.
-    """
+@keys.command
+def rotate_master(*, config: Config = None, data: Data = None) -> int:
+    """Make a new master key and encrypt every stored key again with it."""
     forbid_core_dumps()
-    count, place = open_key_store(data, load_settings(config).keys, os.environ).rotate_master()
+    # In this process also while a daemon runs: the daemon looks the master key up each time.
+    store = open_key_store(data_path(data), load_settings(config).keys, os.environ)
+    count, place = store.rotate_master()
     print(f"Encrypted {counted(count, 'key')} again. The master key is {place}.")
     return ANSWERED
 

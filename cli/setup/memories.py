@@ -6,58 +6,84 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 import trio
+from cyclopts import App, Parameter
 
 from ...actors.handles.memory_search import HybridSearch
-from ...config.sections import MemorySettings
+from ...config.files import load_settings
 from ...embedding.access import memory_index
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.memory.memories import MAX_MEMORIES, Memory, query_of
 from ...runtime.store.interface import StoreReader
 from ..backend import open_backend
 from ..exit_codes import ANSWERED
+from ..parameters import Config, Data, Json, data_path
 from ..record_names import named
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 
+Words = Annotated[str, Parameter(help="Words of the text, or tags; any of them counts.")]
+MemoryName = Annotated[str, Parameter(help="Its id, or the beginning of it.")]
+OfAgent = Annotated[str, Parameter(name="--agent", help="Whose sessions find it.")]
+AgentChoice = Annotated[
+    str | None, Parameter(name="--agent", help="Those of this agent; of all by default.")
+]
+Limit = Annotated[int, Parameter(help="How many.")]
 
-def show_memories(data: Path, agent: str | None, *, limit: int, json: bool) -> int:
-    """List memories of an agent, or of all, the latest first."""
+memory = App(name="memory", help="List, search and take back what sessions remember.")
+
+
+@memory.command(name="list")
+def list_memories(
+    *, agent: AgentChoice = None, limit: Limit = 100, json: Json = False, data: Data = None
+) -> int:
+    """List what is remembered, the latest first."""
     most = _checked(limit)
 
     async def listed(reader: StoreReader) -> Sequence[Memory]:
         return await reader.memories(agent=agent, limit=most)
 
-    return trio.run(_show, data, listed, "Nothing is remembered.", json)
+    return trio.run(_show, data_path(data), listed, "Nothing is remembered.", json)
 
 
-def search_memories(
-    data: Path, agent: str, words: str, settings: MemorySettings, *, limit: int, json: bool
+@memory.command
+def search(
+    words: Words,
+    /,
+    *,
+    agent: OfAgent = "general",
+    limit: Limit = 20,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
 ) -> int:
-    """List what an agent's sessions find by these words; raise `ValidationError` for no word."""
+    """Find memories of an agent as its sessions do, the best first."""
+    settings, folder = load_settings(config).memory, data_path(data)
     if not query_of(words):
         raise ValidationError(f"There is no word in {words!r}.")
     most = _checked(limit)
-    index = memory_index(settings, data, is_read_only=True)
+    index = memory_index(settings, folder, is_read_only=True)
 
     async def found(reader: StoreReader) -> Sequence[Memory]:
         if index is None:
             return await reader.found_memories(agent, words, limit=most)
-        search = HybridSearch(reader, index)
+        hybrid = HybridSearch(reader, index)
         try:
-            return await search.search(agent, words, limit=most)
+            return await hybrid.search(agent, words, limit=most)
         finally:
-            await search.aclose()
+            await hybrid.aclose()
 
-    return trio.run(_show, data, found, "Nothing is found.", json)
+    return trio.run(_show, folder, found, "Nothing is found.", json)
 
 
-def forget_memory(data: Path, name: str) -> int:
-    """Take a memory back."""
-    return trio.run(_forget, data, name)
+@memory.command
+def forget(memory_id: MemoryName, /, *, data: Data = None) -> int:
+    """Take a memory back: no session finds it from then on."""
+    return trio.run(_forget, data_path(data), memory_id)
 
 
 def memory_line(memory: Memory) -> str:

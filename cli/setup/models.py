@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import trio
+from cyclopts import App, Parameter
 
 from ...config.files import load_settings
 from ...embedding.models import with_keys
@@ -28,6 +29,7 @@ from ...runtime.identity import now_ms
 from ...runtime.wire.providers import ProviderRow
 from ..backend import connected, serving_daemon
 from ..exit_codes import ANSWERED
+from ..parameters import Config, Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line
@@ -48,39 +50,59 @@ class ModelLister(Protocol):
         ...
 
 
-def show_models(
-    config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
+OfProvider = Annotated[str | None, Parameter(help="Only this provider's, as in PROVIDER/MODEL.")]
+Refresh = Annotated[
+    bool, Parameter(help="Ask the providers; else their lists from before hold.", negative=())
+]
+ModelChoice = Annotated[str | None, Parameter(help="PROVIDER/MODEL; without it, shows what holds.")]
+Unset = Annotated[bool, Parameter(help="Take the default back.", negative=())]
+
+models = App(name="models", help="List the models of providers, and choose the default.")
+
+
+@models.default
+def list_models(
+    provider: OfProvider = None,
+    /,
+    *,
+    refresh: Refresh = False,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
 ) -> int:
-    """List the models of one provider, or of all that can be asked."""
+    """List models: of one provider, or of all that can be asked."""
     forbid_core_dumps()
-    return trio.run(partial(_show, config, data, provider, refresh=refresh, json=json))
+    return trio.run(partial(_show, config, data_path(data), provider, refresh=refresh, json=json))
 
 
-def show_default(config: Path | None, data: Path, *, json: bool) -> int:
-    """Print the default model."""
-    chosen = open_providers(config, data).ask(
-        lambda client: client.models.chosen(), lambda book: book.default()
+@models.command(name="default")
+def set_default(
+    choice: ModelChoice = None,
+    /,
+    *,
+    unset: Unset = False,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Choose the model that answers when nothing else names one."""
+    backend = open_providers(config, data_path(data))
+    changes, wanted = unset or choice is not None, None if unset else choice
+    chosen = (
+        backend.ask(lambda client: client.models.choose(wanted), lambda book: book.choose(wanted))
+        if changes
+        else backend.ask(lambda client: client.models.chosen(), lambda book: book.default())
     )
+    for note in chosen.notes if changes else ():
+        complain(note)
     if json:
         sys.stdout.write(json_line({"model": chosen.model, "source": chosen.source}))
+    elif changes:
+        print(f"The default model is {wanted}." if wanted else "There is no default model.")
     elif chosen.model is None:
         print("No default model was chosen: `callboard models default PROVIDER/MODEL` does.")
     else:
         print(f"{safe_line(chosen.model)}  ({chosen.source})")
-    return ANSWERED
-
-
-def choose_default(config: Path | None, data: Path, choice: str | None, *, json: bool) -> int:
-    """Choose the default model, or take the choice back with `None`."""
-    chosen = open_providers(config, data).ask(
-        lambda client: client.models.choose(choice), lambda book: book.choose(choice)
-    )
-    for note in chosen.notes:
-        complain(note)
-    if json:
-        sys.stdout.write(json_line({"model": chosen.model, "source": chosen.source}))
-    else:
-        print(f"The default model is {choice}." if choice else "There is no default model.")
     return ANSWERED
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import trio
+from cyclopts import App, Parameter
 
 from ...config.files import load_settings
 from ...providers.catalog.book import ProviderBook
@@ -33,6 +33,7 @@ from ...runtime.wire.providers import (
 )
 from ..backend import FileBackend, ask_daemon, serving_daemon
 from ..exit_codes import ANSWERED, FAILED
+from ..parameters import Config, Data, DialectOption, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
@@ -41,10 +42,33 @@ if TYPE_CHECKING:
     from ...client.client import Client
     from ...providers.catalog.connection_test import ConnectionReport
 
+ProviderName = Annotated[str, Parameter(help="The provider's name, as in PROVIDER/MODEL.")]
+BaseUrl = Annotated[
+    str, Parameter(help="Everything before the wire format's own path; often it ends in /v1.")
+]
+NewBaseUrl = Annotated[str | None, Parameter(help="Another base URL.")]
+KeyEnv = Annotated[
+    str | None,
+    Parameter(help="The NAME of the environment variable of its key; '' takes it back."),
+]
+OwnModel = Annotated[
+    str | None, Parameter(help="Its model when only the provider is named; '' takes it back.")
+]
+OwnModels = Annotated[
+    str | None,
+    Parameter(help="Models that it does not list, separated by commas; '' takes them back."),
+]
+Asked = Annotated[str | None, Parameter(help="The model to ask; by default the provider's.")]
 
-def list_providers(config: Path | None, data: Path, *, json: bool) -> int:
-    """List all providers; open no key."""
-    found = open_providers(config, data).ask(
+providers = App(
+    name="providers", help="List, test, add, change, remove and switch off providers of models."
+)
+
+
+@providers.default
+def list_providers(*, json: Json = False, config: Config = None, data: Data = None) -> int:
+    """List the providers: where they are, whether they have a key, where they come from."""
+    found = open_providers(config, data_path(data)).ask(
         lambda client: client.request("provider/list", Nothing(), Providers),
         lambda book: book.providers(),
     )
@@ -55,23 +79,54 @@ def list_providers(config: Path | None, data: Path, *, json: bool) -> int:
     return ANSWERED
 
 
-def add_provider(
-    config: Path | None, data: Path, name: str, options: Mapping[str, str | None], *, json: bool
+@providers.command
+def add(
+    name: ProviderName,
+    /,
+    *,
+    base_url: BaseUrl,
+    dialect: DialectOption = None,
+    key_env: KeyEnv = None,
+    model: OwnModel = None,
+    models: OwnModels = None,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
 ) -> int:
-    """Add a provider that does not exist yet."""
-    new = NewProvider(name=name, **_fields(options))  # type: ignore[arg-type]
-    changed = open_providers(config, data).ask(
+    """Add a provider: any server that speaks one of the wire formats.
+
+    Its key is stored with `callboard keys set NAME`, or named with --key-env; it is never an
+    option.
+    """
+    fields = _fields(
+        base_url=base_url, dialect=dialect, key_env=key_env, model=model, models=models
+    )
+    new = NewProvider(name=name, **fields)  # type: ignore[arg-type]
+    changed = open_providers(config, data_path(data)).ask(
         lambda client: client.request("provider/create", new, ProviderChanged),
         lambda book: book.create(new),
     )
     return _report(f"Added {name}.", changed, json=json)
 
 
-def edit_provider(
-    config: Path | None, data: Path, name: str, options: Mapping[str, str | None], *, json: bool
+@providers.command
+def edit(
+    name: ProviderName,
+    /,
+    *,
+    base_url: NewBaseUrl = None,
+    dialect: DialectOption = None,
+    key_env: KeyEnv = None,
+    model: OwnModel = None,
+    models: OwnModels = None,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
 ) -> int:
-    """Change a provider that was added, or lay changes over a built-in one."""
-    fields = _fields(options)
+    """Change a provider that was added, or one that is built in; the rest of it stays."""
+    fields = _fields(
+        base_url=base_url, dialect=dialect, key_env=key_env, model=model, models=models
+    )
     if not fields:
         raise ValidationError(
             f"Nothing of {name} was changed: say what, for example --model MODEL."
@@ -81,35 +136,57 @@ def edit_provider(
     return _report(f"Changed {name}.", changed, json=json, wants_key=not changed.notes)
 
 
-def remove_provider(config: Path | None, data: Path, name: str, *, json: bool) -> int:
-    """Remove a provider that a command added, or what a command changed of a built-in one."""
-    changed = open_providers(config, data).ask(
+@providers.command(name="remove")
+def remove_provider(
+    name: ProviderName, /, *, json: Json = False, config: Config = None, data: Data = None
+) -> int:
+    """Remove a provider that was added; what was changed of a built-in one is as before."""
+    changed = open_providers(config, data_path(data)).ask(
         lambda client: client.providers.delete(name), lambda book: book.delete(name)
     )
     done = f"{name} is as it was built in." if name in KNOWN else f"Removed {name}."
     return _report(done, changed, json=json, wants_key=False)
 
 
-def activate_provider(
-    config: Path | None, data: Path, name: str, *, active: bool, json: bool
+@providers.command
+def activate(
+    name: ProviderName, /, *, json: Json = False, config: Config = None, data: Data = None
 ) -> int:
-    """Let a provider be used, or not."""
-    changed = _update(config, data, ChangeProvider(provider=name, is_active=active))
-    done = "Activated" if active else "Deactivated"
-    return _report(f"{done} {name}.", changed, json=json, wants_key=active)
+    """Let a provider be used again."""
+    changed = _update(config, data, ChangeProvider(provider=name, is_active=True))
+    return _report(f"Activated {name}.", changed, json=json)
 
 
-def _update(config: Path | None, data: Path, change: ChangeProvider) -> ProviderChanged:
-    return open_providers(config, data).ask(
+@providers.command
+def deactivate(
+    name: ProviderName, /, *, json: Json = False, config: Config = None, data: Data = None
+) -> int:
+    """Let a provider not be used; it keeps its key and its settings."""
+    changed = _update(config, data, ChangeProvider(provider=name, is_active=False))
+    return _report(f"Deactivated {name}.", changed, json=json, wants_key=False)
+
+
+def _update(config: Path | None, data: Path | None, change: ChangeProvider) -> ProviderChanged:
+    return open_providers(config, data_path(data)).ask(
         lambda client: client.request("provider/update", change, ProviderChanged),
         lambda book: book.update(change),
     )
 
 
+@providers.command(name="test")
 def try_provider(
-    config: Path | None, data: Path, name: str, model: str | None, *, json: bool
+    name: ProviderName,
+    /,
+    *,
+    model: Asked = None,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
 ) -> int:
-    """Test a provider, print the result and return the exit code."""
+    """Test a provider, ten seconds at most; says what fails: DNS, TLS, key, model, quota.
+
+    A model is asked for a word, which costs some tokens. Exits with 1 when it does not work.
+    """
     from ...embedding.models import with_keys  # here: no other command of these connects
     from ...providers.catalog.connection_test import try_connection
 
@@ -119,7 +196,8 @@ def try_provider(
         load_settings(config)
         print("rehearsal works: it is built in, and needs no connection.")
         return ANSWERED
-    if (daemon := serving_daemon(config, data)) is not None:
+    folder = data_path(data)
+    if (daemon := serving_daemon(config, folder)) is not None:
 
         async def test(client: Client) -> tuple[bool, ConnectionReport]:
             report = await client.providers.test(name, model=choice)
@@ -129,7 +207,7 @@ def try_provider(
         is_active, report = ask_daemon(daemon, test)
     else:
         settings = load_settings(config)
-        wish = with_keys(ModelSelection(settings=settings, environ=os.environ), data)
+        wish = with_keys(ModelSelection(settings=settings, environ=os.environ), folder)
         report = trio.run(try_connection, find_provider(wish, name), wish, choice)
         is_active = name not in settings.inactive
     if not is_active:
@@ -168,7 +246,7 @@ def _report(text: str, changed: ProviderChanged, *, json: bool, wants_key: bool 
     return ANSWERED
 
 
-def _fields(changes: Mapping[str, str | None]) -> dict[str, str | tuple[str, ...]]:
+def _fields(**changes: str | None) -> dict[str, str | tuple[str, ...]]:
     """Return the fields that the options set."""
     fields: dict[str, str | tuple[str, ...]] = {
         field: text for field, text in changes.items() if text is not None

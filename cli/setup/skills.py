@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
 
 from ...config.skill_approvals import SkillApprovals
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
@@ -11,6 +14,7 @@ from ...tools.skills.front_matter import SkillFault
 from ...tools.skills.shelf import FOLDER_NAME, Skill, SkillContent, SkillShelf, load_skill
 from ...tools.workspace.workspace import open_workspace
 from ..exit_codes import ANSWERED
+from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, safe_text
 from ..terminal.json_lines import json_line
@@ -24,14 +28,21 @@ _STATES = {
     "hidden": "not used",
 }
 
+SkillName = Annotated[str, Parameter(help="The skill's name, or its folder in the workspace.")]
+Workspace = Annotated[Path | None, Parameter(help="The folder of the work; by default this one.")]
 
-def show_skills(data: Path, workspace: Path | None, *, json: bool) -> int:
-    """List skills, in whatever state they are."""
-    found = SkillShelf(data).all(_folder(workspace))
+skills = App(name="skills", help="List skills, and approve those of a workspace.")
+
+
+@skills.default
+def list_skills(*, workspace: Workspace = None, json: Json = False, data: Data = None) -> int:
+    """List your own skills and those of a workspace, and which of them models may use."""
+    own = data_path(data)
+    found = SkillShelf(own).all(_folder(workspace))
     for skill in found:
         sys.stdout.write(json_line(skill) if json else _line(skill))
     if not found:
-        complain(f"There are no skills, neither in {data / 'skills'} nor in this workspace.")
+        complain(f"There are no skills, neither in {own / 'skills'} nor in this workspace.")
     elif any(skill.state in {"new", "changed"} for skill in found):
         complain(
             "Read a skill before you approve it: callboard skills show NAME, then "
@@ -40,14 +51,15 @@ def show_skills(data: Path, workspace: Path | None, *, json: bool) -> int:
     return ANSWERED
 
 
-def show_skill(data: Path, workspace: Path | None, name: str) -> int:
-    """Print what a skill says; approve nothing."""
-    folder = _folder(workspace)
-    skill = _find(SkillShelf(data).all(folder), name)
+@skills.command(name="show")
+def show_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
+    """Print what a skill says and which files it has; nothing is approved by it."""
+    folder, own = _folder(workspace), data_path(data)
+    skill = _find(SkillShelf(own).all(folder), name)
     if skill.state == "broken":
         raise ConflictError(f"The skill {skill.name} can't be shown: {skill.problem}.")
     is_own = Path(skill.path).is_absolute()
-    root, path = (data / FOLDER_NAME, skill.name) if is_own else (folder, skill.path)
+    root, path = (own / FOLDER_NAME, skill.name) if is_own else (folder, skill.path)
     with open_workspace(root) as files:
         try:
             content = load_skill(files, path)
@@ -62,15 +74,16 @@ def show_skill(data: Path, workspace: Path | None, name: str) -> int:
     return ANSWERED
 
 
-def allow_skill(data: Path, workspace: Path | None, name: str) -> int:
-    """Approve a skill of a workspace, and print what was approved."""
-    folder = _folder(workspace)
-    skill = _find(SkillShelf(data).all(folder), name)
+@skills.command(name="allow")
+def allow_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
+    """Approve a skill of a workspace as it is now: models may use it until it changes."""
+    folder, own = _folder(workspace), data_path(data)
+    skill = _find(SkillShelf(own).all(folder), name)
     if skill.state not in {"new", "changed"}:
         raise ConflictError(f"The skill {skill.name} {_why_not(skill)}")
     with open_workspace(folder) as files:
         content = load_skill(files, skill.path)
-    SkillApprovals(data).allow(folder, skill.path, content.digest)
+    SkillApprovals(own).allow(folder, skill.path, content.digest)
     _show_content(_line(skill).replace(_STATES[skill.state], "approved", 1), content)
     sys.stdout.write(
         f"Models may use it until a file of it changes. callboard skills revoke {skill.name} "
@@ -79,10 +92,10 @@ def allow_skill(data: Path, workspace: Path | None, name: str) -> int:
     return ANSWERED
 
 
-def revoke_skill(data: Path, workspace: Path | None, name: str) -> int:
-    """Take an approval back; raise `NotFoundError` when there is none."""
-    folder = _folder(workspace)
-    approvals = SkillApprovals(data)
+@skills.command(name="revoke")
+def revoke_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
+    """Take the approval of a skill back."""
+    folder, approvals = _folder(workspace), SkillApprovals(data_path(data))
     paths = [path for path in approvals.of(folder) if name in {path, path.rsplit("/", 1)[-1]}]
     revoked = [approvals.revoke(folder, path) for path in paths]
     if not any(revoked):

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
 
 from ...config.daemon_file import find_daemon
 from ...config.files import load_settings
@@ -14,6 +16,7 @@ from ...config.keys.tokens import Credentials, Role
 from ...runtime.wire.daemon import TokenRow, TokenText
 from ..backend import FileBackend
 from ..exit_codes import ANSWERED
+from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
@@ -21,25 +24,54 @@ from ..terminal.json_lines import json_line
 if TYPE_CHECKING:
     from ...client.client import Client
 
+TokenName = Annotated[str, Parameter(name="NAME", help="What the token is called.")]
+RoleName = Annotated[
+    Literal["observer", "operator", "approver", "admin"],
+    Parameter(name="--role", help="What it may do; each role includes those before it."),
+]
+AgentNames = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--agent",
+        help="Only sessions of this agent; more than once for more.",
+        negative=(),
+        show_default=False,
+    ),
+]
+SessionNames = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--session",
+        help="Only this session, by its id; more than once for more.",
+        negative=(),
+        show_default=False,
+    ),
+]
 
+token = App(name="token", help="Make, list and end the tokens with which clients connect.")
+
+
+@token.command(name="create")
 def create_token(
-    data: Path,
-    name: str,
-    role: Role,
-    agents: tuple[str, ...] | None,
-    sessions: tuple[str, ...] | None,
+    name: TokenName,
+    /,
     *,
-    json: bool,
+    role: RoleName = "operator",
+    agents: AgentNames = (),
+    sessions: SessionNames = (),
+    json: Json = False,
+    data: Data = None,
 ) -> int:
-    """Make a token and print it."""
+    """Make a token for a client, and print it this once."""
     backend = _open(data)
     known = backend.ask(_agents_there, lambda _: _agents_here()) if agents else ()
-    token = backend.ask(
-        lambda client: client.tokens.create(name, role, agents=agents, sessions=sessions),
-        lambda book: book.create(name, role, agents=agents, sessions=sessions).reveal(),
+    its, agents_of, sessions_of = Role(role), agents or None, sessions or None
+    made = backend.ask(
+        lambda client: client.tokens.create(name, its, agents=agents_of, sessions=sessions_of),
+        lambda book: book.create(name, its, agents=agents_of, sessions=sessions_of).reveal(),
     )
-    code = _show_token(name, token, json=json)
-    for agent in agents or ():
+    code = _show_token(name, made, json=json)
+    for agent in agents:
         if agent not in known:
             complain(
                 f"There is no agent {agent!r} yet: until callboard.toml has [agents.{agent}], the "
@@ -48,8 +80,9 @@ def create_token(
     return code
 
 
-def list_tokens(data: Path, *, json: bool) -> int:
-    """List the tokens, the oldest first."""
+@token.command(name="list")
+def list_tokens(*, json: Json = False, data: Data = None) -> int:
+    """List the tokens there are; never a token itself."""
     rows = _open(data).ask(lambda client: client.tokens.list(), _rows_here)
     for row in rows:
         sys.stdout.write(json_line(row) if json else _line(row))
@@ -58,23 +91,26 @@ def list_tokens(data: Path, *, json: bool) -> int:
     return ANSWERED
 
 
-def rotate_token(data: Path, name: str, *, json: bool) -> int:
-    """Replace a token by a new one and print that."""
-    token = _open(data).ask(
+@token.command(name="rotate")
+def rotate_token(name: TokenName, /, *, json: Json = False, data: Data = None) -> int:
+    """Make a new token in the place of one, whose connections end."""
+    made = _open(data).ask(
         lambda client: client.tokens.rotate(name), lambda book: book.rotate(name).reveal()
     )
-    return _show_token(name, token, json=json)
+    return _show_token(name, made, json=json)
 
 
-def revoke_token(data: Path, name: str) -> int:
-    """End a token."""
+@token.command(name="revoke")
+def revoke_token(name: TokenName, /, *, data: Data = None) -> int:
+    """End a token, and its connections."""
     _open(data).ask(lambda client: client.tokens.revoke(name), lambda book: book.revoke(name))
     print(f"Revoked {name}: whoever has it can't connect any more.")
     return ANSWERED
 
 
-def _open(data: Path) -> FileBackend[Credentials]:
-    return FileBackend(find_daemon(data), lambda: Credentials(data))
+def _open(data: Path | None) -> FileBackend[Credentials]:
+    folder = data_path(data)
+    return FileBackend(find_daemon(folder), lambda: Credentials(folder))
 
 
 def _rows_here(credentials: Credentials) -> Sequence[TokenRow]:

@@ -7,8 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 import trio
+from cyclopts import Parameter
 
 from ...runtime.errors import NotFoundError
 from ...runtime.store.interface import StoreReader
@@ -16,8 +18,9 @@ from ...runtime.store.lists import SessionFilter
 from ...runtime.store.rows import SessionRow
 from ...runtime.store.sqlite_store import open_reader
 from ..exit_codes import ANSWERED
+from ..parameters import Data, Json, data_path
 from ..record_names import MAX_DELETED, find_session
-from ..terminal.complaint import complain
+from ..terminal.complaint import complain, wrong_usage
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line, stored_line
 from ..terminal.style import counted
@@ -30,17 +33,33 @@ MAX_BELOW = 10_000
 PAGE_EVENTS = 200
 """Events that are read at once: a session of years is not held in memory."""
 
+Limit = Annotated[int, Parameter(help="How many, the latest first.")]
+Every = Annotated[
+    bool, Parameter(name="--all", help="Those that sessions gave tasks to, too.", negative=())
+]
+Deleted = Annotated[
+    bool, Parameter(help="Those that are deleted; `session restore` takes it back.", negative=())
+]
+SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
 
-def show_sessions(
-    data: Path, *, limit: int, json: bool, all_kinds: bool = False, deleted: bool = False
+
+def sessions(
+    *,
+    json: Json = False,
+    limit: Limit = 20,
+    every: Every = False,
+    deleted: Deleted = False,
+    data: Data = None,
 ) -> int:
-    """List sessions, or deleted ones, the latest activity first; of `all_kinds`, or main ones."""
-    return trio.run(_show_sessions, data, limit, json, all_kinds, deleted)
+    """List the sessions on record."""
+    if limit < 1:
+        return wrong_usage("--limit is at least 1", "sessions")
+    return trio.run(_show_sessions, data_path(data), limit, json, every, deleted)
 
 
-def show_session(data: Path, name: str, *, json: bool) -> int:
-    """Print one session; `name` is an id, the beginning of one, or `last`."""
-    return trio.run(_show_session, data, name, json)
+def show(session: SessionName, /, *, json: Json = False, data: Data = None) -> int:
+    """Print one session as Markdown, or its events as JSON."""
+    return trio.run(_show_session, data_path(data), session, json)
 
 
 async def _show_sessions(data: Path, limit: int, json: bool, all_kinds: bool, deleted: bool) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable
-from pathlib import Path
 
 import trio
 
@@ -15,6 +14,7 @@ from ...tools.registry import builtin_tools
 from ...tools.sandbox.sandbox import Sandbox
 from ...tools.tool import Tool
 from ..exit_codes import ANSWERED
+from ..parameters import Config, Json
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
@@ -23,8 +23,8 @@ _WIDTH = 100
 """Columns at which descriptions are wrapped; a narrower terminal wraps them again."""
 
 
-def show_tools(config: Path | None, *, json: bool) -> int:
-    """List what is built in and what plugins bring, and the plugins that are not used, and why."""
+def tools(*, json: Json = False, config: Config = None) -> int:
+    """List the tools that a model can ask for, and the plugins that are installed."""
     all_settings = load_settings(config)
     settings = all_settings.plugins
     sandbox = Sandbox(all_settings.sandbox)  # its test goes on beside
@@ -32,17 +32,17 @@ def show_tools(config: Path | None, *, json: bool) -> int:
     brought: LoadedPlugins = trio.run(load_plugins, settings, [tool.name for tool in built_in])
     unused = [plugin for plugin in brought.plugins if plugin.state != "used"]
     unused += unused_plugins(settings)
-    tools = (*built_in, *brought.tools)
+    found = (*built_in, *brought.tools)
     if json:
-        for item in (*(tool.definition for tool in tools), *unused):
+        for item in (*(tool.definition for tool in found), *unused):
             sys.stdout.write(json_line(item))
     else:
-        widest = max(len(tool.name) for tool in tools)
-        for tool in tools:
+        widest = max(len(tool.name) for tool in found)
+        for tool in found:
             sys.stdout.write(_line(tool, widest) + "\n")
         sys.stdout.writelines(f"{line}\n" for line in plugin_lines(unused))
     sys.stdout.flush()
-    withheld = [tool.name for tool in tools if sandbox.why_not(tool.definition) is not None]
+    withheld = [tool.name for tool in found if sandbox.why_not(tool.definition) is not None]
     if withheld:
         complain(f"Not offered to models here: {', '.join(withheld)}, since {sandbox.problem()}")
     return ANSWERED

@@ -7,16 +7,19 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated, Literal
 
 import trio
+from cyclopts import Parameter
 
+from ...config.files import load_settings
 from ...config.prices import PriceTable
-from ...config.settings import Settings
-from ...config.usage_sums import UsageBy, UsageReport, UsageSum, UsageSums, read_usage
+from ...config.usage_sums import UsageReport, UsageSum, UsageSums, read_usage
 from ...runtime.errors import NotFoundError, ValidationError
 from ..exit_codes import ANSWERED
+from ..parameters import Config, Data, Json, data_path
 from ..record_names import find_session
-from ..terminal.complaint import complain
+from ..terminal.complaint import complain, wrong_usage
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 from ..terminal.style import cost_text, counted
@@ -45,18 +48,36 @@ def begin_of(since: str | None) -> int:
         ) from None
 
 
-def show_usage(
-    data: Path,
-    settings: Settings,
-    session: str | None,
+By = Annotated[
+    Literal["call", "turn", "session", "agent", "model", "day"] | None,
+    Parameter(help="What makes one sum: session, and turn for one session, by default."),
+]
+Since = Annotated[
+    str | None, Parameter(help="Only since then: 30d, 12h, 2w, or a day like 2026-01-31.")
+]
+SessionChoice = Annotated[
+    str | None, Parameter(help="One session: its id, the beginning of it, or last.")
+]
+
+
+def usage(
+    session: SessionChoice = None,
+    /,
     *,
-    by: UsageBy | None,
-    since_ms: int,
-    json: bool,
+    by: By = None,
+    since: Since = None,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
 ) -> int:
-    """Print a line for each sum; of one session, named as in `callboard show`, or of all."""
+    """Sum up what model calls took, in tokens, and cost, at present prices."""
+    try:
+        since_ms = begin_of(since)
+    except ValidationError as error:
+        return wrong_usage(str(error), "usage")
+    settings = load_settings(config)
     sums = UsageSums(by or ("session" if session is None else "turn"), PriceTable(settings.prices))
-    report = trio.run(_read, data, session, sums, since_ms)
+    report = trio.run(_read, data_path(data), session, sums, since_ms)
     if not report.sums:
         complain("There is no model call on record for that.")
     for each in report.sums:

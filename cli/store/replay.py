@@ -6,11 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import trio
+from cyclopts import Parameter
 
 from ...actors.conversation.conversation import Conversation
 from ...actors.upkeep.replay import Pages, Replay, Tape
+from ...config.files import load_settings
 from ...config.settings import Settings
 from ...runtime.backup.session_file import read_sessions
 from ...runtime.definitions import InputSource
@@ -25,25 +28,38 @@ from ...runtime.events import (
 )
 from ...runtime.store.interface import StoreReader
 from ..exit_codes import ANSWERED, FAILED
+from ..parameters import Config, Data, Json, data_path
 from ..record_names import find_session
 from ..show.sessions import PAGE_EVENTS, open_record
 from ..show.view import RunView, view_of
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line
 from ..terminal.style import counted
-from .session_files import read_file
+from .sessions import read_file
 
 MAX_INPUT_CHARS = 200
 """The input before a turn is cut here; `callboard show` has all of it."""
-
 
 _REPORTED = ("session_id", "turns", "answers", "calls", "is_same", "difference")
 """What `--json` prints of the result, behind the events of a session."""
 
 
-def replay_session(what: str, data: Path, settings: Settings, *, json: bool) -> int:
-    """Run it and print it as `run` does; the last line says whether it is the same."""
-    return trio.run(_replay, what, data, settings, json)
+What = Annotated[
+    str,
+    Parameter(
+        name="SESSION",
+        help="A session: its id, the beginning of it, or last; or a file that was exported.",
+    ),
+]
+
+
+def replay(what: What, /, *, json: Json = False, config: Config = None, data: Data = None) -> int:
+    """Run a session again from its record, and say whether the same comes out.
+
+    Nothing is asked, no tool runs and nothing connects: what models said and what became of calls
+    is on record. Exits with 1 when something else came out, or the last turn has no end yet.
+    """
+    return trio.run(_replay, what, data_path(data), load_settings(config), json)
 
 
 async def _replay(what: str, data: Path, settings: Settings, json: bool) -> int:

@@ -1,22 +1,29 @@
-"""`callboard session`: finds, renames, deletes, restores and purges sessions, and lists calls."""
+"""`callboard session`: finds, renames, deletes, restores, purges, exports and imports; lists calls."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import trio
+from cyclopts import App, Parameter
 
 from ...config.files import load_settings
+from ...embedding.options import folder_of
+from ...runtime.backup.session_file import event_line, head_line
 from ...runtime.definitions import CallStatus
-from ...runtime.errors import ValidationError
+from ...runtime.errors import ConflictError, NotFoundError, ValidationError
+from ...runtime.identity import now_ms
 from ...runtime.store.lists import CallFilter, Hit
 from ...runtime.store.rows import CallRow
-from ..backend import open_backend
+from ..backend import LocalBackend, open_backend
+from ..daemon.roots import root_advice
 from ..exit_codes import ANSWERED, FAILED
+from ..parameters import Data, Json, data_path
 from ..record_names import find_session, last_deleted_session
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
@@ -33,13 +40,30 @@ _BEFORE = {
 }
 """Why nothing was changed."""
 _MAX_CALLS = 1000
+MAX_FILE_BYTES = 1024 * 1024 * 1024
+"""Size of an imported file at most: it is checked in memory."""
+
+SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
+Words = Annotated[str, Parameter(help="Words that one message holds, all of them.")]
+Limit = Annotated[int, Parameter(help="How many.")]
+OfSession = Annotated[str | None, Parameter(name="--session", help="Those of this session.")]
+OfTool = Annotated[str | None, Parameter(name="--tool", help="Those of this tool.")]
+OfStatus = Annotated[CallStatus | None, Parameter(name="--status", help="Those that ended so.")]
+Workspace = Annotated[
+    Path, Parameter(help="The folder that the session works in; the current one by default.")
+]
+
+session = App(
+    name="session", help="Search, rename, delete and restore sessions; export and import."
+)
 
 
-def search_sessions(data: Path, words: str, *, limit: int, json: bool) -> int:
-    """List sessions in which words were said, the best first."""
+@session.command
+def search(words: Words, /, *, limit: Limit = 20, json: Json = False, data: Data = None) -> int:
+    """Find sessions in which words were said, the best first."""
 
-    async def search() -> int:
-        async with open_backend(data) as backend:
+    async def find() -> int:
+        async with open_backend(data_path(data)) as backend:
             hits = await backend.search(words, limit=limit)
         for hit in hits:
             sys.stdout.write(json_line(hit) if json else _hit_line(hit))
@@ -47,28 +71,32 @@ def search_sessions(data: Path, words: str, *, limit: int, json: bool) -> int:
             complain("Nothing is found.")
         return ANSWERED
 
-    return trio.run(search)
+    return trio.run(find)
 
 
-def rename_session(data: Path, name: str, title: str) -> int:
+@session.command
+def rename(name: SessionName, title: str, /, *, data: Data = None) -> int:
     """Give a session another title."""
+    folder = data_path(data)
 
-    async def rename() -> int:
-        session_id = (await _ids(data, [name]))[0]
-        async with open_backend(data) as backend:
+    async def give() -> int:
+        session_id = (await _ids(folder, [name]))[0]
+        async with open_backend(folder) as backend:
             await backend.rename(session_id, title)
         sys.stdout.write(f"renamed: {session_id}\n")
         return ANSWERED
 
-    return trio.run(rename)
+    return trio.run(give)
 
 
-def give_agent(data: Path, name: str, agent: str) -> int:
-    """Give a session another agent."""
+@session.command
+def agent(name: SessionName, agent: str, /, *, data: Data = None) -> int:
+    """Give a session another agent, from its next turn on."""
+    folder = data_path(data)
 
     async def give() -> int:
-        session_id = (await _ids(data, [name]))[0]
-        async with open_backend(data, settings=load_settings()) as backend:
+        session_id = (await _ids(folder, [name]))[0]
+        async with open_backend(folder, settings=load_settings()) as backend:
             await backend.set_agent([session_id], agent)
         sys.stdout.write(f"{session_id} has the agent {safe_line(agent)} from its next turn on\n")
         return ANSWERED
@@ -76,8 +104,25 @@ def give_agent(data: Path, name: str, agent: str) -> int:
     return trio.run(give)
 
 
-def change_sessions(data: Path, change: Change, names: Sequence[str]) -> int:
-    """Delete, restore or purge sessions; print which."""
+@session.command
+def delete(*names: SessionName, data: Data = None) -> int:
+    """Hide sessions, with all below them, and end what runs there; restore takes it back."""
+    return _change(data_path(data), "delete", names)
+
+
+@session.command
+def restore(*names: SessionName, data: Data = None) -> int:
+    """Take the deletion of sessions back; last is the one that was deleted last."""
+    return _change(data_path(data), "restore", names)
+
+
+@session.command
+def purge(*names: SessionName, data: Data = None) -> int:
+    """Remove deleted sessions for good: what was said, memories, approvals, usage, undo."""
+    return _change(data_path(data), "purge", names)
+
+
+def _change(data: Path, change: Change, names: Sequence[str]) -> int:
     if not names:
         raise ValidationError(f"Name the sessions to {change}; `callboard sessions` lists them.")
 
@@ -99,29 +144,98 @@ def change_sessions(data: Path, change: Change, names: Sequence[str]) -> int:
     return trio.run(do)
 
 
-def show_calls(
-    data: Path,
-    session: str | None,
-    tool: str | None,
-    status: CallStatus | None,
+@session.command
+def calls(
     *,
-    limit: int,
-    json: bool,
+    session: OfSession = None,
+    tool: OfTool = None,
+    status: OfStatus = None,
+    limit: Limit = 50,
+    json: Json = False,
+    data: Data = None,
 ) -> int:
-    """List tool calls, the latest first."""
+    """List tool calls on record, the latest first."""
+    folder = data_path(data)
     if not 1 <= limit <= _MAX_CALLS:
         raise ValidationError(f"--limit is from 1 to {_MAX_CALLS}")
 
     async def show() -> int:
-        session_id = None if session is None else (await _ids(data, [session]))[0]
+        session_id = None if session is None else (await _ids(folder, [session]))[0]
         wanted = CallFilter(session_id=session_id, name=tool, status=status, limit=limit)
-        async with open_record(data) as reader:
+        async with open_record(folder) as reader:
             rows = (await reader.call_page(wanted)).calls
         for row in rows:
             sys.stdout.write(json_line(row) if json else _call_line(row))
         return ANSWERED
 
     return trio.run(show)
+
+
+@session.command
+def export(name: SessionName, file: Path, /, *, data: Data = None) -> int:
+    """Write a session, and all below it, into a new file of JSON Lines."""
+    return trio.run(_export, data_path(data), name, file)
+
+
+@session.command(name="import")
+def import_(file: Path, /, *, workspace: Workspace = Path(), data: Data = None) -> int:
+    """Read a session from a file that was exported; nothing that was open in it goes on."""
+    return trio.run(_import, data_path(data), file, workspace)
+
+
+async def _export(data: Path, name: str, file: Path) -> int:
+    async with open_record(data) as reader:
+        row = await find_session(reader, name)
+        names = await reader.session_tree([row.session_id])
+        lines: list[bytes] = []
+        for session_id in names:
+            lines += map(event_line, await reader.events(session_id))
+    whole = b"".join([head_line(names, len(lines), now_ms()), *lines])
+    try:
+        await trio.to_thread.run_sync(_write_new, file, whole)
+    except FileExistsError:
+        raise ConflictError(f"{file} exists already; choose another name.") from None
+    except OSError as error:
+        raise ValidationError(f"{file} can't be written: {error.strerror}.") from error
+    sys.stdout.write(f"exported: {row.session_id}, {len(lines)} events, to {file}\n")
+    return ANSWERED
+
+
+async def _import(data: Path, file: Path, workspace: Path) -> int:
+    content = await trio.to_thread.run_sync(read_file, file)
+    folder = str(folder_of(workspace=workspace))
+    async with open_backend(data) as backend:
+        try:
+            session_id = await backend.import_session(content, workspace=folder)
+        except ValidationError as error:
+            if error.field != "workspace" or isinstance(backend, LocalBackend):
+                raise
+            raise ValidationError(
+                f"{folder} is below no root of the daemon, and nothing was imported. Choose another "
+                f"folder with --workspace; or {root_advice(Path(folder))}",
+                field="workspace",
+            ) from error
+    sys.stdout.write(f"imported: {session_id}\n")
+    return ANSWERED
+
+
+def read_file(file: Path) -> bytes:
+    """Return the bytes of a file of sessions; raise a `CallboardError` when it can't be read."""
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise ValidationError(f"{file} is larger than {MAX_FILE_BYTES} bytes.")
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise NotFoundError(f"There is no file {file}.") from None
+    except OSError as error:
+        raise ValidationError(f"{file} can't be read: {error.strerror}.") from error
+
+
+def _write_new(file: Path, content: bytes) -> None:
+    """Write a new file for its owner alone, since it holds what was said in a session."""
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as opened:
+        opened.write(content)
 
 
 async def _ids(data: Path, names: Sequence[str], *, of_deleted: bool = False) -> list[str]:

@@ -10,15 +10,18 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import trio
+from cyclopts import Parameter
 
+from ...runtime.backup import upkeep
 from ...runtime.backup.backup import restore_backup, write_backup
-from ...runtime.backup.upkeep import Formats, compact, formats, upgrade
+from ...runtime.backup.upkeep import Formats
 from ...runtime.disk.data_lock import DataInUse, check_free
 from ...runtime.errors import ConflictError
 from ..exit_codes import ANSWERED, USAGE
+from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
@@ -27,27 +30,34 @@ MIB = 1024 * 1024
 
 Done = TypeVar("Done")
 
+Check = Annotated[bool, Parameter(help="Say what it would do, and do nothing.", negative=())]
+NewFile = Annotated[Path, Parameter(name="FILE", help="A file that is not there yet.")]
+BackupFile = Annotated[Path, Parameter(name="FILE", help="What `callboard backup` wrote.")]
+Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 
-def upgrade_store(data: Path, *, only_check: bool, json: bool) -> int:
-    """Upgrade a store, or print what there is to do."""
-    found = formats(data)
-    backup = None if only_check else _alone(data, upgrade)
+
+def upgrade(*, check: Check = False, json: Json = False, data: Data = None) -> int:
+    """Bring the store of an older callboard into the present format, behind a backup of it.
+
+    Only while no other process works with the data folder. Commands that write do the same when
+    they open it, without the backup.
+    """
+    folder = data_path(data)
+    found = upkeep.formats(folder)
+    kept = None if check else _alone(folder, upkeep.upgrade)
     if json:
-        sys.stdout.write(
-            json_line(
-                {
-                    "stored_format": found.stored,
-                    "written_format": found.written,
-                    "backup": "" if backup is None else str(backup),
-                }
-            )
-        )
+        line = {
+            "stored_format": found.stored,
+            "written_format": found.written,
+            "backup": "" if kept is None else str(kept),
+        }
+        sys.stdout.write(json_line(line))
     else:
-        sys.stdout.write("\n".join(_told(data, found, backup)) + "\n")
+        sys.stdout.write("\n".join(_upgrade_lines(folder, found, kept)) + "\n")
     return ANSWERED
 
 
-def _told(data: Path, found: Formats, backup: Path | None) -> list[str]:
+def _upgrade_lines(data: Path, found: Formats, backup: Path | None) -> list[str]:
     where = f"The store in {safe_line(str(data))}"
     if not found.is_old:
         return [f"{where} has format {found.stored}, which this callboard writes: nothing to do."]
@@ -62,9 +72,12 @@ def _told(data: Path, found: Formats, backup: Path | None) -> list[str]:
     ]
 
 
-def compact_store(data: Path, *, json: bool) -> int:
-    """Give space back to the disk."""
-    before, after = _alone(data, compact)
+def compact(*, json: Json = False, data: Data = None) -> int:
+    """Give the disk back what purged sessions have left in the store.
+
+    Only while no other process works with the data folder.
+    """
+    before, after = _alone(data_path(data), upkeep.compact)
     if json:
         line = {"bytes_before": before.file_bytes, "bytes_after": after.file_bytes}
         sys.stdout.write(json_line(line))
@@ -83,10 +96,13 @@ def _alone(data: Path, work: Callable[[Path], Done]) -> Done:
         raise _in_use(data, error) from error
 
 
-def back_up(data: Path, file: Path, *, json: bool) -> int:
-    """Write a backup."""
+def backup(file: NewFile, /, *, json: Json = False, data: Data = None) -> int:
+    """Copy all sessions into one file, as of one moment, also while a daemon works with them.
+
+    Keys, tokens and the configuration are not in it.
+    """
     target = file.expanduser().absolute()
-    size = trio.run(trio.to_thread.run_sync, write_backup, data, target)
+    size = trio.run(trio.to_thread.run_sync, write_backup, data_path(data), target)
     if json:
         sys.stdout.write(json_line({"path": str(target), "size_bytes": size}))
     else:
@@ -94,19 +110,22 @@ def back_up(data: Path, file: Path, *, json: bool) -> int:
     return ANSWERED
 
 
-def restore_from(data: Path, file: Path, *, is_sure: bool) -> int:
-    """Put a backup in place."""
-    backup = file.expanduser().absolute()
+def restore(file: BackupFile, /, *, yes: Yes = False, data: Data = None) -> int:
+    """Put the sessions of a backup in the place of those there are, which are kept beside them.
+
+    Only while no other process works with the data folder.
+    """
+    source, folder = file.expanduser().absolute(), data_path(data)
     try:
-        if not is_sure:
-            check_free(data)  # before anybody is asked
-            if not _agrees(data):
+        if not yes:
+            check_free(folder)  # before anybody is asked
+            if not _agrees(folder):
                 complain("Nothing was restored: say --yes to do it.")
                 return USAGE
-        kept = trio.run(trio.to_thread.run_sync, restore_backup, data, backup)
+        kept = trio.run(trio.to_thread.run_sync, restore_backup, folder, source)
     except DataInUse as error:
-        raise _in_use(data, error) from error
-    print(f"Restored {safe_line(str(backup))} into {safe_line(str(data))}.")
+        raise _in_use(folder, error) from error
+    print(f"Restored {safe_line(str(source))} into {safe_line(str(folder))}.")
     if kept is not None:
         print(f"What was there before is {safe_line(str(kept))}; remove it when you are sure.")
     return ANSWERED

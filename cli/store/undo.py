@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
-import msgspec
 import trio
+from cyclopts import Parameter
 
 from ...actors.upkeep.undo import program_changes
 from ...config.files import config_folder
@@ -20,6 +21,7 @@ from ...runtime.store.rows import SessionRow
 from ...tools.undo.undo import Undo, changed_calls
 from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED, USAGE
+from ..parameters import Data, Json, data_path
 from ..record_names import begins, find_session, only
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
@@ -29,25 +31,79 @@ from ..terminal.style import counted
 
 MAX_SHOWN_PATHS = 3
 """Paths of a call in a list; the others are counted."""
-
-
 MAX_LOOKED_AT = 100
 """Sessions that are searched for the one that was meant, the latest first."""
 
+SessionName = Annotated[str, Parameter(help="The session: its id, the beginning of it, or last.")]
+CallName = Annotated[
+    str | None,
+    Parameter(help="Only this call, or this undoing: its id, or the beginning of it."),
+]
+Listed = Annotated[
+    bool, Parameter(name="--list", help="List the calls that changed files.", negative=())
+]
+DryRun = Annotated[bool, Parameter(help="Only say what would be done.", negative=())]
+Force = Annotated[
+    bool,
+    Parameter(help="Also where a file was changed since; what is there is kept.", negative=()),
+]
+Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 
-class UndoOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
 
-    call: str | None
-    dry_run: bool = False
-    force: bool = False
-    yes: bool = False
-    json: bool = False
+def undo(
+    session: SessionName,
+    call: CallName = None,
+    /,
+    *,
+    list_calls: Listed = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    yes: Yes = False,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Take back what the calls of a session changed in files, the latest change first.
+
+    Files come back byte for byte. One that was changed since is left alone, and nothing is
+    undone, unless it is forced. An undoing can be undone: its id stands in a call's place.
+    A daemon that has the data folder is asked to do it; while another process has it, nobody can.
+
+    What programs changed (run_code, shell) comes back in a git repository; their results say
+    what does not.
+    """
+    folder = data_path(data)
+    row, programs = trio.run(_session_and_programs, folder, session)
+    if list_calls:
+        return _list_changes(folder, row, programs, json=json)
+    call_id = None if call is None else _call_id(folder, row, call)
+    try:
+        foreseen = _foreseen(folder, row, call_id, programs, force=force)
+    except NotFoundError as nothing:
+        message = f"{nothing}{trio.run(_elsewhere, folder, row.session_id)}"
+        if not dry_run:
+            raise NotFoundError(message) from None
+        complain(message)
+        return ANSWERED
+    if dry_run:
+        _show(row, foreseen, json=json, is_done=False)
+        return FAILED if foreseen.left and not force else ANSWERED
+    if not yes and (not foreseen.left or force):
+        if not os.isatty(0):
+            complain(
+                "Nothing was undone: say --yes to do it, or --dry-run to see what it would do."
+            )
+            return USAGE
+        _show(row, foreseen, json=False, is_done=False)
+        if not _agrees():
+            complain("Nothing was undone.")
+            return ANSWERED
+    report = trio.run(_undo, folder, row, call_id, force)
+    _show(row, report, json=json, is_done=True)
+    return ANSWERED
 
 
-def list_changes(data: Path, name: str, *, json: bool) -> int:
+def _list_changes(data: Path, row: SessionRow, programs: list[str], *, json: bool) -> int:
     """List the calls of a session that changed files, in their order, and what can't be undone."""
-    row, programs = trio.run(_session_and_programs, data, name)
     changed = changed_calls(VersionStore(data).changes(row.session_id))
     for call in changed:
         sys.stdout.write(json_line(call) if json else _call_line(call))
@@ -56,36 +112,6 @@ def list_changes(data: Path, name: str, *, json: bool) -> int:
     if not changed:
         nothing = "No call of this session changed a file so that it can be undone."
         complain(nothing + trio.run(_elsewhere, data, row.session_id))
-    return ANSWERED
-
-
-def undo_changes(data: Path, name: str, options: UndoOptions) -> int:
-    """Show what is to be done, ask, and do it."""
-    row, programs = trio.run(_session_and_programs, data, name)
-    call_id = None if options.call is None else _call_id(data, row, options.call)
-    try:
-        foreseen = _foreseen(data, row, call_id, options, programs)
-    except NotFoundError as nothing:
-        message = f"{nothing}{trio.run(_elsewhere, data, row.session_id)}"
-        if not options.dry_run:
-            raise NotFoundError(message) from None
-        complain(message)
-        return ANSWERED
-    if options.dry_run:
-        _show(row, foreseen, options, is_done=False)
-        return FAILED if foreseen.left and not options.force else ANSWERED
-    if not options.yes and (not foreseen.left or options.force):
-        if not os.isatty(0):
-            complain(
-                "Nothing was undone: say --yes to do it, or --dry-run to see what it would do."
-            )
-            return USAGE
-        _show(row, foreseen, msgspec.structs.replace(options, json=False), is_done=False)
-        if not _agrees():
-            complain("Nothing was undone.")
-            return ANSWERED
-    report = trio.run(_undo, data, row, call_id, options.force)
-    _show(row, report, options, is_done=True)
     return ANSWERED
 
 
@@ -132,13 +158,13 @@ def _call_id(data: Path, row: SessionRow, name: str) -> str:
 
 
 def _foreseen(
-    data: Path, row: SessionRow, call_id: str | None, options: UndoOptions, programs: list[str]
+    data: Path, row: SessionRow, call_id: str | None, programs: list[str], *, force: bool
 ) -> UndoReport:
     versions = VersionStore(data)
     forbidden = (data, config_folder())
     undo = Undo(row.workspace, forbidden, versions.log(row.session_id), row.session_id)
     ours = [line for line in programs if call_id is None or line.startswith(f"{call_id} (")]
-    plan = undo.planned(versions.changes(row.session_id), call_id, options.force, ours)
+    plan = undo.planned(versions.changes(row.session_id), call_id, force, ours)
     return undo.report(plan, "", ours)
 
 
@@ -147,8 +173,8 @@ async def _undo(data: Path, row: SessionRow, call_id: str | None, force: bool) -
         return await backend.undo(row.session_id, call_id=call_id, force=force)
 
 
-def _show(row: SessionRow, report: UndoReport, options: UndoOptions, *, is_done: bool) -> None:
-    if options.json:
+def _show(row: SessionRow, report: UndoReport, *, json: bool, is_done: bool) -> None:
+    if json:
         sys.stdout.write(json_line(report))
         return
     for line in report.lines:

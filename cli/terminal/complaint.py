@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
+from ..exit_codes import USAGE
 from .escaping import safe_line
 
 
@@ -17,3 +18,10 @@ def complain(message: str) -> None:
     message = redact(message)
     with contextlib.suppress(OSError):  # there is no other place to say it
         print(f"callboard: {safe_line(message)}", file=sys.stderr, flush=True)
+
+
+def wrong_usage(message: str, command: str) -> int:
+    """Complain about a command line, point to the help of its command, and return the exit code."""
+    end = "" if message.endswith(("?", ".")) else "."
+    complain(f"{message}{end} See: {' '.join(filter(None, ('callboard', command, '--help')))}")
+    return USAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 import trio
+from cyclopts import App
 
 import callboard
 from callboard.__main__ import main
+from callboard.cli.app import COMMANDS
 from callboard.providers.testing.script import reply
 from callboard.tools.registry import builtin_tools
 from support.cli.in_process import own_logging as own_logging
@@ -183,13 +186,20 @@ def test_bad_input_is_one_line(
     assert said in err
 
 
+def test_the_list_of_commands_says_of_each_what_its_own_help_begins_with() -> None:
+    for name, (module, line) in COMMANDS.items():
+        command = getattr(importlib.import_module(f"callboard.cli.{module}"), name)
+        text = command.help if isinstance(command, App) else command.__doc__
+        assert text.partition("\n")[0] == line
+
+
 def test_a_bug_is_said_to_be_one(
     data: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(config: Path | None, *, json: bool) -> int:
+    def broken() -> int:
         raise RuntimeError("the wheel came off")
 
-    monkeypatch.setattr("callboard.cli.show.tools.show_tools", broken)
+    monkeypatch.setattr("callboard.cli.show.tools.tools", broken)
     monkeypatch.delenv("CALLBOARD_DEBUG", raising=False)
     assert main(["tools"]) == 1
     err = capsys.readouterr().err
@@ -203,10 +213,10 @@ def test_a_bug_is_said_to_be_one(
 def test_an_interrupt_and_a_lost_reader_are_quiet(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(config: Path | None, *, json: bool) -> int:
+    def interrupted() -> int:
         raise BaseExceptionGroup("", [BaseExceptionGroup("", [KeyboardInterrupt()])])
 
-    monkeypatch.setattr("callboard.cli.show.tools.show_tools", interrupted)
+    monkeypatch.setattr("callboard.cli.show.tools.tools", interrupted)
     assert main(["tools"]) == 130
     assert capsys.readouterr().err == ""
 

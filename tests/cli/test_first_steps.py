@@ -12,7 +12,6 @@ from callboard.cli.daemon.roots import check_root, root_advice
 from callboard.cli.parameters import data_path
 from callboard.cli.setup.tokens import create_token
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
-from callboard.config.keys.tokens import Role
 from callboard.runtime.disk.data_lock import DataLock
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.redaction import Secret
@@ -94,7 +93,7 @@ def test_home_and_what_holds_it_are_no_roots(
 
 def test_a_token_for_an_agent_that_is_not_there_says_so(folder: Path, capsys: Screen) -> None:
     def create(name: str, *agents: str) -> int:
-        return create_token(folder / "data", name, Role.OPERATOR, agents, None, json=False)
+        return create_token(name, agents=agents, data=folder / "data")
 
     assert create("one", "general") == 0
     assert "no agent" not in capsys.readouterr().err

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 from callboard.cli.daemon import service
-from callboard.cli.daemon.service import install_service
 from callboard.cli.daemon.service_unit import ServicePlan, launchd_plist, systemd_unit
 from callboard.config.files import data_folder
 from callboard.runtime.errors import ValidationError
@@ -123,9 +122,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install(user: str | None = None, data: Path | None = None) -> int:
-    return install_service(
-        is_system=True, user=user, data=data, config=None, roots=(), starts=False
-    )
+    return service.install(system=True, user=user, data=data, no_start=True)
 
 
 def test_a_unit_of_the_machine_has_the_folders_of_its_account(
@@ -151,7 +148,7 @@ def test_an_account_that_can_not_use_its_folder_is_refused(machine: Path) -> Non
     unit = settings((machine / "units" / "callboard.service").read_text())
     assert unit["User"] == "ada"  # nothing was written for the others
     with pytest.raises(ValidationError, match="--user is for --system"):
-        install_service(is_system=False, user="ada", data=data, config=None, roots=(), starts=False)
+        service.install(user="ada", data=data, no_start=True)
 
 
 def test_the_plist_of_launchd_has_the_same_command() -> None:

@@ -17,7 +17,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.cli.daemon.status import show_status
+from callboard.cli.daemon.status import status
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.embedding.host import Plan, open_host
 from callboard.embedding.models import ModelFinder
@@ -103,7 +103,7 @@ async def told(daemon: Daemon, folder: Path, capsys: pytest.CaptureFixture[str])
         url=daemon.url, pid=os.getpid(), token=Secret(daemon.token), started_at_ms=0
     )
     with DaemonFile(folder, running):
-        await trio.to_thread.run_sync(lambda: show_status(folder, json=False))
+        await trio.to_thread.run_sync(lambda: status(data=folder))
     return capsys.readouterr().out
 
 
