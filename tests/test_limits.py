@@ -26,7 +26,7 @@ from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.stream import MAX_ARGUMENT_BYTES, Done, StopReason, StreamError
 from callboard.tools.schema.parameters import WireName
 from callboard.tools.tool import Arguments, FunctionTool
-from support.stage import Played, open_local_stage, play, read_result
+from support.stage import Played, open_in, open_local_stage, play, read_result
 
 DEFAULTS: dict[str, float] = {
     "max_calls_per_session": 128,
@@ -381,10 +381,9 @@ async def test_the_time_of_a_model(
     pauses: tuple[float, ...],
     words: str,
 ) -> None:
-    async with callboard.open_runtime(
-        model=Pausing(*pauses), workspace=tmp_path, environ={}, strict=True,
-        settings=msgspec.convert({"limits": limits}, Settings),
-    ) as runtime:  # fmt: skip
+    async with open_in(
+        tmp_path, Pausing(*pauses), settings=msgspec.convert({"limits": limits}, Settings)
+    ) as runtime:
         played = await play(await runtime.create_session(), "Go.")
     assert played.ended.outcome == ("failed" if words else "answered")
     assert words in played.ended.message

@@ -11,7 +11,7 @@ import pytest
 import callboard
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import reply
-from support.stage import open_local_stage, play, read_result
+from support.stage import open_in, open_local_stage, play, read_result
 
 
 class Rogue(BaseException):
@@ -122,9 +122,7 @@ async def test_a_model_in_the_process(end: Callable[[], BaseException], tmp_path
                 raise end()
             await callboard.ScriptedModel([reply("Better.")]).run(request, emit)
 
-    async with callboard.open_runtime(
-        model=Model(), workspace=tmp_path, environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, Model()) as runtime:
         session = await runtime.create_session()
         with pytest.raises(callboard.CallboardError, match="The model crashed"):
             await session.run("Go.")

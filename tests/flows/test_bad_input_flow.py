@@ -15,6 +15,7 @@ from callboard.providers.testing.script import ScriptedCall, raw_events, reply
 from callboard.runtime.stream import Done, StopReason, ToolCallDelta, ToolCallEnd, ToolCallStart
 from support.stage import (
     on_both_stores,
+    open_in,
     open_local_stage,
     open_stage,
     play,
@@ -206,7 +207,7 @@ async def test_a_turn_that_was_not_entered_says_so(tmp_path: Path) -> None:
 )
 async def test_an_unknown_model_names_those(tmp_path: Path, model: str, words: list[str]) -> None:
     with pytest.raises(callboard.CallboardError) as refused:
-        async with callboard.open_runtime(model=model, workspace=tmp_path, environ={}):
+        async with open_in(tmp_path, model):
             pass
     for word in words:
         assert word in str(refused.value)

@@ -21,6 +21,7 @@ from support.stage import (
     heard,
     make_workspace,
     on_both_stores,
+    open_in,
     open_local_stage,
     open_stage,
     tool_contents,
@@ -182,13 +183,7 @@ async def test_cancelling_around_the_runtime_ends_turns_in_order(
     data = tmp_path / "data" if store == "disk" else None
     session_id = ""
     with trio.fail_after(30), trio.CancelScope() as scope:
-        async with callboard.open_runtime(
-            model=ScriptedModel([step]),
-            workspace=make_workspace(tmp_path),
-            data=data,
-            tools=[hang, quick],
-            environ={},
-        ) as runtime:
+        async with open_in(tmp_path, [step], data=data, tools=[hang, quick]) as runtime:
             session = await runtime.create_session()
             session_id = session.session_id
             async with session.prompt("Go.") as turn:

@@ -29,7 +29,14 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.messages import AppendEvents, CancelTurn, StopSessions
 from support.cast import Call, Cast, below, open_cast, part, task
-from support.stage import check_records, make_workspace, on_both_stores, play, play_in, read_result
+from support.stage import (
+    check_records,
+    on_both_stores,
+    open_in,
+    play,
+    play_in,
+    read_result,
+)
 
 WRITE = ("write_file", {"path": "a.txt", "content": "changed"})
 READ = ("read_file", {"path": "a.txt"})
@@ -406,9 +413,7 @@ async def test_a_child_whose_actor_crashes_is_heard_again(
     monkeypatch.setattr(Conversation, "fold", crashing)
     cast = Cast({"Go.": part(task("Act.")), "Act.": part(("act", {}), last="Acted.")})
     options: dict[str, Any] = {"tools": [act], "on_approval": "wait", "settings": limited()}
-    async with callboard.open_runtime(
-        model=cast, workspace=make_workspace(tmp_path), environ={}, **options
-    ) as runtime:
+    async with open_in(tmp_path, cast, **options, strict=False) as runtime:
         session = await runtime.create_session()
         played: list[Any] = []
 

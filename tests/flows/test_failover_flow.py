@@ -15,7 +15,15 @@ from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import Step, cut_after, reply, status
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
-from support.stage import Played, check_messages, check_records, make_workspace, play, play_in
+from support.stage import (
+    Played,
+    check_messages,
+    check_records,
+    make_workspace,
+    open_in,
+    play,
+    play_in,
+)
 
 BUSY = status(503, {"error": {"message": "busy"}})
 NO_KEY = status(401, {"error": {"message": "bad key"}})
@@ -197,9 +205,7 @@ async def test_a_fallback_is_at_its_provider_also_behind_a_base_url(tmp_path: Pa
 async def test_an_unknown_provider_is_told_at_the_start(tmp_path: Path) -> None:
     settings = Settings(agents={"general": callboard.Agent(fallbacks=("to/m",))})
     with pytest.raises(callboard.CallboardError, match=r"general.*no provider 'to'") as refused:
-        async with callboard.open_runtime(
-            model="rehearsal", workspace=tmp_path, settings=settings, environ={}
-        ):
+        async with open_in(tmp_path, "rehearsal", settings=settings):
             pass
     assert refused.value.type == "not_found"
 

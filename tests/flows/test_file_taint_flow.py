@@ -16,7 +16,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.events import CallFinished, FilesMarked, SessionTainted, Stored
 from support.flows.file_taints import FETCH, READ, WRITE, Call, fetch, open_it, run, taints
-from support.stage import make_workspace, on_both_stores, run_in
+from support.stage import make_workspace, on_both_stores, open_in, run_in
 
 
 def of(kind: type[Any], record: list[Stored]) -> list[Any]:
@@ -254,10 +254,7 @@ async def test_a_file_is_marked_while_the_call_that_writes_it_still_runs(tmp_pat
     turns = [[FETCH, ("write_slowly", {})]]
     steps: list[Any] = [reply(calls=[call]) for call in turns[0]]
     steps += [reply(calls=[READ]), reply("Read."), reply("Written.")]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps), workspace=make_workspace(tmp_path), environ={},
-        strict=True, policy="auto", tools=[fetch, write_slowly],
-    ) as runtime:  # fmt: skip
+    async with open_in(tmp_path, steps, policy="auto", tools=[fetch, write_slowly]) as runtime:
         writer = await runtime.create_session()
         async with writer.prompt("Go.") as turn:
             await has_written.wait()

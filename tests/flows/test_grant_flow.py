@@ -16,7 +16,15 @@ from callboard.runtime.definitions import Resource
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven, SessionTainted
 from support.flows.person import Person
-from support.stage import make_workspace, on_both_stores, play, play_in, read_result, run_in
+from support.stage import (
+    make_workspace,
+    on_both_stores,
+    open_in,
+    play,
+    play_in,
+    read_result,
+    run_in,
+)
 
 
 @callboard.tool(approval="always")
@@ -48,12 +56,8 @@ def launching(*names: str) -> Any:
 def open_it(
     folder: Path, person: Any, *steps: Any, store: str = "memory", **options: Any
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
-    return callboard.open_runtime(
-        model=callboard.ScriptedModel([*steps, *[reply("Done.")] * 4]),
-        workspace=make_workspace(folder), environ={}, strict=True, on_approval=person,
-        data=folder / "data" if store == "disk" else None,
-        tools=[*options.pop("tools", ()), launch, execute, look_up], **options,
-    )  # fmt: skip
+    options["tools"] = [*options.get("tools", ()), launch, execute, look_up]
+    return open_in(folder, [*steps, *[reply("Done.")] * 4], store, on_approval=person, **options)
 
 
 async def statuses(runtime: callboard.Runtime) -> list[str]:

@@ -21,7 +21,7 @@ from callboard.providers.testing import chat_wire as scripted_wire
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import CallFinished
-from support.stage import Played, check_records, make_workspace, play
+from support.stage import Played, check_records, make_workspace, open_in, play
 from support.web.raw_server import HEAD, Answer, RawServer, Wire, open_raw_server
 
 MIB = 1024 * 1024
@@ -74,9 +74,7 @@ async def open_scene(
         providers = {name: ProviderSettings(name=name, base_url=url) for name, url in urls.items()}
         settings = Settings(providers=providers, limits=limits or Limits(model_retries=0))
         workspace = make_workspace(folder)
-        async with callboard.open_runtime(
-            model="good/m", workspace=workspace, settings=settings, environ={}, strict=True
-        ) as runtime:  # fmt: skip
+        async with open_in(folder, "good/m", settings=settings) as runtime:
             scene = Scene(runtime, server, workspace)
             yield scene  # ruff: ignore[fallible-context-manager] a flow that failed needs no more
             await scene.check_good()

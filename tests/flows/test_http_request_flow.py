@@ -20,8 +20,8 @@ from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import CallFinished, CallProposed, CallStarted
 from support.stage import (
     check_records,
-    make_workspace,
     on_both_stores,
+    open_in,
     open_stage,
     play,
     read_result,
@@ -158,13 +158,7 @@ async def test_a_cancelled_turn_leaves_no_connection(tmp_path: Path) -> None:
 
 async def test_the_rehearsal_model_fetches_a_page(tmp_path: Path) -> None:
     async with open_web_server({"/news": page("All is well.")}) as server:
-        async with callboard.open_runtime(
-            model="rehearsal/rehearsal",
-            workspace=make_workspace(tmp_path),
-            settings=allowing(server),
-            environ={},
-            strict=True,
-        ) as runtime:
+        async with open_in(tmp_path, "rehearsal/rehearsal", settings=allowing(server)) as runtime:
             session = await runtime.create_session()
             answer = await session.run(f"Fetch {server.url('/news')}")
             refused = await session.run("Fetch http://127.0.0.1:9/")

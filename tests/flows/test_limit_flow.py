@@ -17,7 +17,13 @@ from callboard.providers.testing.script import Step, drip, reply, stall
 from callboard.runtime.history import Input
 from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES
 from callboard.runtime.stream import Done, StopReason
-from support.stage import make_workspace, open_local_stage, open_stage, play_in, tool_contents
+from support.stage import (
+    open_in,
+    open_local_stage,
+    open_stage,
+    play_in,
+    tool_contents,
+)
 
 CANCELLED = 300 if os.environ.get("CALLBOARD_SOAK") else 100
 
@@ -78,9 +84,7 @@ class Endless:
 
 async def test_a_slow_consumer_pauses_its_own_stream_and_nobody_else(tmp_path: Path) -> None:
     model = Endless()
-    async with callboard.open_runtime(
-        model=model, workspace=make_workspace(tmp_path), environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, model) as runtime:
         slow, quick = await runtime.create_session(), await runtime.create_session()
         async with slow.prompt("Speak.") as turn:
             await trio.testing.wait_all_tasks_blocked()

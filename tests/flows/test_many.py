@@ -18,7 +18,7 @@ from callboard.providers.testing.script import Reply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
 from callboard.runtime.history import Input
 from callboard.runtime.stream import Done, StopReason
-from support.stage import check_record, make_workspace
+from support.stage import check_record, make_workspace, open_in
 from support.tools import process_tools
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
@@ -77,9 +77,7 @@ async def prompt_all(runtime: callboard.Runtime, count: int) -> None:
 async def test_hundreds_of_sessions_at_once_are_all_answered(tmp_path: Path) -> None:
     """300 of them, or a thousand with `CALLBOARD_SOAK=1`."""
     model = Echo()
-    async with callboard.open_runtime(
-        model=model, workspace=make_workspace(tmp_path), environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, model) as runtime:
         await prompt_all(runtime, SESSIONS)
     assert model.most_at_once == SESSIONS
 

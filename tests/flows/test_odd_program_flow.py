@@ -15,6 +15,7 @@ from callboard.runtime.definitions import CallStatus, ErrorType, ToolFailure, To
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import CallFinished
 from callboard.runtime.messages import ApprovalAnswer, ApprovalRequest
+from support.stage import open_in
 
 wrong: Any = None
 wrong_path: Any = 3
@@ -57,9 +58,7 @@ async def names_artifacts() -> ToolResult:
 )
 async def test_a_tool_that_answers_oddly_has_one_failed_call(odd: Any, tmp_path: Path) -> None:
     model = ScriptedModel([reply(calls=[(odd.definition.name, {})]), reply("Sorry.")])
-    async with callboard.open_runtime(
-        model=model, workspace=tmp_path, tools=[odd], environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, model, tools=[odd]) as runtime:
         session = await runtime.create_session()
         assert await session.run("Go.") == "Sorry."
         events = [stored.event for stored in await runtime.store.events(session.session_id)]
@@ -69,9 +68,7 @@ async def test_a_tool_that_answers_oddly_has_one_failed_call(odd: Any, tmp_path:
 
 
 async def test_an_input_that_is_no_text_is_refused_alone(tmp_path: Path) -> None:
-    async with callboard.open_runtime(
-        model=ScriptedModel([reply("Hello.")]), workspace=tmp_path, environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, [reply("Hello.")]) as runtime:
         session = await runtime.create_session()
         with pytest.raises(ValidationError):
             await session.run(wrong)
@@ -91,9 +88,7 @@ async def test_an_odd_approval_allows_nothing(odd: dict[str, Any], tmp_path: Pat
         return ApprovalAnswer(decision="allow", **odd)
 
     model = ScriptedModel([reply(calls=[("act", {})]), reply("Sorry.")])
-    async with callboard.open_runtime(
-        model=model, workspace=tmp_path, tools=[act], on_approval=approve, environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, model, tools=[act], on_approval=approve) as runtime:
         session = await runtime.create_session()
         assert await session.run("Go.") == "Sorry."
         await runtime.store.events(session.session_id)

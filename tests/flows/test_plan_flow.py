@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-import callboard
 from callboard.actors.conversation.conversation import Conversation
 from callboard.providers.testing.script import reply
 from callboard.runtime.event_types.plan import PlanItem
 from callboard.runtime.events import HistoryCompacted, PlanSet, Stored
 from callboard.runtime.history import Input
-from support.stage import make_workspace, on_both_stores, play, play_in, read_result
+from support.stage import on_both_stores, open_in, play, play_in, read_result
 
 FIRST = [{"text": "look", "status": "in_progress"}, {"text": "leap"}]
 SECOND = [{"text": "look", "status": "done"}, {"text": "leap", "status": "in_progress"}]
@@ -22,14 +21,7 @@ SECOND = [{"text": "look", "status": "done"}, {"text": "leap", "status": "in_pro
 @on_both_stores
 async def test_the_last_plan_is_the_plan(tmp_path: Path, store: str) -> None:
     plans = [reply(calls=[("plan", {"items": items})]) for items in (FIRST, SECOND, SECOND)]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([*plans, reply("Done.")]),
-        workspace=make_workspace(tmp_path),
-        data=tmp_path / "data" if store == "disk" else None,
-        environ={},
-        policy="strict",
-        strict=True,
-    ) as runtime:
+    async with open_in(tmp_path, [*plans, reply("Done.")], store, policy="strict") as runtime:
         session, played = await play_in(runtime, "Go.")
         told = [event.items for event in played.events if isinstance(event, PlanSet)]
         first = read_result(played.results[0])["result"]
@@ -66,11 +58,8 @@ def test_a_summary_keeps_the_plan() -> None:
     ],
 )
 async def test_what_is_no_plan_is_refused(tmp_path: Path, items: list[Any]) -> None:
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([reply(calls=[("plan", {"items": items})]), reply("No.")]),
-        workspace=make_workspace(tmp_path),
-        environ={},
-        strict=True,
+    async with open_in(
+        tmp_path, [reply(calls=[("plan", {"items": items})]), reply("No.")]
     ) as runtime:
         played = await play(await runtime.create_session(), "Go.")
         assert read_result(played.results[0])["error_type"] == "validation_error"

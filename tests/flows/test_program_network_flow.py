@@ -21,7 +21,7 @@ from callboard.runtime.events import PrivateDataRead, SessionTainted
 from callboard.runtime.processes import Command
 from support.flows.person import Person
 from support.sandbox.sandbox_users import needs_sandbox
-from support.stage import Played, make_workspace, play, play_in, read_result
+from support.stage import Played, open_in, play, play_in, read_result
 from support.web.web_server import WebServer, open_web_server, page
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
@@ -98,13 +98,8 @@ async def open_scene(
             rules=placed,
         )
         steps = [reply(calls=list(calls)) for calls in answers(server.port)]
-        async with callboard.open_runtime(
-            model=callboard.ScriptedModel([*steps, *[reply("Done.")] * 2]),
-            workspace=make_workspace(folder),
-            environ={},
-            strict=True,
-            settings=settings,
-            **options,
+        async with open_in(
+            folder, [*steps, *[reply("Done.")] * 2], settings=settings, **options
         ) as runtime:
             yield Scene(runtime, server)
 

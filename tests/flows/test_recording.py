@@ -15,7 +15,7 @@ from callboard.providers.recording import MAX_REQUEST_BYTES, read_recording
 from callboard.providers.testing.script import Step, cut_after, reply, stall, status
 from callboard.runtime.errors import NotFoundError, StorageError, ValidationError
 from callboard.runtime.redaction import Secret, redactor
-from support.stage import Stage, open_stage, play, play_in, run_in
+from support.stage import Stage, open_in, open_stage, play, play_in, run_in
 
 ONE_RETRY = Settings(limits=Limits(model_retries=1))
 KEY = "a-very-secret-word-0815"
@@ -123,9 +123,7 @@ async def test_a_call_that_got_no_answer_is_made_again_in_the_replay_too(tmp_pat
     path = tmp_path / "hand-made.jsonl"
     path.write_text("".join(json.dumps(call) + "\n" for call in calls))
     model = callboard.ReplayProvider(path)
-    async with callboard.open_runtime(
-        model=model, workspace=tmp_path, environ={}, settings=ONE_RETRY, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, model, settings=ONE_RETRY) as runtime:
         assert await (await runtime.create_session()).run("Hello.") == "Hi."
     model.assert_complete()
 
@@ -216,8 +214,6 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
 
 async def test_a_recording_of_an_unknown_wire_format_says_so(tmp_path: Path) -> None:
     (tmp_path / "odd.jsonl").write_text('{"dialect": "telex", "status": 200}')
-    async with callboard.open_runtime(
-        model=callboard.ReplayProvider(tmp_path / "odd.jsonl"), workspace=tmp_path, environ={}
-    ) as runtime:
+    async with open_in(tmp_path, callboard.ReplayProvider(tmp_path / "odd.jsonl")) as runtime:
         with pytest.raises(callboard.CallboardError, match="no wire format 'telex'"):
             await (await runtime.create_session()).run("Go.")

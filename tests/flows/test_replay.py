@@ -17,7 +17,7 @@ from callboard.providers.testing.script import fail, reply, stall
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProposed, MessageCompleted, Stored, TurnEnded
-from support.stage import heard, make_workspace, run_in
+from support.stage import heard, open_in, run_in
 
 RAN: list[str] = []
 
@@ -31,13 +31,7 @@ def count(word: str) -> int:
 
 @asynccontextmanager
 async def opened(folder: Path, steps: Sequence[ScriptStep]) -> AsyncGenerator[callboard.Runtime]:
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps),
-        workspace=make_workspace(folder),
-        environ={},
-        tools=[count],
-        strict=True,
-    ) as runtime:
+    async with open_in(folder, steps, tools=[count]) as runtime:
         yield runtime
 
 

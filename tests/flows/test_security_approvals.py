@@ -31,7 +31,15 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.tools.tool import FunctionTool
-from support.stage import make_workspace, on_both_stores, play, play_in, read_result, run_in
+from support.stage import (
+    make_workspace,
+    on_both_stores,
+    open_in,
+    play,
+    play_in,
+    read_result,
+    run_in,
+)
 from support.waiting import go_on, killed_while_waiting, noted, open_on, questions
 
 ALLOW = callboard.ApprovalAnswer(decision="allow")
@@ -76,11 +84,8 @@ def open_it(
     **options: Any,
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
     """A runtime whose model asks for these calls, and then says that it is done."""
-    return callboard.open_runtime(
-        model=callboard.ScriptedModel([*answers, *[reply("Done.")] * 3]),
-        workspace=make_workspace(folder), environ={}, strict=True, tools=[engine.tool],
-        on_approval=approver, data=folder / "data" if store == "disk" else None, **options,
-    )  # fmt: skip
+    script = [*answers, *[reply("Done.")] * 3]
+    return open_in(folder, script, store, tools=[engine.tool], on_approval=approver, **options)
 
 
 async def record(runtime: callboard.Runtime, session_id: str) -> list[DurableEvent]:

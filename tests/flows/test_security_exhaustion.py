@@ -20,7 +20,7 @@ from callboard.runtime.kernel.mailbox import Mailbox, Message
 from callboard.runtime.store.rows import SessionRow
 from callboard.runtime.stream import Done, StopReason, TextDelta
 from support.cast import Cast, below, open_cast, part, task
-from support.stage import make_workspace
+from support.stage import open_in
 
 PIECES = 10_000
 BUDGET = 12
@@ -49,9 +49,7 @@ async def test_case_62_who_never_reads_is_cut_off_and_finds_the_rest_on_record(
             if isinstance(event, callboard.TurnEnded):
                 return
 
-    async with callboard.open_runtime(
-        model=Chatty(), workspace=make_workspace(tmp_path), environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, Chatty()) as runtime:
         session = await runtime.create_session()
         async with session.follow() as idle, session.follow() as quick:
             async with trio.open_nursery() as nursery:

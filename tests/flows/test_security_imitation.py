@@ -22,7 +22,7 @@ from callboard.tools.tool import Tool
 from support.cast import Cast, below, open_cast, task
 from support.flows.format_stage import FORMATS, open_formats
 from support.flows.sent_parts import conversation
-from support.stage import make_workspace, on_both_stores, run_in
+from support.stage import on_both_stores, open_in, run_in
 from support.waiting import go_on, killed_while_waiting, noted, questions
 from support.web.web_server import open_web_server, page
 
@@ -138,11 +138,10 @@ async def test_case_68_a_late_result_is_one_line_of_one_input(
         return IMITATIONS[imitation]
 
     model = callboard.ScriptedModel([reply(calls=[("fetch", {})]), reply("Waiting."), reply("So.")])
-    async with callboard.open_runtime(
-        model=model, workspace=make_workspace(tmp_path), environ={}, strict=True, tools=[fetch],
-        agents=[callboard.Agent(defer=True)], on_approval="wait",
-        data=tmp_path / "data" if store == "disk" else None,
-    ) as runtime:  # fmt: skip
+    agents = [callboard.Agent(defer=True)]
+    async with open_in(
+        tmp_path, model, store, tools=[fetch], agents=agents, on_approval="wait"
+    ) as runtime:
         await (await runtime.create_session()).run("Fetch.")
         [question] = await runtime.approvals()
         await runtime.answer(question.approval_id, "allow")
@@ -228,10 +227,9 @@ async def test_case_71_a_grant_is_for_the_tool_that_it_was_given_for(
     session_id = ""
     for its in ("nothing", change):
         model = callboard.ScriptedModel([reply(calls=[("note", {"text": "a"})]), reply("Done.")])
-        async with callboard.open_runtime(
-            model=model, workspace=make_workspace(tmp_path), environ={}, strict=True,
-            tools=[make_note(its, ran)], on_approval=person, data=tmp_path / "data",
-        ) as runtime:  # fmt: skip
+        async with open_in(
+            tmp_path, model, "disk", tools=[make_note(its, ran)], on_approval=person
+        ) as runtime:
             session = await (
                 runtime.get_session(session_id) if session_id else runtime.create_session()
             )
@@ -255,11 +253,9 @@ async def test_case_71_an_answer_is_for_the_tool_that_was_asked_about(
         asked[request.arguments] = request.approval_id
         return False
 
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([reply("Done.")]), workspace=make_workspace(tmp_path),
-        environ={}, strict=True, tools=[make_note(change, ran)], on_approval=refuse,
-        data=tmp_path / "data",
-    ) as runtime:  # fmt: skip
+    async with open_in(
+        tmp_path, [reply("Done.")], "disk", tools=[make_note(change, ran)], on_approval=refuse
+    ) as runtime:
         one = next(approval_id for text, approval_id in before.items() if "one" in text)
         await runtime.answer(one, "allow")
         await go_on(runtime, session_id)

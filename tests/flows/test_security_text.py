@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-import callboard
 from callboard.providers.testing.script import Step, reply
 from callboard.runtime.definitions import Agent
-from support.stage import make_workspace, on_both_stores, play, read_result
+from support.stage import on_both_stores, open_in, play, read_result
 
 ODD = [
     "'; drop table events; --",
@@ -35,14 +34,7 @@ async def test_case_60_odd_text_is_kept_and_found_as_it_is(
         ("search_files", {"pattern": "", "glob": "*.txt"}),
     ]
     steps: list[Step] = [*(reply(calls=[call]) for call in calls), reply(f"Said {odd}")]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps),
-        workspace=make_workspace(tmp_path),
-        data=tmp_path / "data" if store == "disk" else None,
-        agents=[Agent(name="odd", prompt=odd)],
-        environ={},
-        strict=True,
-    ) as runtime:
+    async with open_in(tmp_path, steps, store, agents=[Agent(name="odd", prompt=odd)]) as runtime:
         played = await play(await runtime.create_session(agent="odd", title=odd), odd)
         assert played.text == f"Said {odd}"
         stored, found, listed = (read_result(result) for result in played.results)
@@ -61,12 +53,7 @@ async def test_case_60_odd_text_is_kept_and_found_as_it_is(
 async def test_case_60_a_query_that_is_only_signs_is_refused_in_plain_words(tmp_path: Path) -> None:
     calls = [("memory_search", {"query": query}) for query in ('"', "'--", "*", "^ ( -", ":")]
     steps: list[Step] = [reply(calls=calls), reply("Done.")]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps),
-        workspace=make_workspace(tmp_path),
-        environ={},
-        strict=True,
-    ) as runtime:
+    async with open_in(tmp_path, steps) as runtime:
         for result in (await play(await runtime.create_session(), "Go.")).results:
             told = read_result(result)
             assert told["error_type"] == "validation_error"

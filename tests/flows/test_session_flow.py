@@ -17,9 +17,9 @@ from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import InputAccepted, MessageCompleted, TurnStarted
 from support.stage import (
     heard,
-    make_workspace,
     messages_of,
     on_both_stores,
+    open_in,
     open_local_stage,
     open_stage,
     text_of,
@@ -156,13 +156,7 @@ async def test_a_runtime_that_is_opened_and_closed_leaves_nothing_behind(tmp_pat
 
 async def test_closing_with_turns_in_flight_ends_them_in_order(tmp_path: Path) -> None:
     turns: list[callboard.Turn] = []
-    async with callboard.open_runtime(
-        model=ScriptedModel([stall("So")] * 5),
-        workspace=make_workspace(tmp_path),
-        data=tmp_path / "data",
-        environ={},
-        strict=True,
-    ) as runtime:
+    async with open_in(tmp_path, [stall("So")] * 5, "disk") as runtime:
         for _ in range(5):
             session = await runtime.create_session()
             turns.append(await session.prompt("Go.").__aenter__())
@@ -176,9 +170,7 @@ async def test_closing_with_turns_in_flight_ends_them_in_order(tmp_path: Path) -
 
 async def test_what_the_program_raises_comes_out_as_it_is(tmp_path: Path) -> None:
     async def crash() -> None:
-        async with callboard.open_runtime(
-            model=ScriptedModel([stall("So")]), workspace=tmp_path, environ={}
-        ) as runtime:
+        async with open_in(tmp_path, [stall("So")]) as runtime:
             session = await runtime.create_session()
             async with session.prompt("Go.") as turn:
                 async for event in turn:
@@ -201,12 +193,9 @@ async def test_a_session_of_a_closed_runtime_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_workspace_never_holds_the_data(tmp_path: Path) -> None:
-    async with callboard.open_runtime(
-        model=ScriptedModel([]), workspace=tmp_path, data=tmp_path / "data", environ={}
-    ) as runtime:
+    async with open_in(tmp_path, [], "disk", workspace=tmp_path) as runtime:
         with pytest.raises(callboard.CallboardError, match="data"):
             await runtime.create_session()
-        (tmp_path / "work").mkdir()
         await runtime.create_session(workspace=tmp_path / "work")
 
 
@@ -228,9 +217,7 @@ async def test_a_session_that_was_unloaded_is_loaded_with_its_history(
 async def test_models_of_session_program_and_agent_win_in_this_order(tmp_path: Path) -> None:
     agents = [callboard.Agent(name="x", model="rehearsal")]
     chosen = ScriptedModel([reply("Chosen.")])
-    async with callboard.open_runtime(
-        model=chosen, agents=agents, workspace=tmp_path, environ={}
-    ) as runtime:
+    async with open_in(tmp_path, chosen, agents=agents) as runtime:
         session = await runtime.create_session(agent="x")
         assert await session.run("Hello.") == "Chosen."
         own = await runtime.create_session(agent="x", model="rehearsal")

@@ -24,7 +24,7 @@ from callboard.runtime.history import Input
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.messages import AppendEvents, StopSessions
 from callboard.runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta
-from support.stage import run_in
+from support.stage import open_in, run_in
 
 PIECES = 200
 
@@ -39,9 +39,7 @@ class Chatty:
 async def test_a_reader_that_pauses_is_not_taken_for_a_silent_model(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with callboard.open_runtime(
-        model=Chatty(), workspace=tmp_path, environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, Chatty()) as runtime:
         session = await runtime.create_session()
         async with session.prompt("Speak.") as turn:
             assert await turn.wait_events()
@@ -107,9 +105,7 @@ async def test_progress_that_nobody_reads_does_not_gather(tmp_path: Path) -> Non
             await trio.lowlevel.checkpoint()
 
     model = ScriptedModel([reply(calls=[("work", {})]), reply("Done.")])
-    async with callboard.open_runtime(
-        model=model, workspace=tmp_path, tools=[work], environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, model, tools=[work]) as runtime:
         session = await runtime.create_session()
         async with session.prompt("Work.") as turn:
             with trio.fail_after(10):
@@ -123,9 +119,7 @@ async def test_what_is_committed_while_a_session_loads_is_in_its_history_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ScriptedModel([reply("One."), reply("Two.")])
-    async with callboard.open_runtime(
-        model=model, workspace=tmp_path, environ={}, strict=True
-    ) as runtime:
+    async with open_in(tmp_path, model) as runtime:
         session = await run_in(runtime, "First.")
         host = runtime._host
         await host.directory.ask(StopSessions(reason="unloaded"))

@@ -18,7 +18,16 @@ from callboard.runtime.definitions import Resource, Verdict
 from callboard.runtime.events import CallFinished, PrivateDataRead, SessionTainted, Stored
 from callboard.tools.web.fetch import web_fetch
 from support.flows.person import Person
-from support.stage import Played, make_workspace, on_both_stores, play, play_in, read_result, run_in
+from support.stage import (
+    Played,
+    make_workspace,
+    on_both_stores,
+    open_in,
+    play,
+    play_in,
+    read_result,
+    run_in,
+)
 from support.web.web_server import Answer, WebServer, open_web_server, page, redirect
 
 HERE = "127.0.0.1"
@@ -81,16 +90,11 @@ async def open_it(
     rules = [PlacedRule(rule, "here") for rule in options.pop("rules", ())]
     steps = [reply(calls=calls) if isinstance(calls, list) else calls for calls in answers]
     is_kept = options.pop("store", "memory") == "disk"
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([*steps, *[reply("Done.")] * 3]),
-        workspace=workspace,
-        environ={},
-        strict=True,
-        on_approval=person,
-        data=folder / "data" if is_kept else None,
-        tools=[look_at, launch, *options.pop("tools", ())],
-        settings=Settings(network=web.network, rules=tuple(rules)),
-        **options,
+    options["tools"] = [look_at, launch, *options.get("tools", ())]
+    settings = Settings(network=web.network, rules=tuple(rules))
+    script, store = [*steps, *[reply("Done.")] * 3], "disk" if is_kept else "memory"
+    async with open_in(
+        folder, script, store, on_approval=person, settings=settings, **options
     ) as runtime:
         yield runtime
 

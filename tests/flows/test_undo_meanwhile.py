@@ -18,7 +18,7 @@ from callboard.runtime.changes.version_log import VersionLog, VersionStore
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.tools.undo import undo
 from callboard.tools.workspace.atomic_write import TemporaryFile
-from support.stage import make_workspace, run_in
+from support.stage import make_workspace, open_in, run_in
 
 Call = tuple[str, dict[str, Any]]
 
@@ -131,10 +131,7 @@ async def test_a_turn_that_begins_stops_an_undoing_that_waits(tmp_path: Path) ->
         reply(calls=[("delete_file", {"path": "b"})]),
         reply("Done."),
     ]
-    async with callboard.open_runtime(
-        workspace=folder, data=None, environ={}, tools=[occupy], on_approval=wait,
-        model=callboard.ScriptedModel(steps),
-    ) as runtime:  # fmt: skip
+    async with open_in(tmp_path, steps, tools=[occupy], on_approval=wait) as runtime:
         session, other = await runtime.create_session(), await runtime.create_session()
         await session.run("Go.")
         async with trio.open_nursery() as nursery:

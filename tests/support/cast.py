@@ -13,7 +13,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptedModel, ScriptStep
 from callboard.runtime.history import Input
 from callboard.runtime.store.rows import SessionRow
-from support.stage import make_workspace
+from support.stage import open_in
 
 Call = tuple[str, dict[str, Any]]
 
@@ -53,9 +53,7 @@ def open_cast(
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
     """A runtime with these parts, on the folder's own data when `data` is true."""
     data = folder / "data" if options.pop("data", False) else None
-    return callboard.open_runtime(
-        model=cast, workspace=make_workspace(folder), environ={}, strict=True, data=data, **options
-    )
+    return open_in(folder, cast, data=data, **options)
 
 
 async def below(runtime: callboard.Runtime, session: callboard.Session) -> list[SessionRow]:

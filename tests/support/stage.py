@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import callboard
 from callboard.config.settings import DialectName, Limits, Settings
 from callboard.providers.dialects import dialect_named
 from callboard.providers.openai_chat.dialect import OPENAI_CHAT
-from callboard.providers.provider import ModelRequest
+from callboard.providers.provider import LocalModel, ModelRequest
 from callboard.providers.testing.scripted import ScriptedModel, ScriptStep
 from callboard.providers.testing.scripted_server import (
     ScriptedServer,
@@ -99,15 +99,27 @@ async def open_stage(
             server.assert_complete()
 
 
+def open_in(
+    folder: Path,
+    model: LocalModel | Sequence[ScriptStep] | str,
+    store: str = "memory",
+    **options: Any,
+) -> AbstractAsyncContextManager[callboard.Runtime]:
+    """A runtime on a workspace, and with `disk` on data, in this folder; a script is its model's."""
+    options.setdefault("workspace", make_workspace(folder))
+    options.setdefault("data", folder / "data" if store == "disk" else None)
+    if isinstance(model, Sequence) and not isinstance(model, str):
+        model = ScriptedModel(model)
+    return callboard.open_runtime(model=model, **{"environ": {}, "strict": True, **options})
+
+
 @asynccontextmanager
 async def open_local_stage(
     folder: Path, steps: Sequence[ScriptStep], **options: Any
 ) -> AsyncGenerator[tuple[callboard.Runtime, ScriptedModel]]:
     """A runtime with a scripted model in the process: no socket, so that a clock may be mocked."""
     model = ScriptedModel(steps)
-    async with callboard.open_runtime(
-        model=model, workspace=make_workspace(folder), environ={}, strict=True, **options
-    ) as runtime:
+    async with open_in(folder, model, **options) as runtime:
         yield runtime, model  # ruff: ignore[fallible-context-manager] as above
         await check_records(runtime)
     for request in model.requests:

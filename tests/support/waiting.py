@@ -23,7 +23,7 @@ from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.store.sqlite_store import open_reader
 from callboard.tools.tool import Tool
 from support.flows.killed import killed_when_ready, say_ready
-from support.stage import make_workspace
+from support.stage import open_in
 
 ASKING = [reply(calls=[("note", {"text": "one"}), ("note", {"text": "two"}), ("plain", {})])]
 STEPS = {"asking": ASKING, "wrong": [reply(calls=[("note", {"text": 3})])] * 2 + ASKING}
@@ -64,10 +64,7 @@ def open_on(
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
     """A runtime on the folder's data."""
     options.setdefault("policy", "balanced")
-    return callboard.open_runtime(
-        model=callboard.ScriptedModel(steps), workspace=make_workspace(folder), strict=True,
-        data=folder / "data", environ={}, tools=tools_of(folder), on_approval=approver, **options,
-    )  # fmt: skip
+    return open_in(folder, steps, "disk", tools=tools_of(folder), on_approval=approver, **options)
 
 
 async def wait_for_the_kill(folder: Path, seconds: float, steps: str) -> None:

@@ -23,7 +23,7 @@ from callboard.runtime.events import DurableEvent, TurnEnded
 from callboard.runtime.store.rows import ApprovalRow
 from callboard.tools.tool import Tool
 from support.flows.killed import killed_when_ready, say_ready
-from support.stage import check_messages, check_record, make_workspace, messages_of
+from support.stage import check_messages, check_record, messages_of, open_in
 from support.waiting import tools_of
 
 ASK = reply(calls=[("note", {"text": "one"}), ("plain", {})])
@@ -67,10 +67,7 @@ class Setting:
     ) -> AbstractAsyncContextManager[callboard.Runtime]:
         self.model = callboard.ScriptedModel(steps)
         options = {"agents": [AGENT], "tools": self.tools, **options}
-        return callboard.open_runtime(
-            model=self.model, workspace=make_workspace(self.folder), strict=True,
-            data=self.data, environ={}, on_approval=approver, **options,
-        )  # fmt: skip
+        return open_in(self.folder, self.model, data=self.data, on_approval=approver, **options)
 
     def inputs(self, at: int) -> list[str]:
         """What the model was told by people, and in their place, with a request."""

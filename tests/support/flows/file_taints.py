@@ -9,7 +9,7 @@ from typing import Any
 
 import callboard
 from callboard.providers.testing.script import reply
-from support.stage import make_workspace, play, read_result
+from support.stage import open_in, play, read_result
 
 Call = tuple[str, dict[str, Any]]
 FETCH: Call = ("fetch", {})
@@ -55,15 +55,8 @@ async def open_it(
     steps = []
     for calls in turns:
         steps += [*(reply(calls=[call]) for call in calls), reply("Done.")]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps),
-        workspace=make_workspace(folder),
-        data=folder / "data" if store == "disk" else None,
-        environ={},
-        strict=True,
-        policy="auto",
-        tools=[fetch, first_bytes, download, copy_file, *tools],
-    ) as runtime:
+    tools = [fetch, first_bytes, download, copy_file, *tools]
+    async with open_in(folder, steps, store, policy="auto", tools=tools) as runtime:
         yield runtime
 
 

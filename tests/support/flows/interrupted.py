@@ -26,7 +26,13 @@ from callboard.runtime.events import CallFinished, CallProposed, TurnEnded
 from callboard.runtime.store.sqlite_store import open_reader
 from callboard.tools.tool import Tool
 from support.flows.killed import killed_when_ready, say_ready
-from support.stage import check_messages, check_record, make_workspace, messages_of, tool_contents
+from support.stage import (
+    check_messages,
+    check_record,
+    messages_of,
+    open_in,
+    tool_contents,
+)
 
 READY = {
     "done": "success",
@@ -171,10 +177,9 @@ def open_on(
     folder: Path, bench: Bench, model: callboard.ScriptedModel, *, strict: bool = False
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
     """A runtime on the folder's data."""
-    return callboard.open_runtime(
-        model=model, workspace=make_workspace(folder), data=folder / "data", environ={},
-        tools=bench.tools, on_approval=bench.person, strict=strict,
-    )  # fmt: skip
+    return open_in(
+        folder, model, "disk", strict=strict, tools=bench.tools, on_approval=bench.person
+    )
 
 
 def first_answer() -> callboard.ScriptedModel:
