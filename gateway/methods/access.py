@@ -63,7 +63,7 @@ def _book(caller: Caller) -> KeyBook:
 
 @methods.add("token/list", Role.ADMIN)
 async def list_tokens(caller: Caller, params: Nothing) -> TokenList:
-    """The tokens there are."""
+    """Return the tokens."""
     found = await trio.to_thread.run_sync(caller.daemon.credentials.list)
     return TokenList(
         [

@@ -1,4 +1,4 @@
-"""All methods of the wire, in the order of the document."""
+"""The table of all methods, and their schema, in the order of the protocol's document."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFERENCE = "#/$defs/{name}"
 
 
 def protocol_schema() -> dict[str, Any]:
-    """All methods with their roles, parameters and results, and all notifications.
+    """Return all methods with their roles, parameters and results, and all notifications.
 
     `methods` and `notifications` are by name; types stand in `$defs`, as JSON Schema 2020-12.
     """
@@ -76,10 +76,10 @@ def protocol_schema() -> dict[str, Any]:
 
 
 def _schema(kind: Any, types: dict[str, Any]) -> dict[str, Any]:
-    """The schema of one type, whose parts go to `types`.
+    """Return the schema of one type, and add its parts to `types`.
 
-    The types of parameters are made anew for each method, to be strict: they have no place among
-    those that are shared.
+    The types of parameters are made for each method, to be strict, so they are not among the shared
+    ones.
     """
     (schema,), parts = msgspec.json.schema_components([kind], ref_template=REFERENCE)
     if (name := schema.get("$ref", "").rpartition("/")[2]) in parts:
@@ -89,7 +89,7 @@ def _schema(kind: Any, types: dict[str, Any]) -> dict[str, Any]:
 
 
 def all_of(table: MethodTable) -> Iterator[Method]:
-    """The methods in the order of the document, the first request of a connection ahead of them."""
+    """Yield the methods in the order of the document, beginning with `initialize`."""
     yield Method(
         name="initialize",
         role=Role.OBSERVER,

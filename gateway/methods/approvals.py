@@ -25,8 +25,8 @@ MAX_DEPTH = 100
 """Sessions between one and the main one above it: far more than limits let there be."""
 
 LIMITED_SCOPES = ("call", "turn", "session")
-"""For what an answer may be remembered that comes from a token with limits: it holds in no session that
-the token does not see."""
+"""Scopes for which an answer by a token with limits may be remembered: they reach no session that the
+token does not see."""
 
 methods = MethodTable()
 
@@ -40,7 +40,7 @@ async def _approval(caller: Caller, approval_id: str) -> ApprovalRow:
 
 @methods.add("approval/list", Role.OBSERVER)
 async def list_approvals(caller: Caller, params: wire.ListApprovals) -> wire.Approvals:
-    """Questions about calls, the latest first, by page."""
+    """Return a page of approval questions, latest first."""
 
     async def read(last: ApprovalRow | None, count: int) -> list[ApprovalRow]:
         return await caller.runtime.store.approvals(
@@ -57,7 +57,7 @@ async def list_approvals(caller: Caller, params: wire.ListApprovals) -> wire.App
 
 @methods.add("approval/get", Role.OBSERVER, is_slow=True)
 async def get_approval(caller: Caller, params: wire.OneApproval) -> ApprovalRequest:
-    """A question that waits, as it is put to a person by now; other arguments are an approver's."""
+    """Return a waiting question as a person would see it now; other arguments take an approver."""
     await _approval(caller, params.approval_id)
     if params.arguments is not None and not caller.credential.role.includes(Role.APPROVER):
         # A preview reads what the arguments name.
@@ -74,7 +74,7 @@ async def get_approval(caller: Caller, params: wire.OneApproval) -> ApprovalRequ
 
 @methods.add("approval/resolve", Role.APPROVER)
 async def resolve_approval(caller: Caller, params: wire.Resolve) -> Nothing:
-    """Answer an approval question; it is on record when this answers."""
+    """Answer an approval question; the answer is on record when this returns."""
     row = await _approval(caller, params.approval_id)
     remember = params.remember
     if remember is not None and caller.is_limited and remember.scope not in LIMITED_SCOPES:
@@ -149,7 +149,7 @@ async def list_questions(caller: Caller, params: wire.ListQuestions) -> wire.Que
 
 @methods.add("question/answer", Role.OPERATOR)
 async def answer_question(caller: Caller, params: wire.AnswerQuestion) -> Nothing:
-    """Answer a model's question; it is on record when this answers."""
+    """Answer a model's question; the answer is on record when this returns."""
     if caller.is_limited and not await _sees_question(caller, params.question_id):
         raise NotFoundError(f"no question {params.question_id} is open")
     answer = PersonAnswer(text=params.text, option=params.option, answered_by=caller.name)

@@ -61,7 +61,7 @@ async def reload(caller: Caller, params: Nothing) -> wire.Reloaded:
 
 @methods.add("settings/get", Role.ADMIN)
 def get_settings(caller: Caller, params: Nothing) -> SettingRows:
-    """Every setting as it holds, without what is secret."""
+    """Return every setting in force, without secrets."""
     return setting_rows(host_of(caller.runtime).settings)
 
 
@@ -108,14 +108,14 @@ async def undo(caller: Caller, params: wire.UndoChanges) -> UndoReport:
 
 @methods.add("session/changes", Role.OBSERVER)
 async def changes(caller: Caller, params: OneSession) -> wire.Changes:
-    """The calls whose changes of files can be undone, and what was."""
+    """Return the calls whose changes of files can be undone or were."""
     await caller.session(params.session_id)
     return wire.Changes(await host_of(caller.runtime).undoing.changes(params.session_id))
 
 
 @methods.add("root/list", Role.OPERATOR)
 def list_roots(caller: Caller, params: Nothing) -> wire.WorkspaceRoots:
-    """The folders below which sessions may work."""
+    """Return the folders below which sessions may work."""
     return wire.WorkspaceRoots(list(caller.daemon.roots))
 
 

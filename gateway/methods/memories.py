@@ -26,7 +26,7 @@ async def list_memories(caller: Caller, params: wire.ListMemories) -> wire.Memor
 
 @methods.add("memory/search", Role.OPERATOR)
 async def search_memories(caller: Caller, params: wire.SearchMemories) -> wire.Memories:
-    """Memories of an agent that hold a word of the query, the best first."""
+    """Return memories of an agent that have a word of the query, the best first."""
     found = await caller.runtime.store.found_memories(
         params.agent, params.query, within=caller.visible, limit=page(params.limit)
     )
@@ -39,7 +39,7 @@ async def store_memory(caller: Caller, params: wire.StoreMemory) -> Memory:
     session = await caller.session(params.session_id)
     if caller.credential.sessions is not None:
         raise ConflictError(
-            "this token is for certain sessions: what it stored, others of the agent would read too"
+            "this token is for certain sessions, and other sessions of the agent would read what it stored too"
         )
     _check(params)
     new = NewMemory(

@@ -31,7 +31,7 @@ OWN_SETTINGS = (
 
 @methods.add("provider/list", Role.OPERATOR)
 async def list_providers(caller: Caller, params: Nothing) -> wire.Providers:
-    """The providers, and whether each has a key; never a key itself."""
+    """Return the providers, and whether each has a key; never a key itself."""
     configuration = caller.daemon.configuration
     if configuration is not None and configuration.book is not None:
         return await trio.to_thread.run_sync(configuration.book.providers)
@@ -73,7 +73,7 @@ async def test_provider(caller: Caller, params: wire.TryProvider) -> ConnectionR
 
 @methods.add("model/list", Role.OBSERVER, is_slow=True)
 async def list_models(caller: Caller, params: wire.ListModels) -> ModelList:
-    """The models of a provider, as it listed them before."""
+    """Return the models that a provider listed last."""
     return await caller.runtime.list_models(params.provider)
 
 
@@ -85,7 +85,7 @@ async def refresh_models(caller: Caller, params: wire.ListModels) -> ModelList:
 
 @methods.add("model/default", Role.OBSERVER)
 def default_model(caller: Caller, params: Nothing) -> wire.SelectedModel:
-    """The model that answers when nothing else names one."""
+    """Return the model that answers when nothing else names one."""
     return default_of(caller.runtime)
 
 
@@ -99,7 +99,7 @@ def default_of(runtime: Runtime) -> wire.SelectedModel:
 
 @methods.add("model/chosen", Role.OBSERVER)
 async def chosen_model(caller: Caller, params: Nothing) -> wire.ModelChosen:
-    """The default that the configuration names."""
+    """Return the default that the configuration names."""
     configuration = caller.daemon.configuration
     if configuration is None or configuration.book is None:
         raise ConflictError(OWN_SETTINGS)
@@ -138,7 +138,7 @@ async def changed(caller: Caller, edit: Callable[[ProviderBook], Result]) -> Res
 
 
 def _check_variable(caller: Caller, key_env: str | None) -> None:
-    """Raise `PermissionRefused` if a remote client names a variable: it would be sent where it says."""
+    """Raise `PermissionRefused` if a remote client names a variable, whose value it could have sent anywhere."""
     if key_env and not caller.daemon.is_local(caller.credential):
         raise PermissionRefused(
             "key_env is for commands of the daemon's own user: it says where a variable of its "

@@ -83,7 +83,7 @@ def list_tools(caller: Caller, params: Nothing) -> ToolList:
 
 @methods.add("tool/history", Role.OBSERVER)
 async def list_calls(caller: Caller, params: ListCalls) -> CallPage:
-    """Calls on record, the latest first."""
+    """Return a page of stored calls, latest first."""
     if params.session_id is not None:
         await caller.session(params.session_id)
     wanted = CallFilter(
@@ -117,14 +117,14 @@ async def _filled(caller: Caller, wanted: CallFilter, limit: int) -> CallPage:
 
 @methods.add("agent/list", Role.OBSERVER)
 def list_agents(caller: Caller, params: Nothing) -> Agents:
-    """The agents, by name."""
+    """Return the agents, sorted by name."""
     found = host_of(caller.runtime).plan.agents
     return Agents([found[name] for name in sorted(found) if _may_know(caller, name)])
 
 
 @methods.add("agent/get", Role.OBSERVER)
 def get_agent(caller: Caller, params: OneAgent) -> Agent:
-    """One agent."""
+    """Return an agent."""
     found = host_of(caller.runtime).plan.agents.get(params.name)
     if found is None or not _may_know(caller, params.name):
         raise NotFoundError(f"there is no agent {params.name!r}")

@@ -25,7 +25,7 @@ _ENCODER = msgspec.json.Encoder()
 
 @methods.add("session/export", Role.OBSERVER, is_whole=True)
 async def export_session(caller: Caller, params: wire.ExportSession) -> wire.ExportedPage:
-    """A page of what a session and those below it are as a file."""
+    """Return a page of the file that a session and those below it are exported as."""
     row = await caller.session(params.session_id)
     store = caller.runtime.store
     page = await _page(store, params)
@@ -49,7 +49,7 @@ async def _page(store: StoreReader, params: wire.ExportSession) -> tuple[str, in
         if not 0 <= offset < len(line) or stored.seq != after_seq + 1:
             raise ConflictError(
                 f"event {after_seq} and offset {offset} are no end of a page of "
-                f"{params.session_id}: export it anew",
+                f"{params.session_id}: export it again",
                 kind="seq",
             )
         piece = line[offset : offset + room]

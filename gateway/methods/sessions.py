@@ -1,4 +1,4 @@
-"""`session/…`: conversations are begun, listed, read, heard, prompted and cancelled."""
+"""`session/…`: begin, list, read, prompt, cancel, change and purge conversations."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ async def _check_seen(caller: Caller, wanted: str | None, folder: str) -> None:
 
 @methods.add("session/get", Role.OBSERVER)
 async def get_session(caller: Caller, params: wire.OneSession) -> SessionRow:
-    """One session."""
+    """Return a session."""
     return await caller.session(params.session_id)
 
 
 @methods.add("session/messages", Role.OBSERVER)
 async def list_messages(caller: Caller, params: wire.ListMessages) -> wire.Messages:
-    """Messages of a session, by page."""
+    """Return a page of a session's messages."""
     await caller.session(params.session_id)
     store = caller.runtime.store
 
@@ -174,7 +174,7 @@ async def _known(caller: Caller, session_ids: tuple[str, ...]) -> None:
 
 @methods.add("session/list", Role.OBSERVER)
 async def list_sessions(caller: Caller, params: wire.ListSessions) -> SessionPage:
-    """Sessions on record by page, the latest activity first."""
+    """Return a page of stored sessions, latest activity first."""
     wanted = SessionFilter(
         limit=page(params.limit),
         before=params.before,
@@ -189,7 +189,7 @@ async def list_sessions(caller: Caller, params: wire.ListSessions) -> SessionPag
 
 @methods.add("session/search", Role.OBSERVER, is_slow=True)
 async def search_sessions(caller: Caller, params: wire.FindWords) -> wire.Hits:
-    """Sessions in which words were said, with what stands around them."""
+    """Find sessions by words that were said, with the surrounding text."""
     search = WordSearch(query=params.query, limit=page(params.limit), within=caller.visible)
     return wire.Hits(await host_of(caller.runtime).keeping.search(search))
 
@@ -290,7 +290,7 @@ def _widens(caller: Caller, row: SessionRow, options: TurnOptions) -> str:
     """
     agent = host_of(caller.runtime).agents.get(row.agent)
     if agent is None:
-        raise NotFoundError(f"{row.session_id} has the agent {row.agent!r}, which there is not")
+        raise NotFoundError(f"{row.session_id} has the agent {row.agent!r}, which does not exist")
     if not options.widens(agent):
         return ""
     if not _may_widen(caller):

@@ -48,7 +48,7 @@ class Uploads:
         if upload is None or len(upload.parts) != part:
             self._uploads.pop(key, None)
             raise ConflictError(
-                f"part {part} does not follow those before it, or they came too long ago: begin anew "
+                f"part {part} does not follow those before it, or they came too long ago: begin again "
                 "with part 0"
             )
         data = text.encode()

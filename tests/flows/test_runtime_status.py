@@ -52,7 +52,7 @@ async def test_a_loaded_session_is_there_and_not_only_a_crashed_one() -> None:
 
 
 async def test_of_many_the_worst_and_the_busiest_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status, "MAX_TOLD_SESSIONS", 4)
+    monkeypatch.setattr(status, "MAX_SESSION_ACTORS", 4)
     monkeypatch.setattr(Host, "restarts", {"crashed": 2})
     waiting = {"idle": 0, "crashed": 0, "given up": 0, "some": 3, "full": CAPACITY, "idle too": 0}
     async with open_host() as (runtime, host):

@@ -100,7 +100,7 @@ async def test_a_place_that_is_no_end_of_a_page_is_refused(after_seq: int, offse
     async with open_daemon() as daemon, open_client(daemon) as client:
         session_id = (await daemon.runtime.create_session()).session_id
         wrong = ExportSession(session_id=session_id, after_seq=after_seq, offset=offset)
-        with pytest.raises(ConflictError, match="anew"):
+        with pytest.raises(ConflictError, match="export it again"):
             await client.request("session/export", wrong, ExportedPage)
         none = ExportSession(session_id="session_none")
         with pytest.raises(NotFoundError):

@@ -48,12 +48,12 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """As it is shown; there is no secret in it."""
+        """The URL to show in messages; there is no secret in it."""
         return f"{'wss' if self.is_tls else 'ws'}://{self.host_header}{self.path}"
 
 
 def find_address(url: str | None, token: str) -> tuple[str, Secret]:
-    """A URL and a token; those of this user's own daemon in the place of what is not given.
+    """Return a URL and a token; what is not given is taken from this user's own daemon.
 
     Raises:
         NotFoundError: No URL is given, and none of this user's daemons runs.
@@ -141,7 +141,7 @@ MAX_SAID_CHARS = 300
 
 
 def refusal(url: str, group: BaseExceptionGroup[BaseException]) -> CallboardError:
-    """The error of ours for what the library's task raised."""
+    """Return our error for what the library's task raised."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -162,7 +162,7 @@ def refusal(url: str, group: BaseExceptionGroup[BaseException]) -> CallboardErro
 
 
 def farewell(url: str, closed: trio_websocket.ConnectionClosed) -> NetworkError:
-    """The error for a connection that was closed before it began."""
+    """Return the error for a connection that was closed before it began."""
     why = "without a word"
     if (reason := closed.reason) is not None:
         why = f"with {reason.code} {_said((reason.reason or '').encode())}".rstrip()
@@ -170,6 +170,6 @@ def farewell(url: str, closed: trio_websocket.ConnectionClosed) -> NetworkError:
 
 
 def _said(body: bytes) -> str:
-    """One line of it, with nothing in it that moves a terminal's cursor."""
+    """Return one line of the text, without signs that move a terminal's cursor."""
     text = " ".join(body[: 4 * MAX_SAID_CHARS].decode(errors="replace").split())
     return "".join(char for char in text if char.isprintable())[:MAX_SAID_CHARS]

@@ -38,7 +38,7 @@ class ClientTokens(_Requests):
     """`Client.tokens`: who may connect; takes an administrator."""
 
     async def list(self) -> Sequence[TokenRow]:
-        """The tokens there are, the oldest first; not what they are."""
+        """Return the names and rights of tokens, oldest first; never a token itself."""
         return (await self._client.request("token/list", Nothing(), TokenList)).tokens
 
     async def create(
@@ -52,10 +52,10 @@ class ClientTokens(_Requests):
         """Create a token and return it; it is shown this once.
 
         Args:
-            name: What it is called from then on.
+            name: Its name.
             role: What it may do.
-            agents: The agents whose sessions it knows of; all by default.
-            sessions: The sessions that it knows of, by id; all by default.
+            agents: Limits it to sessions of these agents.
+            sessions: Limits it to the sessions with these ids.
         """
         params = NewToken(
             name=name,
@@ -66,7 +66,7 @@ class ClientTokens(_Requests):
         return (await self._client.request("token/create", params, TokenText)).token
 
     async def rotate(self, name: str) -> str:
-        """Another token in the place of one, whose connections end."""
+        """Replace a token and return the new one; connections of the old one end."""
         return (await self._client.request("token/rotate", NamedToken(name), TokenText)).token
 
     async def revoke(self, name: str) -> None:
@@ -82,7 +82,7 @@ class ClientUpkeep(_Requests):
         return await self._client.request("config/reload", Nothing(), Reloaded)
 
     async def settings(self) -> Sequence[SettingRow]:
-        """Every setting as it holds, without what is secret."""
+        """Return every setting in force, without secrets."""
         from ..config.setting_rows import SettingRows
 
         return (await self._client.request("settings/get", Nothing(), SettingRows)).settings
@@ -94,7 +94,7 @@ class ClientUpkeep(_Requests):
         return (await self._client.request("price/list", Nothing(), Prices)).prices
 
     async def roots(self) -> Sequence[str]:
-        """The folders below which sessions may work."""
+        """Return the folders below which sessions may work."""
         return (await self._client.request("root/list", Nothing(), WorkspaceRoots)).roots
 
     async def add_root(self, path: str) -> Sequence[str]:
@@ -112,14 +112,14 @@ class ClientMemories(_Requests):
     async def list(
         self, *, agent: str | None = None, before: str | None = None, limit: int = 100
     ) -> Sequence[Memory]:
-        """Memories of an agent, or of all, the latest first; those stored before `before`."""
+        """Return memories of one agent or of all, the latest first; only older ones than `before`."""
         params = ListMemories(agent=agent, before=before, limit=limit)
         return (await self._client.request("memory/list", params, Memories)).memories
 
     async def search(
         self, query: str, *, agent: str = "general", limit: int = 20
     ) -> Sequence[Memory]:
-        """Memories of an agent that hold a word of the query, the best first."""
+        """Return memories of an agent that have a word of the query, the best first."""
         params = SearchMemories(query=query, agent=agent, limit=limit)
         return (await self._client.request("memory/search", params, Memories)).memories
 
@@ -137,7 +137,7 @@ class ClientProviders(_Requests):
     """`Client.providers`: where models are. A change holds at once, or is refused."""
 
     async def list(self) -> Sequence[wire.ProviderRow]:
-        """The providers, and whether each has a key."""
+        """Return the providers, and whether each has a key."""
         return (await self._client.request("provider/list", Nothing(), wire.Providers)).providers
 
     async def create(
@@ -154,9 +154,8 @@ class ClientProviders(_Requests):
         Args:
             name: As in `PROVIDER/MODEL`.
             base_url: Everything before the wire format's own path.
-            dialect: Its wire format; by default what callboard knows of the place, else
-                `openai_chat`.
-            model: Its model when only the provider is named.
+            dialect: Its wire format; by default that of a known provider there, else `openai_chat`.
+            model: The model to use when only the provider is named.
             models: Models that it does not list.
         """
         params = wire.NewProvider(
@@ -203,18 +202,18 @@ class ClientModels(_Requests):
     """`Client.models`: which models there are, and which is the default."""
 
     async def list(self, provider: str, *, refresh: bool = False) -> ModelList:
-        """The models of a provider: those that it listed last, or lists now to `refresh`."""
+        """Return the models that a provider listed last; with `refresh`, ask it again."""
         from ..providers.catalog.services import ModelList
 
         method = "model/refresh" if refresh else "model/list"
         return await self._client.request(method, wire.ListModels(provider), ModelList)
 
     async def default(self) -> wire.SelectedModel:
-        """The model that answers when nothing else names one, and why it is that one."""
+        """Return the model that answers when nothing else names one, and why."""
         return await self._client.request("model/default", Nothing(), wire.SelectedModel)
 
     async def chosen(self) -> wire.ModelChosen:
-        """The default that the configuration names."""
+        """Return the default that the configuration names."""
         return await self._client.request("model/chosen", Nothing(), wire.ModelChosen)
 
     async def choose(self, model: str | None) -> wire.ModelChosen:

@@ -132,17 +132,17 @@ class Client:
             method: Its name.
             params: What it takes.
             result: What it gives.
-            key: A word for this request and for no other. The daemon does it once however often it
-                comes, and a broken connection is no error: it is sent again over the next one.
+            key: A text for this request and no other. The daemon does the request once, however often
+                it comes, so after a broken connection it is sent again over the next one.
 
         Raises:
             CallboardError: What the daemon says is wrong, by its type.
             NetworkError: The connection broke before the answer came, and there was no key; or the
                 daemon is away for minutes.
-            OverloadedError: The daemon ends (of the kind `stopping`), and there was no key, or it did
-                not come back.
-            DeadlineError: The daemon is there, and has not answered for a minute; for what may take
-                long, as `store/backup` does, a quarter of an hour.
+            OverloadedError: The daemon is stopping (the kind `stopping`), and there was no key, or it
+                did not come back.
+            DeadlineError: The daemon is there, but has not answered for a minute, or a quarter of an
+                hour for methods that may take long, such as `store/backup`.
         """
         return await self._link.request(method, params, result, key=key)
 
@@ -200,8 +200,7 @@ class Client:
 
         It waits while the daemon is away, or restarts, for two minutes at most.
 
-        `mode` is what it is to a turn that runs; see `Session.submit`. `options` are what its turn
-        has in the place of the agent's own.
+        For `mode` see `Session.submit`. `options` replace those of the agent for its turn.
         """
         params = wire.Prompt(
             session_id=session_id,
@@ -227,7 +226,7 @@ class Client:
         waits for whoever answers.
 
         Raises:
-            ConflictError: This client hears the session already: then look for the answer there.
+            ConflictError: This client is subscribed to the session already: read the answer there.
             CallboardError: The turn was not answered; the error's type says why.
         """
         async with self.events(session_id) as events:
@@ -250,10 +249,10 @@ class Client:
     ) -> RemoteEvents:
         """Subscribe to a session, after an event or from now on: enter it, then iterate.
 
-        It goes on by itself over broken connections and restarts of the daemon, and waits while it is
-        away. Who goes on from a `seq` that was kept gives the `epoch` of it, too: in another store, as
-        a restored backup is one, that is a `ConflictError` of the kind `seq`. What only a later version
-        knows is passed over.
+        It continues by itself over broken connections and restarts of the daemon, and waits while it
+        is away. To continue after a `seq` that was kept, pass its `epoch` too: when the store is
+        another one by then, such as a restored backup, that is a `ConflictError` of the kind `seq`.
+        Events that only a later version knows are skipped.
 
         Example:
             async with client.events(session.session_id) as events:
@@ -272,7 +271,7 @@ class Client:
     ) -> RemoteTopic:
         """Subscribe to events of all sessions on a topic: enter it, then iterate.
 
-        Like `events`, it goes on by itself; `after_seq` counts in all topics, and in its `epoch`.
+        Like `events`, it continues by itself; `after_seq` counts in all topics, and in its `epoch`.
 
         Example:
             async with client.topic("approvals") as topic:
@@ -296,10 +295,10 @@ class Client:
         """Return a page of sessions, latest activity first; its `next_before` begins the next page.
 
         Args:
-            query: What title, preview or id hold.
-            agent: Whose sessions.
-            deleted: Whether deleted ones are left out, are among them, or are all.
-            include_children: Also those that were delegated.
+            query: Text in their title, preview or id.
+            agent: Only sessions of this agent.
+            deleted: Leave deleted sessions out, return them also, or return only them.
+            include_children: Also delegated sessions.
             before: The `next_before` of the page before.
             limit: How many at most.
         """
@@ -351,7 +350,7 @@ class Client:
         return await fetch_file(self, session_id)
 
     async def import_session(self, file: bytes, *, workspace: str | None = None) -> str:
-        """Import such a file as new sessions; return the id of the first.
+        """Import an exported file as new sessions; return the id of the first.
 
         They work in `workspace`, below one of the daemon's roots, or in a folder of their own.
         """
@@ -384,10 +383,10 @@ class Client:
         """Undo what calls changed in files, the latest change first; see `Session.undo`.
 
         Args:
-            session_id: Whose calls.
+            session_id: The session whose calls are undone.
             call_id: One call, or the id of one undoing; all by default.
             force: Also what was changed since.
-            dry_run: Only says what it would do.
+            dry_run: Only say what would be done.
         """
         params = UndoChanges(session_id=session_id, call_id=call_id, force=force, dry_run=dry_run)
         return await self.request("session/undo", params, UndoReport)
@@ -465,7 +464,7 @@ class Client:
     async def answer(
         self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
     ) -> None:
-        """Answer an approval question, on record on return under the token's name."""
+        """Answer an approval question, and store the answer under the token's name."""
         whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
         if whole.decision not in ("allow", "deny"):
             raise ValidationError("the decision is allow or deny", field="decision")
@@ -521,16 +520,16 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
     """Connect to a daemon for the block; leaving it ends only the connection.
 
     Args:
-        url: Of its websocket, as `callboard serve` prints it. By default that of the daemon on this
-            user's data folder, which then needs no token.
+        url: The URL of its websocket, as `callboard serve` prints it. By default that of the daemon
+            on this user's data folder, which then needs no token.
         token: A credential, as `callboard serve` or `callboard token create` prints it.
 
     Raises:
-        ValidationError: The URL is none of a daemon.
-        NotFoundError: Without a URL: none of this user's runs.
-        NetworkError: There is no daemon, but nothing or another program.
-        OverloadedError: It starts, or ends, or has no room: come back.
-        AuthError: It does not know the token.
+        ValidationError: The URL can't be that of a daemon.
+        NotFoundError: There is no URL, and no daemon of this user runs.
+        NetworkError: Nothing listens at the address, or another program does.
+        OverloadedError: The daemon is starting or stopping, or has no room: try again later.
+        AuthError: The daemon does not know the token.
 
     Example:
         async with callboard.connect(url, token) as client:

@@ -30,11 +30,11 @@ from .reading import read_params, read_result
 from .stream import WatchedStream, open_stream
 
 QUIET_SECONDS = 15.0
-"""Without a byte until the client pings; a daemon pings about as often by itself."""
+"""Without a byte; then the client pings. A daemon pings about as often by itself."""
 SILENT_SECONDS = 10.0
-"""For any byte to come after the ping."""
+"""For any byte to come after that ping."""
 LOOKS = 4
-"""Looks in that time: one may be late because this process was suspended, but not all."""
+"""How often the client looks in that time: a suspended process is late for one look, not for all."""
 
 
 async def wait_silent(socket: trio_websocket.WebSocketConnection, stream: WatchedStream) -> None:
@@ -66,14 +66,14 @@ async def _hears(stream: WatchedStream) -> bool:
 
 
 async def _ping(socket: trio_websocket.WebSocketConnection, answered: trio.Event) -> None:
-    # What ends, its reader finds out, too.
+    # The reader of the connection notices its end, too.
     with suppress(trio_websocket.ConnectionClosed, LocalProtocolError):
         await socket.ping()
     answered.set()
 
 
 CALLED_OFF_SECONDS = 2.0
-"""For sending the rest of a frame whose sender was cancelled."""
+"""For the rest of a frame whose sender was cancelled."""
 
 
 async def send_whole(
@@ -84,8 +84,8 @@ async def send_whole(
 ) -> None:
     """Send one whole frame, holding the lock `turn`: half a frame would break the connection.
 
-    Whoever is cancelled before that has sent nothing. Afterwards the frame has `CALLED_OFF_SECONDS` for
-    its rest, and then the connection is `cut`: half of a frame does no harm at its end.
+    A sender that is cancelled before it has the lock has sent nothing. Afterwards the rest of the frame
+    has `CALLED_OFF_SECONDS`; then `cut` ends the connection, where half a frame does no harm.
 
     Raises:
         ConnectionClosed: The connection is gone, or did not take the frame in its time.
@@ -146,7 +146,7 @@ LONG_METHODS = frozenset(
 AWAY_SECONDS = 120.0
 """How long a request waits for a daemon that is away: it may be draining and restarting."""
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""Of one message: the most that a daemon can be configured to send."""
+"""The largest message that a daemon can be configured to send."""
 
 BROKE = "the connection to the daemon broke; whether the request was done is not known"
 CLOSED = "this client has ended: ask inside of its `async with callboard.connect(…)`"
@@ -193,17 +193,17 @@ class Link:
     """One connection at a time.
 
     Args:
-        url: Of the websocket.
+        url: The URL of the websocket.
         token: The credential.
-        listener: Hears what the daemon says by itself.
+        listener: Gets the daemon's notifications.
 
     Attributes:
-        url: As it is shown.
-        welcome: What the daemon said of itself, by the latest connection.
+        url: The URL as messages show it.
+        welcome: The daemon's answer to the latest hello.
 
     Raises:
-        ValidationError: The URL is none of a daemon.
-        AuthError: The token can't be one.
+        ValidationError: The URL can't be that of a daemon.
+        AuthError: The token has signs that no token has.
     """
 
     def __init__(self, url: str, token: Secret, listener: Listener) -> None:
@@ -241,7 +241,7 @@ class Link:
                 self._end(ConflictError(CLOSED))
 
     async def _serve_once(self, task_status: trio.TaskStatus[None]) -> CallboardError | None:
-        """Serve one connection to its end; return what was wrong with it."""
+        """Serve one connection to its end; return the error if it never began or broke a rule."""
         failure: CallboardError | None = NetworkError(
             f"the daemon at {self.url} says nothing, or hangs up"
         )
@@ -326,7 +326,7 @@ class Link:
     ) -> None:
         """Wait for a connection; raise the error if there will be none.
 
-        Of what was `refused` for a while that is the reason: it was not done, and can be asked again.
+        A request that a stopping daemon `refused` fails with that refusal: it was not done.
         """
         with trio.move_on_at(deadline):
             await self._there.wait()
@@ -338,7 +338,7 @@ class Link:
             refused
             or self._failure
             or NetworkError(
-                f"{method}: the daemon at {self.url} is away, for {AWAY_SECONDS:g} seconds by now. Ask "
+                f"{method}: the daemon at {self.url} has been away for {AWAY_SECONDS:g} seconds. Ask "
                 "again when it is back."
             )
         )
@@ -406,7 +406,7 @@ class Link:
     def _lose(self) -> None:
         self._socket = None
         self._gone.set()
-        if self._there.is_set():  # or others wait for it still
+        if self._there.is_set():  # else others still wait for it
             self._there = trio.Event()
         waiting, self._asked = self._asked, {}
         for asked in waiting.values():
@@ -445,7 +445,7 @@ class Link:
         def cut() -> None:
             connection.cancel(reason="half of a frame was sent")
             if self._socket is socket:
-                self._lose()  # at once: whoever asks next waits for another connection
+                self._lose()  # at once: the next request waits for another connection
 
         try:
             await send_whole(socket, text, self._turn, cut)

@@ -1,8 +1,8 @@
 """Decode what a daemon sends, which may be newer than this client, or another program altogether.
 
-What is new in a later version is passed over: events and topics that this one does not know, and what it
-does not know inside a live event. An event that it knows in another form is no such thing: to pass over
-the end of a turn is to wait for it for ever.
+What is new in a later version is skipped: events and topics that this version does not know, and unknown
+pieces of a live event. A known event in a form that it cannot decode is an error instead: whoever skipped
+the end of a turn would wait for it for ever.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _AnyTopicUpdate(msgspec.Struct, frozen=True):
 
 
 class _Garbage(Exception):
-    """No JSON, or none of this form."""
+    """Not JSON, or not of this form."""
 
 
 def read_params(params: msgspec.Raw | str | bytes, known: type[Known], url: str) -> Known:
@@ -123,24 +123,27 @@ def read_snapshot(params: msgspec.Raw, url: str) -> Snapshot | OtherForm:
 
 
 def read_topic_update(params: msgspec.Raw, url: str) -> TopicUpdate | OtherForm | None:
-    """`topic/update`; `None` for what only a later version knows: their numbers have gaps."""
+    """Return a `topic/update`; `None` for one that only a later version knows.
+
+    Leaving it out is safe: the numbers of a topic have gaps anyway.
+    """
     try:
         return _decode(params, TopicUpdate)
     except _Garbage as error:
         why = error
     try:
-        told = _decode(params, _AnyTopicUpdate)
+        update = _decode(params, _AnyTopicUpdate)
     except _Garbage:
         return None
-    kind = told.update.event.type
-    return _other_form(told.topic, f"the event {kind}", url, why) if kind in _TAGS else None
+    kind = update.update.event.type
+    return _other_form(update.topic, f"the event {kind}", url, why) if kind in _TAGS else None
 
 
 def _other_form(name: str, what: str, url: str, why: _Garbage) -> OtherForm:
     return OtherForm(
         name,
         ConflictError(
-            f"the daemon at {url} tells {what} of {name} in a form that this client does not know "
+            f"the daemon at {url} sends {what} of {name} in a form that this client does not know "
             f"({why}): upgrade the older of the two"
         ),
     )
@@ -157,9 +160,9 @@ def _decode(data: msgspec.Raw | str | bytes, known: type[Known]) -> Known:
 
 
 def _with_known_pieces(params: msgspec.Raw, name: str) -> msgspec.Raw:
-    """The same without the pieces of an answer that nobody here knows: they are no text.
+    """Return the parameters without the pieces of an answer that this version does not know.
 
-    So the offsets of the text go on without a hole.
+    Such pieces are not text, so the offsets of the text still have no gap.
     """
     try:
         whole = _decode(params, dict[str, Any])

@@ -69,14 +69,15 @@ class RemoteFeed(ABC, Generic[Item]):
     """A subscription: enter it, then iterate.
 
     Args:
-        subscriptions: All those of the client.
+        subscriptions: The client's subscriptions, of which this becomes one.
         name: The session's id, or the topic.
         after_seq: The last event that is known already; `None` for new ones only.
-        epoch: The store in which that counts.
+        epoch: The store in which `after_seq` counts.
 
     Attributes:
-        seq: Of the last stored event that was given, or 0.
-        epoch: The store in which it counts: keep both to go on from there later. Empty before entering.
+        seq: The `seq` of the last stored event that was returned, or 0.
+        epoch: The store in which it counts: keep both to continue from there later. Empty before
+            entering.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a runtime's tools get from the outside: search engine, memory index, development tools."""
+"""What a runtime's tools get from outside: search engine, memory index, development tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def search_place(settings: Settings, wish: ModelSelection) -> SearchPlace | None
         base_url=url,
         key=lambda: find_key(name, url, variable, wish.environ, wish.stored),
         needs_key=engine.needs_key,
-        missing=f"{name} wants a key, and none is there for {url}. The operator stores one with "
+        missing=f"{name} needs a key, and there is none for {url}. The operator stores one with "
         f"`callboard keys set {name}`, or sets {variable}.",
     )
 
@@ -40,7 +40,7 @@ NEEDED = {
     MemoryPlace.SQLITE: ("vectors", ("sqlite_vec", "wordllama", "tokenizers", "numpy")),
     MemoryPlace.LANCEDB: ("lancedb", ("lancedb", "wordllama", "tokenizers", "numpy")),
 }
-"""For each place, its extra and what that installs."""
+"""For each place, the extra to install and the packages that it brings."""
 
 
 def memory_index(
@@ -49,12 +49,12 @@ def memory_index(
     """Return the configured index, which opens nothing yet; `None` when words are enough.
 
     Args:
-        settings: Name it.
+        settings: The section `[memory]`.
         folder: The data folder, or `None` to keep it in memory.
         is_read_only: For a command that only searches, beside a runtime that may be running.
 
     Raises:
-        ValidationError: What it needs is not installed; says how to install it.
+        ValidationError: Its packages are not installed; the message says how to install them.
     """
     if settings.search is MemorySearch.WORDS:
         return None
@@ -81,21 +81,21 @@ def memory_index(
 
 
 GIT_SECONDS = 5.0
-"""To read a configuration file; a home folder on a broken network takes forever."""
+"""For git to read its configuration: a home folder on a broken network never answers."""
 
 MAX_CERTIFICATE_BYTES = 4 * 1024 * 1024
-"""All authorities that there are take a quarter of it."""
+"""A file with all public authorities takes a quarter of it."""
 
 _INDEXES = {
     "PIP_INDEX_URL": "PIP_INDEX_URL",
     "NPM_CONFIG_REGISTRY": "NPM_CONFIG_REGISTRY",
     "npm_config_registry": "NPM_CONFIG_REGISTRY",
 }
-"""The operator's variable, and the one that the package manager gets."""
+"""Variables of the operator, and the variable that package managers get for each."""
 
 
 def workshop_of(settings: Settings, wish: ModelSelection) -> Workshop:
-    """Return what development tools need from the outside, looked up at each use."""
+    """Return what development tools need from outside, looked up at each use."""
     return Workshop(
         author=lambda: _author(settings, wish.environ),
         credential=lambda origin: wish.stored(GIT_KEYS, origin),

@@ -91,9 +91,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         store: Opened by the caller; closed by the host.
         models: Finds the model of a turn.
         registry: The tools.
-        plugins: What became of those that bring some of them.
+        plugins: The enabled plugins, loaded or failed.
         agents: By name.
-        policies: The rules of who may do what.
+        policies: The rules about which calls run, ask or are denied.
         channel: Where people are, or `None` when there is nobody to ask.
         forbidden: Folders that no workspace may hold.
         limits: Bounds and deadlines.
@@ -101,18 +101,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         recorder: Keeps the raw answers of providers, or `None`.
         prices: What models cost.
         strict: Turns the isolation of actors off: a crash ends the runtime.
-        wakes: Whether sessions that nobody uses begin the turns of inputs that wait.
+        wakes: Whether sessions begin the turns of waiting inputs by themselves.
         skills: Where skills are.
         search: Where searches are made, or `None` when no engine is configured.
         sandbox: Where programs run, or `None` where none may.
-        workshop: What development tools are given, or `None` for nothing.
-        versions: Where what calls change in files is kept.
-        folders: Those that are made for sessions, and go with them.
-        memory_index: What finds memories by their meaning, or `None` where words are enough; closed
-            by the host.
-        settings: What all this follows from, for who changes it later; see `reconfiguring`.
-        remake_agents: All agents by name, by other settings; `None` leaves them as they are.
-        http: The program's own httpx client, through which every request goes; it closes it itself.
+        workshop: What development tools need from outside; `None` gives them nothing.
+        versions: Keeps the content that files had before calls changed them.
+        folders: Folders that are made for sessions and removed with them.
+        memory_index: Finds memories by their meaning; `None` searches by words. The host closes it.
+        settings: The settings that all this follows from; `reconfiguring` changes them later.
+        remake_agents: Returns all agents by name for other settings; `None` keeps them.
+        http: The program's own httpx client for every request; the program closes it.
     """
 
     store: Store
@@ -148,7 +147,7 @@ class Host:
     programs over `connect`, which is the same guard.
 
     Attributes:
-        settings, limits, agents: As they are by now: `reconfiguring` changes them.
+        settings, limits, agents: Those in force; `reconfiguring` changes them.
     """
 
     guard: AddressGuard | None = None
@@ -253,7 +252,7 @@ class Host:
                 outer.cancel_scope.cancel(reason="the runtime closed")
         finally:
             handles.close()
-            # The supervisor has closed them, but for those whose actor was never started.
+            # The supervisor closed them, except those whose actor never started.
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
                 mailbox.close()
 
@@ -371,8 +370,8 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
 
             async with trio.open_nursery() as nursery:
                 await nursery.start(serve, name="callboard")
-                # From here on they end in order. A start that is cancelled has promised nothing,
-                # and nobody would tell it to stop.
+                # From here on a cancellation ends the actors in order. Not before: a start that is
+                # cancelled has promised nothing, and `stop` is not set for it.
                 shield.shield = True
                 try:
                     yield host

@@ -25,7 +25,7 @@ def open_finder(
     """Find models for a runtime with this data folder, whose stored keys it uses.
 
     Args:
-        wish: What else was asked for, and the surroundings.
+        wish: The rest of the selection: settings, environment, base URL.
         model: What the program wants: a `PROVIDER/MODEL`, or a model object.
         data: The data folder; `None` is for a runtime that keeps everything in memory.
     """
@@ -123,7 +123,7 @@ class ModelFinder:
             return  # absent, or not what it seems: then it isn't offered
         self._listed[endpoint.base_url] = tuple(listed.model for listed in models)
 
-    def anew(self, settings: Settings) -> ModelFinder:
+    def with_settings(self, settings: Settings) -> ModelFinder:
         """Return a finder for other settings, which has found nothing yet; a model object stays."""
         mask_environment_keys(settings, self.wish.environ)
         found = self._found.get(None)

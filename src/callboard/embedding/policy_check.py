@@ -32,7 +32,7 @@ class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
     """The call to check, in a session that has connected nowhere so far.
 
     Attributes:
-        tier: Of a tool that is not known here, what it would be; `None` counts as elevated.
+        tier: The tier of a tool that is not known here; `None` counts as elevated.
     """
 
     tool: str
@@ -48,7 +48,7 @@ class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judge(msgspec.Struct, frozen=True, kw_only=True):
-    """Under what a call is judged; `forbidden` are folders that no workspace may hold."""
+    """Judges calls of an agent; no workspace may hold one of the `forbidden` folders."""
 
     agent: Agent
     policies: PolicyBook
@@ -56,10 +56,10 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
     forbidden: Sequence[Path]
 
     def answer(self, call: CheckedCall) -> PolicyAnswer:
-        """The verdict about one call; blocks, as a tool may look at files.
+        """Return the verdict about one call. Blocks, since a tool may look at files.
 
         Raises:
-            ValidationError: The arguments are wrong, or the workspace can't be one.
+            ValidationError: The arguments are wrong, or the folder can't be a workspace.
         """
         kind = SessionKind(call.kind)
         policy = self.policies.policy(self.agent, kind=kind, channel=call.channel)
@@ -85,7 +85,7 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
 def _if_available(
     registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind
 ) -> Ruling | None:
-    """The denial of a tool that such a session does not have; it comes before every rule."""
+    """Return the denial of a tool that such a session does not have; no rule outweighs it."""
     try:
         find_tool(registry, name, agent, kind)
     except ToolFailure as failure:

@@ -93,7 +93,7 @@ async def open_runtime(
             machine, and last the built-in rehearsal model.
         base_url: Any server that speaks a known wire format; `model` is then its model's id.
         dialect: The wire format of `base_url`: `openai_chat`, `openai_responses`, `anthropic` or
-            `gemini`. By default the one of the provider whose origin it has, else `openai_chat`.
+            `gemini`. By default that of a known provider at the same origin, else `openai_chat`.
         workspace: The folder that sessions work in; the current one by default.
         data: The folder of the store and of stored keys; `None` keeps everything in memory.
         tools: Own tools beside the built-in ones.
@@ -106,8 +106,8 @@ async def open_runtime(
         settings: The configuration; the defaults when `None`. No file is read: `load_settings` does.
         environ: Where keys are looked up before the stored ones; the process's environment by
             default.
-        record: A folder in which the providers' raw answers are kept, a file for each session, with
-            keys masked; what was said stands in them. `ReplayProvider` plays them back.
+        record: A folder for the providers' raw answers, one file for each session. Keys are masked;
+            what was said is not. `ReplayProvider` plays them back.
         http: An httpx client or transport of the program's own, through which every request goes, to
             models and from tools: for a proxy, a company's certificates, or `httpx.MockTransport` in
             tests. The program closes it. Tools are still kept from addresses that are not public, as
@@ -167,7 +167,7 @@ async def open_runtime(
     )
     async with open_host(plan) as host:
         await finder.look_around(host.http)
-        finder.target(None)  # what is wrong with the default model is told at the start
+        finder.target(None)  # a default model that can't be used is an error at the start
         yield Runtime(host, folder_of(workspace=workspace or "."), finder, folder)
 
 
@@ -262,10 +262,10 @@ class Runtime:
         return Session(host, session_id)
 
     async def get_session(self, session_id: str) -> Session:
-        """A session on record.
+        """Return a stored session.
 
         Raises:
-            NotFoundError: There is none of that id.
+            NotFoundError: No session has that id.
         """
         if await self.store.session(session_id) is None:
             raise NotFoundError(f"there is no session {session_id}")
@@ -286,7 +286,7 @@ class Runtime:
         return await read_usage(self.store, sums, since_ms=since_ms)
 
     async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
-        """Sessions in which all these words were said in one message, the best first.
+        """Return sessions with a message that has all these words, the best first.
 
         Example:
             await (await runtime.create_session()).run("What time is it in Tokyo?")
@@ -298,7 +298,7 @@ class Runtime:
     async def purge(self, session_ids: Sequence[str]) -> list[str]:
         """Remove deleted sessions and their children for good; return the removed ids.
 
-        What was said goes, and questions, grants, memories, usage and what could be undone.
+        Their messages, questions, grants, memories, usage and copies for `undo` are gone then.
 
         Raises:
             NotFoundError: One of them does not exist.
@@ -316,10 +316,10 @@ class Runtime:
         return status_of(self._host)
 
     async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
-        """Questions to a person, the latest first.
+        """Return approval questions, the latest first.
 
         Args:
-            state: Those that wait, by default; `None` is all on record.
+            state: Only questions in this state; `None` is every question on record.
 
         Example:
             for question in await runtime.approvals():
@@ -328,17 +328,17 @@ class Runtime:
         return await self._host.plan.store.approvals(state=state)
 
     async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
-        """A question that waits, as it is put to a person by now; nothing is answered by that.
+        """Return a waiting question as a person would see it now; this does not answer it.
 
         Args:
             approval_id: The question.
-            arguments: Other arguments, as a JSON object: it is shown as it would be about these,
-                validated and judged by the policy, with a preview of their own.
+            arguments: Other arguments, as a JSON object. They are validated and judged by the policy,
+                and the question is shown as it would be about them, with its own preview.
 
         Raises:
             NotFoundError: There is no such question.
-            ConflictError: It has its answer, or has expired.
-            ValidationError: No answer with these arguments could be taken.
+            ConflictError: It is answered already, or has expired.
+            ValidationError: An answer with these arguments would be refused.
 
         Example:
             for question in await runtime.approvals():
@@ -352,28 +352,28 @@ class Runtime:
     async def answer(
         self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
     ) -> None:
-        """Answer an approval question of a running or suspended turn; on record on return.
+        """Answer an approval question of a running or suspended turn, and store the answer.
 
         Raises:
             NotFoundError: There is no such question.
-            ConflictError: Somebody was first, or it has expired.
-            ValidationError: The answer can't be taken; the question stays open.
+            ConflictError: It is answered already, or has expired.
+            ValidationError: The answer is refused; the question stays open.
         """
         whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
         await self._host.broker.ask(AnswerApproval(approval_id=approval_id, answer=whole))
 
     async def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:
-        """Answer an open question of a model (`ask_user`); on record on return.
+        """Answer an open question of a model (`ask_user`), and store the answer.
 
         Raises:
             NotFoundError: There is no such question.
-            ConflictError: Somebody was first, or nobody waits for it any more.
-            ValidationError: It is no answer; the question stays open.
+            ConflictError: It is answered already, or its call has ended.
+            ValidationError: The answer is refused; the question stays open.
         """
         await self._host.questions.answer(question_id, answer)
 
     async def grants(self) -> list[GrantRow]:
-        """The remembered answers that hold, in the order in which they were given."""
+        """Return the remembered answers in force, oldest first."""
         return await self._host.plan.store.grants()
 
     async def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
@@ -386,9 +386,9 @@ class Runtime:
         await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
 
     async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
-        """The models of a provider: those that it listed last, or lists now to `refresh`.
+        """Return the models that a provider listed last; with `refresh`, ask it again.
 
-        When it can't be asked, those that callboard knows of; `problem` says why.
+        When it can't be asked, these are the models that callboard knows, and `problem` says why.
 
         Raises:
             NotFoundError: There is no such provider.
@@ -413,13 +413,13 @@ class Runtime:
     async def complete(
         self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
     ) -> str:
-        """A short text outside every session: a title, a summary. Nothing of it is recorded.
+        """Return a short text written outside of sessions: a title, a summary. Nothing is recorded.
 
         Args:
             prompt: What to write.
             model: `PROVIDER/MODEL`; the runtime's by default. It reasons as little as it can.
             system: The system prompt.
-            seconds: How long it may take: a model that needs more is the wrong one for this.
+            seconds: How long it may take.
 
         Raises:
             DeadlineError: It took longer.
@@ -441,7 +441,7 @@ class Runtime:
 
 
 def host_of(runtime: Runtime) -> Host:
-    """The actors of a runtime, for what watches over them and changes their settings."""
+    """Return the host of a runtime: its actors, and the settings that they have."""
     return runtime._host
 
 

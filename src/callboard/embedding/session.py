@@ -77,13 +77,14 @@ class Session:
         """Store an input, whose turn then runs by itself; it is on record when this returns.
 
         The first arguments are those of `prompt`. A `request` that was done already is refused with a
-        `ConflictError`. `follow` shows what happens.
+        `ConflictError`. To see what happens, use `follow`.
 
         Args:
-            mode: What it is to a turn that runs. By default it waits for its own, in a queue. With
-                `steer`, that turn is told it before its next model call (`InputDelivered`); when
-                none comes, it waits in the queue. With `interrupt`, that turn is cancelled, and its
-                own comes next. When no turn runs, it begins one in any case.
+            mode: What happens while a turn runs. By default the input waits in a queue for its own
+                turn. With `steer`, the model reads it with the next call of the running turn
+                (`InputDelivered`); when no such call comes, it waits in the queue. With
+                `interrupt`, the running turn is cancelled, and the input's own comes next. When no
+                turn runs, every mode begins one.
 
         Example:
             async with session.follow() as events:
@@ -132,8 +133,8 @@ class Session:
         """Return the turn that was suspended when the process ended, to be entered like a new one.
 
         It asks again what still waits for a person, runs what was allowed meanwhile, and goes on
-        with the model. Without one, the turn of the first input that waits on record, or that the
-        runtime itself began: the late result of a deferred call. `None` when nothing goes on.
+        with the model. When no turn is suspended, return that of the first waiting input, or one
+        that the runtime began by itself for the late result of a deferred call; else `None`.
 
         Example:
             turn = await session.resume()
@@ -296,8 +297,8 @@ def checked_mode(mode: str, budget: Budget | None) -> InputMode:
 class Following:
     """The events of a session from now on, made by `Session.follow`.
 
-    No turn waits for whoever follows: who reads slower than the session goes on is cut off with an
-    `OverloadedError`, and can read the record behind `seq`. A session that is followed stays loaded.
+    No turn waits for a follower. One that reads too slowly gets an `OverloadedError`, and can read the
+    record after `seq`. A session that is followed stays loaded.
 
     Attributes:
         seq: The `seq` of the last event on record that was seen.

@@ -12,12 +12,12 @@ from .host import Host
 
 AnyMailbox = Mailbox[Any]
 
-MAX_TOLD_SESSIONS = 100
+MAX_SESSION_ACTORS = 100
 """Session actors in a status; a daemon may have thousands loaded, nearly all idle."""
 
 
 def status_of(host: Host) -> RuntimeStatus:
-    """The status of a host."""
+    """Return the status of a host."""
     sandbox = host.plan.sandbox
     programs = sandbox.background.all_running() if sandbox is not None else ()
     return RuntimeStatus(
@@ -40,7 +40,7 @@ def status_of(host: Host) -> RuntimeStatus:
 
 
 def shared_actors(host: Host) -> tuple[ActorStatus, ...]:
-    """The actors that all sessions share."""
+    """Return the actors that all sessions share."""
     restarts = host.restarts
     boxes: tuple[AnyMailbox, ...] = host.journal, host.broker, host.dispatcher, host.directory
     return tuple(_status(box, restarts) for box in boxes)
@@ -53,8 +53,8 @@ def _session_actors(host: Host) -> tuple[ActorStatus, ...]:
     def rank(box: AnyMailbox) -> tuple[bool, int, int]:
         return box.is_closed, box.statistics().depth, restarts.get(box.name, 0)
 
-    told = nlargest(MAX_TOLD_SESSIONS, host.live.values(), key=rank)
-    return tuple(_status(box, restarts) for box in told)
+    notable = nlargest(MAX_SESSION_ACTORS, host.live.values(), key=rank)
+    return tuple(_status(box, restarts) for box in notable)
 
 
 def _status(box: AnyMailbox, restarts: dict[str, int]) -> ActorStatus:
