@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Literal
 
 import msgspec
@@ -104,40 +103,27 @@ class MaskedText:
         return match["lead"] + self._add(QUOTE, said, said) + match["text"][len(text) :]
 
 
-class Action(StrEnum):
-    """What a clause asks for."""
+Action = Literal[
+    "ask", "list", "write", "create", "append", "replace", "search", "move", "copy", "delete", "fetch",
+    "unknown",
+]  # fmt: skip
+"""What a clause asks for."""
 
-    ASK = "ask"
-    LIST = "list"
-    WRITE = "write"
-    CREATE = "create"
-    APPEND = "append"
-    REPLACE = "replace"
-    SEARCH = "search"
-    MOVE = "move"
-    COPY = "copy"
-    DELETE = "delete"
-    FETCH = "fetch"
-    UNKNOWN = "unknown"
-
-
-CHANGES = frozenset(
-    {Action.WRITE, Action.CREATE, Action.APPEND, Action.REPLACE, Action.MOVE, Action.COPY, Action.DELETE}
-)  # fmt: skip
+CHANGES = frozenset({"write", "create", "append", "replace", "move", "copy", "delete"})
 """Actions that must not happen by misunderstanding."""
 
-_VERBS = {
-    Action.MOVE: "move,mv,relocate,rename,change the name of",
-    Action.COPY: "copy,cp,duplicate,back up,make a copy of,create a copy of",
-    Action.CREATE: "create,make,touch,mkdir,generate,compose,clear",
-    Action.APPEND: "append,add,insert",
-    Action.REPLACE: "replace,substitute,swap,change,correct,turn,edit,update,modify,fix",
-    Action.WRITE: "write down,write,save,store,put,record,note,jot down,overwrite,leave,echo,set",
-    Action.DELETE: "delete,remove,rm,erase,get rid of,throw away",
-    Action.SEARCH: "search,find,grep,look for,locate,look up",
-    Action.FETCH: "fetch,download,curl,visit,go to",
-    Action.LIST: "list,ls",
-    Action.ASK: "read,cat,open,view,print,output,display,show,see,check,look,have a look,take a look,"
+_VERBS: dict[Action, str] = {
+    "move": "move,mv,relocate,rename,change the name of",
+    "copy": "copy,cp,duplicate,back up,make a copy of,create a copy of",
+    "create": "create,make,touch,mkdir,generate,compose,clear",
+    "append": "append,add,insert",
+    "replace": "replace,substitute,swap,change,correct,turn,edit,update,modify,fix",
+    "write": "write down,write,save,store,put,record,note,jot down,overwrite,leave,echo,set",
+    "delete": "delete,remove,rm,erase,get rid of,throw away",
+    "search": "search,find,grep,look for,locate,look up",
+    "fetch": "fetch,download,curl,visit,go to",
+    "list": "list,ls",
+    "ask": "read,cat,open,view,print,output,display,show,see,check,look,have a look,take a look,"
     "tell me,give me,let me know,let me see,get,find out,what,what's,which,where,how late,how many,"
     "is there,is it,are there,does,do you know,need,wonder,compare,figure out,pull up",
 }
@@ -195,16 +181,14 @@ _CONDITION = re.compile(
     rf"(?P<joint>(?:^|[,:]|\band\b|\bthen\b|\bbut\b)\s*)?\b{_any_of(_CONDITIONS)}", re.IGNORECASE
 )
 _REQUEST_BEHIND = re.compile(rf"[.!?]\s+{_AHEAD}", re.IGNORECASE)
+_WRITES = _any_of(_VERBS["write"], _VERBS["create"], _VERBS["append"])
 _COLON = re.compile(
-    rf"(?P<lead>\b{_any_of(*(_VERBS[a] for a in (Action.WRITE, Action.CREATE, Action.APPEND)))}"
-    rf"[^.;!?:\n]{{0,99}}{PATH}[^.;!?:\n]{{0,99}}:\s*)(?P<text>(?!\s|{QUOTE})[^\n]+)",
+    rf"(?P<lead>\b{_WRITES}[^.;!?:\n]{{0,99}}{PATH}[^.;!?:\n]{{0,99}}:\s*)"
+    rf"(?P<text>(?!\s|{QUOTE})[^\n]+)",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?…;]+(?=[\s)\"']|$)|[!?…;\n]+")
 _NEGATION_ENDS = re.compile(r"\s*,(?!.*\b(?:or|nor)\b)|[\s,]*(?:and )?(?:but|then|just|only)\b")
-
-
-LeftOut = Literal["", "negated", "conditional", "unclear"]
 
 
 class Clause(msgspec.Struct, frozen=True):
@@ -222,7 +206,7 @@ class Clause(msgspec.Struct, frozen=True):
     verb: str
     body: str
     text: str
-    left_out: LeftOut = ""
+    left_out: Literal["", "negated", "conditional", "unclear"] = ""
 
 
 def takes_back(masked: str) -> bool:
@@ -241,7 +225,7 @@ def split_clauses(masked: str) -> Iterator[Clause]:
             sentence, doubt = sentence[:end].strip(), sentence[end:].strip(" ,")
         yield from _clauses(sentence)
         if doubt:
-            yield Clause(Action.UNKNOWN, "", "", doubt, "conditional")
+            yield Clause("unknown", "", "", doubt, "conditional")
 
 
 def _clauses(sentence: str) -> Iterator[Clause]:
@@ -250,17 +234,21 @@ def _clauses(sentence: str) -> Iterator[Clause]:
         text = piece.strip(" ,:-")
         if (head := _HEAD.match(piece)) is None:
             unclear = unclear or number == 0
-            yield Clause(
-                Action.UNKNOWN, "", re.sub(f"^{_FILL}", "", text, flags=re.IGNORECASE), text
-            )
+            yield Clause("unknown", "", re.sub(f"^{_FILL}", "", text, flags=re.IGNORECASE), text)
             continue
         verb = head["verb"].casefold()
         # "Don't read or delete a.txt" forbids both; "but", "then", "just" and a comma end that.
         negated = head["no"] is not None or (negated and not _NEGATION_ENDS.match(piece))
         # What other people said is no request: "Tom told me to read a.txt and delete b.txt".
         doubtful = unclear and _ACTIONS[verb] in CHANGES
-        left_out: LeftOut = "negated" if negated else "unclear" if doubtful else ""
-        yield Clause(_ACTIONS[verb], verb, piece[head.end() :].strip(" ,:"), text, left_out)
+        body = piece[head.end() :].strip(" ,:")
+        yield Clause(
+            _ACTIONS[verb],
+            verb,
+            body,
+            text,
+            "negated" if negated else "unclear" if doubtful else "",
+        )
 
 
 def _pieces(sentence: str) -> list[str]:

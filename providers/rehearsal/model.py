@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,9 +26,9 @@ from ...runtime.stream import (
     ToolCallStart,
 )
 from ..provider import Emit, ModelRequest
-from .plan import encodable, read_result, replay, text_of
+from .plan import call_id, encodable, read_json, read_result, replay, text_of
 from .report import INTRODUCTION, WORDS, call_report, lead, report
-from .requests import Memory, Requests
+from .requests import Requests
 
 MAX_MEMORY_ITEMS = 200
 """How far `it` reaches back over earlier turns: some tens of them."""
@@ -78,7 +77,7 @@ def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
     before, since = (items, []) if last is None else (items[:last], items[last + 1 :])
     prompt = "" if last is None else encodable(items[last].text)  # type: ignore[union-attr]
     tools = frozenset(definition.name for definition in request.tools)
-    requests = Requests(prompt, tools, remembered(before))
+    requests = Requests(prompt, tools, *remembered(before))
     outcomes, due = replay(requests.steps, tools, since)
     if due:
         text = lead([requests.steps[number] for number in due])
@@ -87,7 +86,7 @@ def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
     yield from _words(text if since else f"{INTRODUCTION}\n\n{text}")
     for index, (number, arguments) in enumerate(due.items()):
         yield [
-            ToolCallStart(index, f"call_{uuid.uuid4().hex}", requests.steps[number].tool),
+            ToolCallStart(index, call_id(number), requests.steps[number].tool),
             ToolCallDelta(index, msgspec.json.encode(arguments).decode()),
             ToolCallEnd(index),
         ]
@@ -101,7 +100,7 @@ def _words(text: str) -> Iterator[list[AnyStreamEvent]]:
         yield [TextDelta("".join(words[start : start + size]))]
 
 
-def remembered(items: Sequence[Item]) -> Memory:
+def remembered(items: Sequence[Item]) -> tuple[tuple[str, ...], str | None]:
     """Return what `it` may mean after these items: the files named last, the last value."""
     files: tuple[str, ...] = ()
     value: str | None = None
@@ -119,14 +118,11 @@ def remembered(items: Sequence[Item]) -> Memory:
             named = [(a.get("to") or a.get("path"), a.get("content")) for a in calls]
             files = tuple(dict.fromkeys(name for name, _ in named if isinstance(name, str)))
             contents = {n: c for n, c in named if isinstance(n, str) and isinstance(c, str)}
-    return Memory(files, contents.get(files[-1]) if value is None and files else value)
+    return files, contents.get(files[-1]) if value is None and files else value
 
 
 def _object(text: str) -> dict[str, Any]:
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
+    value = read_json(text)
     return value if isinstance(value, dict) else {}
 
 
@@ -134,11 +130,10 @@ def late_report(items: Sequence[Item]) -> str | None:
     """Return a sentence for each pending call that ended, `None` if a person spoke last."""
     sentences: list[str] = []
     for item in reversed(items):
-        sentence = _late_sentence(encodable(item.text)) if type(item) is Input else None
-        if sentence is None:
+        if type(item) is not Input or (sentence := _late_sentence(encodable(item.text))) is None:
             break
-        sentences.append(sentence)
-    return "\n".join(reversed(sentences)) or None
+        sentences.insert(0, sentence)
+    return "\n".join(sentences) or None
 
 
 def _late_sentence(text: str) -> str | None:

@@ -1,13 +1,15 @@
 """The steps of one turn: what each needs of others, which calls are due, what came of them.
 
-Nothing is kept between calls of the model. The rounds of calls are worked out again from the
-history each time: the steps whose needs are met make a round, the results that came back decide
-the next. A step is in one round at most, so the turn ends.
+Nothing is kept between calls of the model. The id of a call ends with the number of its step, so the
+history shows which steps were asked for and what came of them; the steps whose needs are met are
+due next. A step is asked for at most once, so the turn ends.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,20 +17,12 @@ import msgspec
 
 from ...runtime.history import Answer, Item, Result
 
+Content = tuple[str | int, ...]
+"""What to write: texts, and the numbers of earlier steps whose results are written."""
 
-class ResultOf(msgspec.Struct, frozen=True):
-    """A piece of content: the text that an earlier step brings."""
-
-    step: int
-
-
-class LineBreak(msgspec.Struct, frozen=True):
-    """A piece of content: a line break, if the file that this step read does not end with one."""
-
-    step: int
-
-
-Content = tuple[str | ResultOf | LineBreak, ...]
+_CALL_ID = re.compile(r"call_[0-9a-f]{32}_([0-9]{1,9})")
+_CHANGES_FILES = frozenset({"write_file", "edit_file", "move_file", "delete_file"})
+_USES_NO_FILE = frozenset({"get_current_time", "web_search", "web_fetch", "http_request"})
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +32,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         tool: The tool.
         arguments: Its arguments, without what other steps decide.
         content: The content of a `write_file`.
+        own_line: The step that read the file, if the content goes on a line of its own.
         edited: The step that read the file of an `edit_file`, to count what is replaced.
         label: The place, file or address, as the person wrote it.
         needs: Steps that must have succeeded before.
@@ -48,6 +43,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     arguments: dict[str, Any]
     content: Content = ()
+    own_line: int | None = None
     edited: int | None = None
     label: str = ""
     needs: frozenset[int] = frozenset()
@@ -83,22 +79,16 @@ def add_step(steps: list[Step], step: Step) -> int:
     Two steps on one file wait for each other if one changes it; a step on a folder waits only for
     the end of those on its files.
     """
-    needs, after = set(step.needs), set[int]()
-    if step.edited is not None:
-        needs.add(step.edited)
-    for piece in step.content:
-        if isinstance(piece, ResultOf):
-            needs.add(piece.step)
-        elif isinstance(piece, LineBreak):
-            after.add(piece.step)  # the file may be new
+    needs = {piece for piece in (*step.content, step.edited) if isinstance(piece, int)}
+    after = set() if step.own_line is None else {step.own_line}  # the file may be new
     for number, earlier in enumerate(steps):
-        if not (_changes_files(step) or _changes_files(earlier)):
+        if _CHANGES_FILES.isdisjoint({step.tool, earlier.tool}):
             continue
         for mine in _paths(step):
             for theirs in _paths(earlier):
                 if mine == theirs != "/" and number not in after:
                     needs.add(number)
-                elif _holds(mine, theirs) or _holds(theirs, mine):
+                elif f"{mine}/".startswith(f"{theirs}/") or f"{theirs}/".startswith(f"{mine}/"):
                     after.add(number)
     steps.append(
         msgspec.structs.replace(step, needs=frozenset(needs), after=frozenset(after - needs))
@@ -106,19 +96,17 @@ def add_step(steps: list[Step], step: Step) -> int:
     return len(steps) - 1
 
 
-def _changes_files(step: Step) -> bool:
-    return step.tool in {"write_file", "edit_file", "move_file", "delete_file", "run_code", "shell"}
-
-
 def _paths(step: Step) -> list[str]:
-    if step.tool in {"get_current_time", "web_search", "web_fetch", "http_request"}:
+    """Return what a step uses, from the workspace's root, which is the empty text."""
+    if step.tool in _USES_NO_FILE:
         return []
     names = [step.arguments[key] for key in ("path", "from", "to") if key in step.arguments]
-    return [posixpath.normpath("/" + name) for name in names or ["."]]
+    return [posixpath.normpath(f"/{name}").rstrip("/") for name in names or ["."]]
 
 
-def _holds(folder: str, path: str) -> bool:
-    return path.startswith(folder.rstrip("/") + "/") or folder == "/"
+def call_id(number: int) -> str:
+    """Return a fresh id for the call of this step."""
+    return f"call_{uuid.uuid4().hex}_{number}"
 
 
 def replay(
@@ -127,38 +115,20 @@ def replay(
     """Return what is known of each step, and the arguments of those that are due now.
 
     Args:
-        steps: The steps of the turn.
+        steps: The steps of the turn; each needs earlier ones only.
         tools: The tools that are offered.
         items: What followed the input: answers and results.
     """
-    outcomes: dict[int, Outcome] = {}
-    due = _due(steps, tools, outcomes)
     results = {item.call_id: item for item in items if type(item) is Result}
-    for item in items:
-        if type(item) is Answer and item.calls:
-            calls = list(item.calls)
-            for number in due:
-                made = next((call for call in calls if call.name == steps[number].tool), None)
-                if made is not None:
-                    calls.remove(made)
-                outcomes[number] = read_result(results.get(made.call_id) if made else None)
-            due = _due(steps, tools, outcomes)
-    return outcomes, due
-
-
-def _due(
-    steps: Sequence[Step], tools: frozenset[str], outcomes: dict[int, Outcome]
-) -> dict[int, dict[str, Any]]:
-    """Return the calls whose needs are met; settle in `outcomes` the steps that can not run.
-
-    Steps need earlier ones only, so one pass in order sees everything.
-    """
+    calls = [call for item in items if type(item) is Answer for call in item.calls]
+    ids = [match for call in calls if (match := _CALL_ID.fullmatch(call.call_id))]
+    made = {int(match[1]): match[0] for match in ids}
+    outcomes: dict[int, Outcome] = {}
     due: dict[int, dict[str, Any]] = {}
     for number, step in enumerate(steps):
-        if number in outcomes:
-            continue
-        failed = [outcomes[n] for n in step.needs if n in outcomes and not outcomes[n].ok]
-        if failed:
+        if number in made:
+            outcomes[number] = read_result(results.get(made[number]))
+        elif failed := [outcomes[n] for n in step.needs if n in outcomes and not outcomes[n].ok]:
             pending = next((outcome.pending for outcome in failed if outcome.pending), "")
             outcomes[number] = Outcome(ok=False, skipped=True, pending=pending)
         elif step.needs | step.after <= outcomes.keys():
@@ -170,7 +140,7 @@ def _due(
                 outcomes[number] = Outcome(ok=False, message=message, unavailable=True)
             else:
                 due[number] = arguments
-    return due
+    return outcomes, due
 
 
 def _arguments(
@@ -186,19 +156,17 @@ def _arguments(
         return step.arguments | {"edits": [edit | ({"count": count} if count > 1 else {})]}
     if step.tool != "write_file":
         return step.arguments
-    several = sum(isinstance(piece, ResultOf) for piece in step.content) > 1
+    several = sum(isinstance(piece, int) for piece in step.content) > 1
     texts: list[str] = []
     for piece in step.content:
-        if isinstance(piece, str):
-            texts.append(piece)
-            continue
-        text = text_of(outcomes[piece.step].value) or ""
-        if isinstance(piece, LineBreak):
-            texts.append("\n" if text and not text.endswith("\n") else "")
-        else:
-            label = steps[piece.step].label
-            texts.append(f"{label}: {text}" if several and label and "\n" not in text else text)
-    return step.arguments | {"content": ("\n" if several else "").join(texts)}
+        text = piece if isinstance(piece, str) else text_of(outcomes[piece].value) or ""
+        label = steps[piece].label if several and isinstance(piece, int) else ""
+        texts.append(f"{label}: {text}" if label and "\n" not in text else text)
+    content = ("\n" if several else "").join(texts)
+    if step.own_line is not None:
+        before = text_of(outcomes[step.own_line].value) or "\n"
+        content = ("" if before.endswith("\n") else "\n") + content + "\n"
+    return step.arguments | {"content": content}
 
 
 def read_result(result: Result | None) -> Outcome:
@@ -206,10 +174,7 @@ def read_result(result: Result | None) -> Outcome:
     if result is None:
         return Outcome(ok=False, message="no result came back")
     text = encodable(result.content)
-    try:
-        content = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        content = None
+    content = read_json(text)
     if not isinstance(content, dict) or "status" not in content:
         if result.is_error:
             return Outcome(ok=False, message=text or "it failed without a message")
@@ -224,6 +189,14 @@ def read_result(result: Result | None) -> Outcome:
     message = str(content.get("message") or "").rstrip(".")
     message = f"{message} ({kind})" if message else str(kind)
     return Outcome(ok=False, message=message, arguments=changed)
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text, `None` for any other text."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def encodable(text: str) -> str:

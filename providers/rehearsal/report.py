@@ -52,8 +52,7 @@ WORDS: Mapping[str, tuple[str, str, str, str]] = {
 }  # fmt: skip
 
 
-def abilities(tools: frozenset[str]) -> str:
-    """Return what the model can do with these tools, with an example."""
+def _abilities(tools: frozenset[str]) -> str:
     able = [words[0] for tool, words in WORDS.items() if tool in tools]
     if not able:
         return "I was given no tool that I know, so there is nothing I can do here."
@@ -85,7 +84,7 @@ def report(requests: Requests, outcomes: Mapping[int, Outcome], tools: frozenset
     lines += [f'I did not understand: "{_shortened(text)}".' for text in requests.unknown]
     nothing_ran = all(outcome.unavailable for outcome in outcomes.values())
     if nothing_ran and (outcomes or not requests.problems):
-        lines.append(abilities(tools))
+        lines.append(_abilities(tools))
     return "\n".join(lines)
 
 
@@ -98,8 +97,7 @@ def _step_report(step: Step, outcome: Outcome) -> str:
             f"{_capital(_doing(step))} waits for your answer: callboard approve {outcome.pending}."
         )
     if outcome.arguments is not None:
-        ran = call_report(step.tool, outcome.arguments, outcome)
-        return f"A person changed the call. {ran}"
+        return f"A person changed the call. {call_report(step.tool, outcome.arguments, outcome)}"
     return call_report(step.tool, step.arguments, outcome, step.label)
 
 
@@ -111,7 +109,9 @@ def call_report(tool: str, arguments: Mapping[str, Any], outcome: Outcome, label
     if not outcome.ok:
         return f"Failed: {doing.format_map(fields)}: {outcome.message}."
     text = text_of(outcome.value)
-    text = _cut(msgspec.json.encode(outcome.value).decode() if text is None else text)
+    text = msgspec.json.encode(outcome.value).decode() if text is None else text
+    if len(text) > MAX_SHOWN_CHARS:
+        text = f"{text[:MAX_SHOWN_CHARS]}\n(cut here: {len(text)} characters in all)"
     joint = ":\n" if "\n" in text.strip("\n") else ": "
     fields |= {"text": text, "shown": joint + text}
     if not text and without_text:
@@ -145,12 +145,6 @@ def _listed(texts: Sequence[str]) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _cut(text: str) -> str:
-    if len(text) <= MAX_SHOWN_CHARS:
-        return text
-    return f"{text[:MAX_SHOWN_CHARS]}\n(cut here: {len(text)} characters in all)"
 
 
 def _shortened(text: str) -> str:

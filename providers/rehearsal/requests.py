@@ -29,7 +29,7 @@ from .clauses import (
     takes_back,
 )
 from .places import find_places
-from .plan import Content, LineBreak, ResultOf, Step, add_step
+from .plan import Content, Step, add_step
 
 MAX_STEPS = 64
 """More requests than one message of a person holds; half of the parallel calls of a session."""
@@ -85,15 +85,14 @@ _WEB = re.compile(
 )
 
 
-class Memory(msgspec.Struct, frozen=True):
-    """What `it` may mean from earlier turns: files that were named, a value that was found."""
-
-    files: tuple[str, ...] = ()
-    value: str | None = None
-
-
 class Requests:
     """What a text asks for. Any text can be read.
+
+    Args:
+        text: What the person wrote.
+        tools: The tools that are offered.
+        files: What `it` and `them` may mean from earlier turns: files that were named.
+        value: What `it` may mean from earlier turns: a text that was found.
 
     Attributes:
         steps: What to do; steps refer to each other by their place here.
@@ -101,18 +100,18 @@ class Requests:
         unknown: What was not understood, as written.
     """
 
-    def __init__(self, text: str, tools: frozenset[str], memory: Memory) -> None:
+    def __init__(
+        self, text: str, tools: frozenset[str], files: tuple[str, ...], value: str | None
+    ) -> None:
         self.steps: list[Step] = []
         self.problems: list[str] = []
         self.unknown: list[str] = []
-        self._fetch_tool = next(
-            (t for t in ("web_fetch", "http_request") if t in tools), "web_fetch"
-        )
-        self._files = memory.files  # what `it` means
+        no_page = "web_fetch" not in tools and "http_request" in tools
+        self._fetch_tool = "http_request" if no_page else "web_fetch"
+        self._files = files  # what `it` means
         self._named = list[str]()  # what `them` may mean
-        self._value: Content = () if memory.value is None else (memory.value,)
-        self._values: list[ResultOf] = []
-        self._file_is_latest = bool(memory.files)
+        self._value: Content = () if value is None else (value,)
+        self._values = list[int]()  # what `both` and `all` may mean
         if len(text) > MAX_TEXT_CHARS or len(text.split()) > MAX_WORDS:
             self._problem(
                 f"I read at most {MAX_TEXT_CHARS} characters and {MAX_WORDS} words. Send it in parts."
@@ -140,6 +139,12 @@ class Requests:
             self._note_files(self._names(clause.body))
         elif changes and re.search(rf"{NAME}\s+or\s+{_LEAD}{NAME}", clause.body):
             self._problem("Which of them? I do not choose.", clause)
+        elif (
+            (clause.action in {"ask", "list", "unknown"} or clause.verb in {"find", "look up"})
+            and not re.search(f"{NAME}|{FOLDER}|{URL}", clause.body)
+            and self._asks_time(f"{clause.verb} {clause.body}")
+        ):
+            self._clock(clause.body)
         else:
             _RULES[clause.action](self, clause)
 
@@ -152,25 +157,32 @@ class Requests:
                 f"I take at most {MAX_STEPS} steps from one message; send the rest later."
             )
             return MAX_STEPS - 1
-        fields = {key: options.pop(key) for key in ("content", "edited", "quiet") if key in options}
+        fields = {
+            key: options.pop(key)
+            for key in ("content", "own_line", "edited", "quiet")
+            if key in options
+        }
         arguments = {key.rstrip("_"): value for key, value in options.items() if value}
         return add_step(self.steps, Step(tool=tool, arguments=arguments, label=label, **fields))
 
-    def _add_read(self, name: str, *, quiet: bool = False) -> int:
-        return self._add("read_file", name, path=name, quiet=quiet)
+    def _add_read(self, name: str) -> int:
+        """Plan to read a file for another step."""
+        return self._add("read_file", name, path=name, quiet=True)
 
     def _note_files(self, files: Iterable[str]) -> None:
         if fresh := tuple(dict.fromkeys(files)):
             self._files = fresh
             self._named += [name for name in fresh if name not in self._named]
-            self._file_is_latest = True
 
     def _note_value(self, numbers: Iterable[int]) -> Content:
-        if found := [ResultOf(number) for number in numbers]:
-            self._value = tuple(found)
-            self._values += [piece for piece in found if piece not in self._values]
-            self._file_is_latest = False
-        return tuple(found)
+        found = tuple(numbers)
+        self._value = found or self._value
+        self._values += [number for number in found if number not in self._values]
+        return found
+
+    def _get(self, tool: str, key: str, names: Iterable[str], **options: Any) -> Content:
+        """Plan a call for each name, and note the results as the latest value."""
+        return self._note_value([self._add(tool, name, **{key: name}, **options) for name in names])
 
     def _meant_files(self, body: str) -> tuple[str, ...]:
         """Return the files that the pronouns of a body mean."""
@@ -199,33 +211,26 @@ class Requests:
 
     def _ask(self, clause: Clause) -> None:
         body = clause.body
-        named = re.search(f"{NAME}|{FOLDER}", body) is not None
         if re.search(URL, body):
             self._fetch(clause)
-        elif not named and self._asks_time(f"{clause.verb} {body}"):
-            self._clock(body)
         elif re.search(QUOTE, body) and _FINDS.search(f"{clause.verb} {body}"):
             self._search(clause)
         elif "*" in "".join(self._names(body)) or (re.search(r"\b(?:all|every|each) files?$", body) and clause.verb == "read"):  # fmt: skip
             self._problem("I read files by their names, as in: Read a.txt and b.txt.", clause)
         elif names := self._names(body):
-            self._note_value([self._add_read(name) for name in names])
+            self._get("read_file", "path", names)
             self._note_files(names)
         elif re.search(FOLDER, body) or (_LISTED.search(body) and not (clause.verb == "read" or "both" in body)):  # fmt: skip
             self._list(clause)
         elif _words(rf"{_IT}|back|again|files?|results?|contents?").search(body) or not body:
-            self._read_meant(clause)
-        else:
-            self._unknown(clause)
-
-    def _read_meant(self, clause: Clause) -> None:
-        files, reads = self._meant_files(clause.body), clause.verb.startswith("read")
-        if files and (self._file_is_latest or reads):
-            self._note_value([self._add_read(name) for name in files])
+            files, reads = self._meant_files(body), clause.verb.startswith("read")
+            self._get("read_file", "path", files)
             self._note_files(files)
-        elif reads or "file" in clause.body:
-            self._problem("Which file?", clause)
-        elif not self._value:
+            if not files and (reads or "file" in body):
+                self._problem("Which file?", clause)
+            elif not files and not self._value:
+                self._unknown(clause)
+        else:
             self._unknown(clause)
 
     def _asks_time(self, body: str) -> bool:
@@ -250,9 +255,6 @@ class Requests:
     def _list(self, clause: Clause) -> None:
         body = clause.body
         names = self._of(f"(?:{FOLDER}|{PATH})", body)
-        if not names and _TIME.search(body) and self._asks_time(body):
-            self._clock(body)
-            return
         if bare := re.search(
             r"\b(?:files in|of) (?!the|this|that|my|here)([\w.-]+)$|^([a-z]+)$", body
         ):
@@ -261,9 +263,7 @@ class Requests:
             "recursive": bool(_words(r"recursive(?:ly)?|subfolders|tree|nested").search(body)),
             "include_hidden": "hidden" in body,
         }
-        self._note_value(
-            [self._add("list_directory", path, path=path, **options) for path in names or ["."]]
-        )
+        self._get("list_directory", "path", names or ["."], **options)
 
     def _write(self, clause: Clause) -> None:
         body = clause.body
@@ -274,7 +274,7 @@ class Requests:
             )  # fmt: skip
             return
         end = re.compile(r"\b(?:to|at) the (?:very )?(?:end|bottom) of\b|>>")
-        append = clause.action is Action.APPEND or end.search(body) is not None
+        append = clause.action == "append" or end.search(body) is not None
         body = re.sub(r"->|>", "to", end.sub("to", body))
         pairs = re.findall(rf"(.+?)\s+(?:to|into|in)\s+({PATH})(?:\s*,\s*|\s+and\s+|$)", body)
         if len(pairs) > 1:  # "hello to a.txt and world to b.txt"
@@ -289,18 +289,13 @@ class Requests:
         if not names:
             self._problem("Which file should I write?", clause)
         elif content := self._content(clause, said):
-            self._write_files(names, said, content, append=append)
-
-    def _write_files(self, names: list[str], said: str, content: Content, *, append: bool) -> None:
-        for name in names:
-            if append and re.search(r"\blines?\b", re.split(QUOTE, said)[0]):
-                read = self._add_read(name, quiet=True)
-                content = (LineBreak(read), *content, "\n")
-            mode = "append" if append else ""
-            self._add("write_file", name, path=name, mode=mode, content=content)
-        if any(isinstance(piece, str) for piece in content):
+            is_line = append and re.search(r"\blines?\b", re.split(QUOTE, said)[0])
+            for name in names:
+                read = self._add_read(name) if is_line else None
+                mode = "append" if append else ""
+                self._add("write_file", name, path=name, mode=mode, content=content, own_line=read)
             self._value = content
-        self._note_files(names)
+            self._note_files(names)
 
     def _content(self, clause: Clause, said: str) -> Content:
         """Return what to write; empty after saying what is missing."""
@@ -311,24 +306,19 @@ class Requests:
         if literals := self._of(QUOTE, said):
             return ("\n".join(literals),)
         if urls := self._of(URL, said):
-            return self._note_value([self._add(self._fetch_tool, url, url=url) for url in urls])
+            return self._get(self._fetch_tool, "url", urls)
         paths = self._of(PATH, said)
         if paths and re.fullmatch(rf"(?:{_LEAD}{PATH}(?:,|and|\s)*)*", said):
-            return self._note_value([self._add_read(path, quiet=True) for path in paths])
-        content = self._meant_value(said) if said and _VALUE.fullmatch(said) else ()
+            return self._get("read_file", "path", paths, quiet=True)
+        is_value = bool(said) and _VALUE.fullmatch(said) is not None
+        content = self._meant_value(said) if is_value else ()
         if not content and not paths and _TIME.search(said) and self._asks_time(said):
             return self._clock(said)
         if re.search(r"\b(?:list|names)\b.*\b(?:files|folder|directory)\b", said):
-            return self._note_value([self._add("list_directory", ".", path=".", quiet=True)])
-        if content:
-            return content
-        if _VALUE.fullmatch(said) and said:
-            content = tuple(
-                ResultOf(self._add_read(f, quiet=True)) for f in self._meant_files(said)
-            )
-        elif not said and clause.action is Action.CREATE:
+            return self._get("list_directory", "path", ["."], quiet=True)
+        if not said and clause.action == "create":
             return ("",)
-        elif said and not _UNSAID.fullmatch(said):
+        if said and not is_value and not _UNSAID.fullmatch(said):
             return (self._text.raw(_TEXT_LEAD.sub("", said, count=1)),)
         if not content:
             self._problem("What should I write? I do not compose text: put it in quotes.", clause)
@@ -352,34 +342,25 @@ class Requests:
         if re.search(r"\bfirst\b", sides[1]):
             self._problem("I replace a text everywhere in a file, not once.", clause)
             return
-        old, new = (self._side(side) for side in sides.groups())
+        lead = r"^(?:(?:all|every|each|any|the|words?|text|typo|occurrences?|of)\s+)*"
+        old, new = (
+            (self._of(QUOTE, side) or ["" if side == "nothing" else self._text.raw(side)])[0]
+            for side in (re.sub(lead, "", side.strip()) for side in sides.groups())
+        )
         if clause.verb == "substitute" and re.search(r"\bfor\b", body):
             old, new = new, old
         if old:
-            read = self._add_read(files[0], quiet=True)
             edits = [{"old_text": old, "new_text": new}]
+            read = self._add_read(files[0])
             self._add("edit_file", files[0], path=files[0], edited=read, edits=edits)
             self._note_files(files)
-
-    def _side(self, said: str) -> str:
-        lead = r"(?:(?:all|every|each|any|the|words?|text|typo|occurrences?|of)\s+)*"
-        said = re.sub(f"^{lead}", "", said.strip())
-        literals = self._of(QUOTE, said)
-        return literals[0] if literals else "" if said == "nothing" else self._text.raw(said)
 
     def _search(self, clause: Clause) -> None:
         body = clause.body
         if web := _WEB.fullmatch(body):
             said = web["about"] or web["thing"]
             query = (self._of(QUOTE, said) or [self._text.raw(said)])[0]
-            self._note_value([self._add("web_search", query, query=query)])
-            return
-        if (
-            clause.verb in {"find", "look up"}
-            and not re.search(NAME, body)
-            and self._asks_time(body)
-        ):
-            self._clock(body)
+            self._get("web_search", "query", [query])
             return
         scopes = self._of(rf"(?:{PATH}|{FOLDER})", body)
         if re.search(rf"\b(?:in|inside) {_IT}|^{_IT}", body):
@@ -390,18 +371,12 @@ class Requests:
             "",
             wanted,
         )
-        said = (self._of(QUOTE, body) or [self._text.raw(wanted)])[0]
-        if not said:
-            self._problem("Which text should I look for?", clause)
-        else:
+        if said := (self._of(QUOTE, body) or [self._text.raw(wanted)])[0]:
             pattern = re.sub(r"[\\.^$*+?{}\[\]|()]", r"\\\g<0>", said)
-            self._note_value(
-                [
-                    self._add("search_files", said, pattern=pattern, path=path)
-                    for path in scopes or [""]
-                ]
-            )
+            self._get("search_files", "path", scopes or [""], pattern=pattern)
             self._note_files(self._of(PATH, body))
+        else:
+            self._problem("Which text should I look for?", clause)
 
     def _move(self, clause: Clause) -> None:
         goal = re.fullmatch(
@@ -416,8 +391,8 @@ class Requests:
         into = re.fullmatch(FOLDER, goal["to"]) or len(sources) > 1
         targets = [_inside(to.rstrip("/"), posixpath.basename(s)) if into else to for s in sources]
         for source, target in zip(sources, targets, strict=True):
-            if clause.action is Action.COPY:
-                content = (ResultOf(self._add_read(source, quiet=True)),)
+            if clause.action == "copy":
+                content = (self._add_read(source),)
                 self._add("write_file", target, path=target, content=content)
                 continue
             if "name" in clause.verb:
@@ -450,7 +425,7 @@ class Requests:
     def _fetch(self, clause: Clause) -> None:
         hosts = [name for name in self._of(NAME, clause.body)[:1] if "." in name]
         urls = self._of(URL, clause.body) or [f"https://{name}" for name in hosts]
-        self._note_value([self._add(self._fetch_tool, url, url=url) for url in urls])
+        self._get(self._fetch_tool, "url", urls)
         if target := re.search(rf"\b(?:to|into|as|in)\s+{_LEAD}({PATH})", clause.body):
             name = self._text.of(target[1])
             self._add("write_file", name, path=name, content=self._value)
@@ -460,12 +435,10 @@ class Requests:
 
     def _unknown(self, clause: Clause) -> None:
         body, names = clause.body, self._names(clause.body)
-        if clause.action is not Action.UNKNOWN:
+        if clause.action != "unknown":
             self.unknown.append(self._text.raw(clause.text))
         elif re.fullmatch(NAME, body):  # a message that is a name asks to see the file
             self._ask(msgspec.structs.replace(clause, verb="read"))
-        elif not re.search(f"{NAME}|{URL}", body) and self._asks_time(body):
-            self._clock(body)
         elif names and re.fullmatch(rf"(?:{_LEAD}|(?:is|are|it)\s+)*{NAME}", body, re.IGNORECASE):
             self._note_files(names)
         elif re.search(r"\w", body) and not _POLITE.fullmatch(body):
@@ -473,18 +446,18 @@ class Requests:
 
 
 _RULES: dict[Action, Callable[[Requests, Clause], None]] = {
-    Action.ASK: Requests._ask,
-    Action.LIST: Requests._list,
-    Action.WRITE: Requests._write,
-    Action.CREATE: Requests._write,
-    Action.APPEND: Requests._write,
-    Action.REPLACE: Requests._replace,
-    Action.SEARCH: Requests._search,
-    Action.MOVE: Requests._move,
-    Action.COPY: Requests._move,
-    Action.DELETE: Requests._delete,
-    Action.FETCH: Requests._fetch,
-    Action.UNKNOWN: Requests._unknown,
+    "ask": Requests._ask,
+    "list": Requests._list,
+    "write": Requests._write,
+    "create": Requests._write,
+    "append": Requests._write,
+    "replace": Requests._replace,
+    "search": Requests._search,
+    "move": Requests._move,
+    "copy": Requests._move,
+    "delete": Requests._delete,
+    "fetch": Requests._fetch,
+    "unknown": Requests._unknown,
 }
 
 
