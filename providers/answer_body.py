@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ..runtime.stream import StreamError
-from .error_answer import read_error_answer
+from ..runtime.stream import AnyStreamEvent, Done, StreamError
+from .error_answer import plain_line, read_error_answer
 from .sse import SseParser
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
@@ -83,6 +83,31 @@ class AnswerBody:
     def end(self) -> list[bytes]:
         """Return what the end of the bytes completes; it may be cut in the middle."""
         return self._sse.end()
+
+
+class AnswerDecoder:
+    """How the decoders of all wire formats end an answer."""
+
+    def __init__(self) -> None:
+        self._ended = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the answer is known to be whole before its terminal event."""
+        return False
+
+    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
+        self._ended = True
+        events.append(last)
+
+    def _fail(self, events: list[AnyStreamEvent], message: str) -> None:
+        self._stop(events, failure(message))
+
+    def _fail_unread(
+        self, events: list[AnyStreamEvent], payload: bytes, why: str = "is no JSON"
+    ) -> None:
+        start = plain_line(payload.decode("utf-8", "replace"), 100)
+        self._fail(events, f"The provider sent an event that {why}: {start}")
 
 
 def cut_to_room(arguments: str, room: int) -> tuple[str, int]:

@@ -7,11 +7,15 @@ pair. Usable values are taken; the rest is `None`.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..runtime.text import without_surrogates
+
+Data = TypeVar("Data")
+Value = TypeVar("Value")
 
 NOTHING = msgspec.Raw()
 """The default of a raw field: it is absent."""
@@ -24,6 +28,14 @@ MAX_COUNT = 2**53
 
 MAX_ODD_BYTES = 4 * 1024 * 1024
 """Largest event that is read leniently: plain objects take up to 25 times its memory."""
+
+
+def attempt(decode: Callable[[Data], Value], data: Data) -> Value | None:
+    """Return what a decoder makes of the data, `None` if they are broken or of another form."""
+    try:
+        return decode(data)
+    except BROKEN:
+        return None
 
 
 def read_value(raw: msgspec.Raw | bytes) -> Any:

@@ -30,7 +30,7 @@ from ...runtime.stream import (
     ToolCallStart,
 )
 from ..answer_body import MAX_CALLS, cut_to_room
-from ..lenient_json import BROKEN, NOTHING
+from ..lenient_json import BROKEN, NOTHING, attempt
 from ..provider import NO_NAMES
 from .wire import Block, Delta, clean, decode_block, decode_object
 
@@ -53,7 +53,7 @@ _STREAMED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delt
 """The kind of block that a piece implies when the block's beginning was lost."""
 
 
-class OpenBlock:
+class OpenBlock(msgspec.Struct, eq=False):
     """One block of the answer.
 
     Attributes:
@@ -62,40 +62,23 @@ class OpenBlock:
         is_open: Whether pieces of it are still expected.
     """
 
-    __slots__ = (
-        "arguments_bytes",
-        "call",
-        "changes",
-        "chars",
-        "citations",
-        "given",
-        "has_thought",
-        "is_open",
-        "kind",
-        "pieces",
-        "place",
-        "signature",
-        "value",
-    )
-
-    def __init__(self, kind: str, place: int) -> None:
-        self.kind = kind
-        self.place = place
-        self.is_open = True
-        # Text: how much, and what it cites.
-        self.chars = 0
-        self.citations: list[msgspec.Raw] = []
-        # Reasoning.
-        self.has_thought = False
-        self.signature: str | None = None
-        # A call: its number, the size of its arguments so far, and those that came with its beginning.
-        self.call = -1
-        self.arguments_bytes = 0
-        self.given = ""
-        # Anything else: the block as it began, the pieces of its input, and other events about it.
-        self.value: dict[str, Any] | None = None
-        self.pieces: list[str] = []
-        self.changes: list[bytes] = []
+    kind: str
+    place: int
+    is_open: bool = True
+    # Text: how much, and what it cites.
+    chars: int = 0
+    citations: list[msgspec.Raw] = []
+    # Reasoning.
+    has_thought: bool = False
+    signature: str | None = None
+    # A call: its number, the size of its arguments so far, and those that came with its beginning.
+    call: int = -1
+    arguments_bytes: int = 0
+    given: str = ""
+    # Anything else: the block as it began, the pieces of its input, and other events about it.
+    value: dict[str, Any] | None = None
+    pieces: list[str] = []
+    changes: list[bytes] = []
 
 
 class BlockAssembly:
@@ -128,13 +111,9 @@ class BlockAssembly:
     def begin(self, raw: msgspec.Raw | bytes, index: int, events: list[AnyStreamEvent]) -> bool:
         """Begin a block and pass on what came with it. Return `False` if it is not a block."""
         data = bytes(raw)
-        try:
-            start = decode_block(data)
-        except BROKEN:
+        if (start := attempt(decode_block, data)) is None:
             data = clean(data) or b""
-            try:
-                start = decode_block(data)
-            except BROKEN:
+            if (start := attempt(decode_block, data)) is None:
                 return False
         block = self._open(start.type, index, events)
         if start.type == "text":
@@ -147,7 +126,8 @@ class BlockAssembly:
         elif start.type == "tool_use":
             self._begin_call(block, start, events)
         elif self._keep_opaque(len(data)):
-            block.value = _any_object(data)
+            # Its values are untouched: they go back as they came.
+            block.value = attempt(decode_object, data)
         return True
 
     def add(self, index: int, delta: Delta, payload: bytes, events: list[AnyStreamEvent]) -> None:
@@ -315,20 +295,9 @@ def _opaque_part(block: OpenBlock, value: dict[str, Any]) -> OpaquePart:
     text = "".join(block.pieces)
     block.pieces, block.changes = [], []
     if text:
-        try:
-            value["input"] = msgspec.Raw(_encode(decode_object(text)))
-        except BROKEN:
-            # The provider ran it and knows what it ran; the API wants an object back.
-            value["input"] = {}
+        # The provider ran it and knows what it ran; the API wants an object back.
+        value["input"] = msgspec.Raw(_encode(attempt(decode_object, text) or {}))
     return OpaquePart(NAME, block.kind, msgspec.Raw(_encode(value)))
-
-
-def _any_object(data: bytes) -> dict[str, Any] | None:
-    """Return an object with its values untouched: they go back as they came."""
-    try:
-        return dict(decode_object(data))
-    except BROKEN:
-        return None
 
 
 def _merge(value: dict[str, Any], changes: list[bytes]) -> None:

@@ -21,11 +21,11 @@ from ..answer_body import (
     MAX_CALLS,
     TOO_LARGE,
     AnswerBody,
-    failure,
+    AnswerDecoder,
     no_answer,
 )
 from ..error_answer import plain_line, read_error_event
-from ..lenient_json import BROKEN, NOTHING, checked_count
+from ..lenient_json import BROKEN, NOTHING, attempt, checked_count
 from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .blocks import MAX_BLOCKS, NAME, BlockAssembly
@@ -44,7 +44,7 @@ from .wire import (
 __all__ = ["MAX_ANSWER_BYTES", "NAME", "AnthropicMessagesDecoder"]
 
 
-class AnthropicMessagesDecoder:
+class AnthropicMessagesDecoder(AnswerDecoder):
     """The `Decoder` of one answer.
 
     Args:
@@ -52,6 +52,7 @@ class AnthropicMessagesDecoder:
     """
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        super().__init__()
         self._body = AnswerBody()
         self._blocks = BlockAssembly(tool_names)
         self._usage = UsageCount()
@@ -59,7 +60,6 @@ class AnthropicMessagesDecoder:
         self._has_stopped = False
         self._stop_reason: str | None = None
         self._is_document = False
-        self._ended = False
 
     @property
     def is_whole(self) -> bool:
@@ -134,8 +134,7 @@ class AnthropicMessagesDecoder:
             return
         event = odd_event(payload)
         if event is None:
-            start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._stop(events, failure(f"The provider sent an event that can't be read: {start}"))
+            self._fail_unread(events, payload, "can't be read")
         else:
             self._read(event, payload, events)
 
@@ -152,8 +151,7 @@ class AnthropicMessagesDecoder:
             self._blocks.end(event.index, events)
         elif kind == "content_block_start":
             if not self._blocks.begin(event.content_block, event.index, events):
-                text = "The provider sent a block that can't be read."
-                self._stop(events, failure(text))
+                self._fail(events, "The provider sent a block that can't be read.")
             self._check_blocks(events)
         elif kind == "message_start":
             self._has_stopped = False
@@ -173,12 +171,9 @@ class AnthropicMessagesDecoder:
         if self._has_begun:
             return
         self._has_begun = True
-        try:
-            message = decode_message(event.message)
-        except BROKEN:
-            # It holds nothing that an answer needs.
-            return
-        self._begin(message, events)
+        # What can't be read holds nothing that an answer needs.
+        if (message := attempt(decode_message, event.message)) is not None:
+            self._begin(message, events)
 
     def _begin(self, message: Message, events: list[AnyStreamEvent]) -> None:
         self._stop_reason = message.stop_reason
@@ -192,7 +187,7 @@ class AnthropicMessagesDecoder:
     def _check_blocks(self, events: list[AnyStreamEvent]) -> None:
         if self._blocks.is_full and not self._ended:
             text = f"The answer has more than {MAX_BLOCKS} blocks, or than {MAX_CALLS} tool calls."
-            self._stop(events, failure(text))
+            self._fail(events, text)
 
     def _read_usage(self, raw: msgspec.Raw, events: list[AnyStreamEvent]) -> None:
         """Read counts, which are totals so far; one that is left out has not changed."""
@@ -235,10 +230,6 @@ class AnthropicMessagesDecoder:
             stop = StopReason.TOOL_CALLS if self._blocks.calls else StopReason.END
         events.append(Done(stop, plain_line(reason, 100)))
 
-    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
-        self._ended = True
-        events.append(last)
-
 
 def _count(now: int | None, was: int | None) -> int | None:
     count = checked_count(now)
@@ -248,10 +239,6 @@ def _count(now: int | None, was: int | None) -> int | None:
 def _whole_message(head: bytes) -> Message | None:
     """Return the message of a server that does not stream, if the body is one."""
     data = clean(head)
-    if data is None:
-        return None
-    try:
-        message = decode_message(data)
-    except BROKEN:
-        return None
-    return message if message.type == "message" and message.content is not None else None
+    message = attempt(decode_message, data) if data is not None else None
+    is_whole = message is not None and message.type == "message" and message.content is not None
+    return message if is_whole else None

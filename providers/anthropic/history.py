@@ -35,6 +35,7 @@ from ...runtime.history import (
     Thinking,
 )
 from .. import attachments
+from ..lenient_json import attempt
 from ..tool_names import sent_name
 from .blocks import CITATIONS, NAME
 
@@ -84,7 +85,6 @@ _OPAQUE = frozenset(
 )
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class _Kind(msgspec.Struct):
@@ -212,20 +212,13 @@ def _is_thinking(block: Block | msgspec.Raw) -> bool:
     # Of the parts that are sent as they came, redacted thinking alone has this word in its type.
     if isinstance(block, dict):
         return block.get("type") == "thinking"
-    return _kind_of(block).type == "redacted_thinking"
+    return (attempt(_decode_kind, block) or _Kind()).type == "redacted_thinking"
 
 
 def _goes_back(part: Opaque) -> bool:
     if part.kind == "server_tool_use":
-        return _kind_of(part.data).name in _SERVER_TOOLS
+        return (attempt(_decode_kind, part.data) or _Kind()).name in _SERVER_TOOLS
     return part.kind in _OPAQUE
-
-
-def _kind_of(data: msgspec.Raw) -> _Kind:
-    try:
-        return _decode_kind(data)
-    except _BROKEN:
-        return _Kind()
 
 
 def _cite(blocks: list[Block | msgspec.Raw], data: msgspec.Raw) -> None:
@@ -233,10 +226,7 @@ def _cite(blocks: list[Block | msgspec.Raw], data: msgspec.Raw) -> None:
     text = blocks[-1] if blocks else None
     if not isinstance(text, dict) or text["type"] != "text" or "citations" in text:
         return
-    try:
-        cited = _decode_citations(data)
-    except _BROKEN:
-        return
+    cited = attempt(_decode_citations, data) or _Citations()
     whole: str = text["text"]
     head, tail = whole[: -cited.chars or None], whole[-cited.chars :]
     if not cited.citations or not tail.strip():
@@ -253,17 +243,12 @@ def _call_block(call: Call) -> Block:
 
     The API wants an object. The call's error result, which follows, says what was wrong with it.
     """
-    arguments = msgspec.Raw(b"{}")
-    try:
-        _decode_object(call.arguments)
-        arguments = msgspec.Raw(call.arguments.encode())
-    except _BROKEN:
-        pass
+    is_object = attempt(_decode_object, call.arguments) is not None
     return {
         "type": "tool_use",
         "id": _sent_id(call.call_id),
         "name": sent_name(call.name),
-        "input": arguments,
+        "input": msgspec.Raw(call.arguments.encode() if is_object else b"{}"),
     }
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from ...runtime.errors import ProviderError
 from ..error_answer import find_message, plain_line
+from ..lenient_json import attempt
 from ..provider import HttpRequest, ListedModel, ModelPage
 
 PATH = "/models"
@@ -41,10 +42,7 @@ def read_model_list(body: bytes) -> ModelPage:
     Raises:
         ProviderError: The body is not a list of models.
     """
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = None
+    value: Any = attempt(msgspec.json.decode, body)
     listed = value.get("data") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(listed, list):
         said = plain_line(find_message(value), 200)

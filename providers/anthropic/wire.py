@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ...runtime.text import without_surrogates
-from ..lenient_json import BROKEN, MAX_ODD_BYTES, NOTHING, read_value
+from ..lenient_json import MAX_ODD_BYTES, NOTHING, attempt, read_value
 
 KNOWN_EVENTS = frozenset(
     {
@@ -111,10 +111,8 @@ def odd_event(payload: bytes) -> Event | None:
     cleaned = clean(payload)
     if cleaned is None:
         return None
-    try:
-        return _decode_odd(cleaned)
-    except BROKEN:
-        pass
+    if (event := attempt(_decode_odd, cleaned)) is not None:
+        return event
     value = json.loads(cleaned)
     if isinstance(value, dict) and value.get("type") not in KNOWN_EVENTS and "error" not in value:
         return Event()
@@ -140,7 +138,4 @@ def error_value(event: Event, payload: bytes) -> Any:
 
 def decode_usage(raw: msgspec.Raw) -> UsageCount:
     """Return the counts that are there; none of usage in any other form."""
-    try:
-        return _decode_usage(raw)
-    except BROKEN:
-        return UsageCount()
+    return attempt(_decode_usage, raw) or UsageCount()

@@ -150,10 +150,7 @@ class ProviderBook:
             ValidationError, StorageError: As `create`.
         """
         notes: list[str] = []
-        has_fields = any(
-            getattr(change, field) is not None
-            for field in ("base_url", "dialect", "key_env", "model", "models")
-        )
+        has_fields = any(getattr(change, field) is not None for field in FIELDS)
         if not has_fields and change.is_active is None:
             raise ValidationError(f"Nothing of {change.provider} was changed: say what.")
         if change.is_active is not None:

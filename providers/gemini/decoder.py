@@ -44,6 +44,7 @@ from ..answer_body import (
     MAX_CALLS,
     MAX_HEAD_BYTES,
     TOO_LARGE,
+    AnswerDecoder,
     begins_stream,
     failure,
     no_answer,
@@ -171,10 +172,11 @@ _BOM = b"\xef\xbb\xbf"
 _encode = msgspec.json.Encoder().encode
 
 
-class GeminiDecoder:
+class GeminiDecoder(AnswerDecoder):
     """The `Decoder` of one answer."""
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        super().__init__()
         self._body: SseParser | JsonDocuments | None = None
         self._calls = CallAssembly(NAME, tool_names)
         self._beside: dict[str, list[msgspec.Raw]] = {}
@@ -189,7 +191,6 @@ class GeminiDecoder:
         self._has_begun = False
         # A whole document that is not part of an answer, in case nothing else comes.
         self._stray = b""
-        self._ended = False
 
     @property
     def is_whole(self) -> bool:
@@ -271,8 +272,7 @@ class GeminiDecoder:
             return
         chunk = odd_chunk(payload)
         if chunk is None:
-            start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._stop(events, failure(f"The provider sent an event that is no JSON: {start}"))
+            self._fail_unread(events, payload)
             return
         if chunk.candidate is not None:
             self._read_candidate(chunk.candidate, chunk.parts, 0, events)
@@ -307,11 +307,12 @@ class GeminiDecoder:
                     else:
                         self._read_part(part, events)
             except MisfitError as error:
-                self._stop(events, failure(f"{_MISFIT}: {error}."))
+                self._fail(events, f"{_MISFIT}: {error}.")
                 return
             if self._calls.is_full:
-                text = f"The model asked for more than {MAX_CALLS} tools in one answer."
-                self._stop(events, failure(text))
+                self._fail(
+                    events, f"The model asked for more than {MAX_CALLS} tools in one answer."
+                )
                 return
         if candidate.groundingMetadata is not NOTHING:
             self._keep_beside("grounding_metadata", candidate.groundingMetadata)
@@ -400,7 +401,7 @@ class GeminiDecoder:
         try:
             self._calls.end(events)
         except MisfitError as error:
-            self._stop(events, failure(f"{_MISFIT}: {error}."))
+            self._fail(events, f"{_MISFIT}: {error}.")
             return
         for kind, values in self._beside.items():
             events.append(OpaquePart(NAME, kind, msgspec.Raw(_encode(values))))
@@ -420,10 +421,6 @@ class GeminiDecoder:
         if stop is None:
             stop = StopReason.TOOL_CALLS if self._calls.count else StopReason.END
         self._stop(events, stop if isinstance(stop, StreamError) else Done(stop, reason))
-
-    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
-        self._ended = True
-        events.append(last)
 
 
 def _text_signature(chars: int, signature: str) -> msgspec.Raw:

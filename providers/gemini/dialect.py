@@ -23,6 +23,7 @@ from ...runtime.errors import ProviderError
 from ...runtime.history import Round
 from ...runtime.stream import StreamError
 from ..error_answer import read_error_answer
+from ..lenient_json import attempt
 from ..provider import NO_NAMES, HttpRequest, ListedModel, ModelPage, ModelRequest, ToolChoice
 from ..tool_names import sent_name
 from ..tool_sets import ToolSet, ToolSets
@@ -109,10 +110,7 @@ class Gemini:
         Raises:
             ProviderError: The body is not a model list.
         """
-        try:
-            page = _decode_models(body)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            page = None
+        page = attempt(_decode_models, body)
         if page is None or bytes(page.error):
             raise ProviderError(
                 "The provider's answer is not a list of Gemini models. Check its base URL."

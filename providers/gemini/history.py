@@ -11,7 +11,6 @@ that the service documents for that, `skip_thought_signature_validator`.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +28,8 @@ from ...runtime.history import (
     Text,
     Thinking,
 )
+from .. import attachments
+from ..lenient_json import attempt
 from ..tool_names import sent_name
 from .decoder import NAME
 
@@ -120,11 +121,10 @@ def _input(item: Input) -> Iterator[_Part]:
 
 
 def _attachment(item: Attachment) -> _Part:
-    media_type = item.media_type.partition(";")[0].strip().lower()
+    media_type = attachments.media_type(item)
     name = item.name or "a file"
     if media_type in MEDIA_TYPES and item.data:
-        data = base64.b64encode(item.data).decode()
-        return {"inlineData": {"mimeType": media_type, "data": data}}
+        return {"inlineData": {"mimeType": media_type, "data": attachments.as_base64(item)}}
     if media_type.startswith("text/") or media_type in _TEXT_TYPES:
         return {"text": f"{name}:\n\n{item.data.decode('utf-8', 'replace')}"}
     return {"text": f"[{name} ({media_type or 'of unknown type'}) can't be shown to this model.]"}
@@ -163,10 +163,7 @@ def _answer(
 
 def _add_opaque(opaque: Opaque, signed: _Part | None, parts: list[_Part]) -> None:
     """Add a part that was kept whole, or its data to the last part."""
-    try:
-        data = _decode(opaque.data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return
+    data = attempt(_decode, opaque.data)
     if opaque.kind in _NOT_SENT or not isinstance(data, dict):
         return
     if opaque.kind == "function_call":
@@ -203,10 +200,7 @@ def _result(result: Result, call: _Part | None) -> _Part:
 
 def _object(text: str) -> dict[str, Any] | None:
     """Return the JSON object in a text, `None` for any other text or one that is refused."""
-    try:
-        value = _decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
+    value = attempt(_decode, text)
     if not isinstance(value, dict):
         return None
     if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):

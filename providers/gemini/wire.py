@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..lenient_json import BROKEN, NOTHING, read_count, read_text, read_value
+from ..lenient_json import NOTHING, attempt, read_count, read_text, read_value
 
 
 class FunctionCall(msgspec.Struct, gc=False):
@@ -119,9 +119,7 @@ def raw_parts(payload: bytes, place: int) -> list[msgspec.Raw]:
 
 def other_part(raw: msgspec.Raw) -> tuple[str, msgspec.Raw]:
     """Return the kind of a part and its JSON; the kind is empty if there is nothing to keep."""
-    try:
-        value = _decode(raw)
-    except BROKEN:
+    if (value := attempt(_decode, raw)) is None:
         return "", NOTHING
     kind = next((key for key in value if key not in _ASIDE), "")
     # Encoded again: the text is not checked before it is decoded.
@@ -130,12 +128,7 @@ def other_part(raw: msgspec.Raw) -> tuple[str, msgspec.Raw]:
 
 def sound_json(raw: msgspec.Raw) -> Any:
     """Return a value that is kept as it came, `None` if it is empty or unsound JSON."""
-    if raw is NOTHING:
-        return None
-    try:
-        return _decode(raw) or None
-    except BROKEN:
-        return None
+    return None if raw is NOTHING else attempt(_decode, raw) or None
 
 
 def odd_chunk(payload: bytes) -> OddChunk | None:

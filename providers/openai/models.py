@@ -22,6 +22,7 @@ import msgspec
 
 from ...runtime.errors import ProviderError
 from ..error_answer import find_message, plain_line
+from ..lenient_json import attempt
 from ..provider import HttpRequest, ListedModel, ModelPage
 
 PATH = "/models"
@@ -61,10 +62,7 @@ def read_model_list(body: bytes) -> ModelPage:
     Raises:
         ProviderError: The body is not a list of models.
     """
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = None
+    value: Any = attempt(msgspec.json.decode, body)
     listed = value.get("data", value.get("models", ())) if isinstance(value, dict) else value
     if listed is None and isinstance(value, dict):
         listed = ()

@@ -33,19 +33,22 @@ class UsageCount(msgspec.Struct):
     input_tokens_details: Details | None = None
     output_tokens_details: Details | None = None
 
-    def event(self) -> Usage:
-        """Return the counts as a stream event."""
-        is_chat = self.input_tokens is None and self.output_tokens is None
-        read = self.prompt_tokens_details or self.input_tokens_details or Details()
-        written = self.completion_tokens_details or self.output_tokens_details or Details()
-        counts = (
-            self.prompt_tokens if is_chat else self.input_tokens,
-            self.completion_tokens if is_chat else self.output_tokens,
-            read.cached_tokens,
-            written.reasoning_tokens,
-            read.cache_write_tokens,
-        )
-        return Usage(*map(checked_count, counts))
+
+def usage_events(counts: UsageCount | None) -> list[Usage]:
+    """Return the counts as a stream event, if there are any."""
+    if counts is None:
+        return []
+    is_chat = counts.input_tokens is None and counts.output_tokens is None
+    read = counts.prompt_tokens_details or counts.input_tokens_details or Details()
+    written = counts.completion_tokens_details or counts.output_tokens_details or Details()
+    tokens = (
+        counts.prompt_tokens if is_chat else counts.input_tokens,
+        counts.completion_tokens if is_chat else counts.output_tokens,
+        read.cached_tokens,
+        written.reasoning_tokens,
+        read.cache_write_tokens,
+    )
+    return [Usage(*map(checked_count, tokens))]
 
 
 def odd_usage(value: Any) -> UsageCount | None:

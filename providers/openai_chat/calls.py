@@ -20,6 +20,7 @@ from ...runtime.stream import (
     ToolCallStart,
 )
 from ..answer_body import MAX_CALLS, cut_to_room
+from ..lenient_json import attempt
 from ..provider import NO_NAMES
 from .wire import CallPiece
 
@@ -27,32 +28,25 @@ MAX_KEPT_BYTES = 64 * 1024
 """Bytes kept of a call that has begun, to see where a call without an id ends: far more than such servers
 (small local models) write, and little beside the arguments that were passed on."""
 
-_object_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class OpenCall:
+class OpenCall(msgspec.Struct, eq=False):
     """One call while its pieces come."""
 
-    __slots__ = ("call_id", "index", "is_started", "name", "pieces", "size_bytes")
-
-    def __init__(self, index: int, call_id: str) -> None:
-        self.index = index
-        self.call_id = call_id
-        self.name = ""
-        self.is_started = False
-        # Pieces that wait for the name; later kept only to tell whether the arguments are whole.
-        self.pieces: list[str] = []
-        self.size_bytes = 0
+    index: int
+    call_id: str
+    name: str = ""
+    is_started: bool = False
+    # Pieces that wait for the name; later kept only to tell whether the arguments are whole.
+    pieces: list[str] = []
+    size_bytes: int = 0
 
     def has_whole_arguments(self) -> bool:
         """Return whether what came so far is a JSON object, so that nothing can follow."""
         if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
-        try:
-            _object_decoder.decode("".join(self.pieces))
-        except (msgspec.DecodeError, RecursionError):
-            return False
-        return True
+        return attempt(_decode_object, "".join(self.pieces)) is not None
 
 
 class CallAssembly:

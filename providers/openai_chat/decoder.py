@@ -25,10 +25,10 @@ from ...runtime.stream import (
     ThinkingDelta,
     ThinkingEnd,
 )
-from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, failure, no_answer
+from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, AnswerDecoder, no_answer
 from ..error_answer import plain_line, read_error_event
-from ..lenient_json import BROKEN, NOTHING
-from ..openai.usage import UsageCount
+from ..lenient_json import NOTHING, attempt
+from ..openai.usage import usage_events
 from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .calls import CallAssembly
@@ -42,7 +42,7 @@ MAX_COMPARED_CHARS = 4 * 1024 * 1024
 may hold. Past it nothing is kept, and such a message adds no text."""
 
 
-class OpenAiChatDecoder:
+class OpenAiChatDecoder(AnswerDecoder):
     """The `Decoder` of one answer.
 
     Args:
@@ -50,6 +50,7 @@ class OpenAiChatDecoder:
     """
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        super().__init__()
         self._body = AnswerBody()
         self._calls = CallAssembly(tool_names)
         self._extras = Extras(NAME)
@@ -59,12 +60,6 @@ class OpenAiChatDecoder:
         self._texts: list[str] | deque[str] = []
         self._counted_texts = self._size_chars = 0
         self._finish_reason: str | None = None
-        self._ended = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Always false: nothing shows that the answer is whole before its terminal event."""
-        return False
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """Return the events that these bytes complete; none after a terminal event. Never raise."""
@@ -73,7 +68,7 @@ class OpenAiChatDecoder:
             return events
         payloads = self._body.feed(data)
         for payload in payloads:
-            chunk = _decoded(payload)
+            chunk = attempt(decode_chunk, payload)
             if chunk is not None and len(chunk.choices) == 1 and not self._is_thinking:
                 choice = chunk.choices[0]
                 delta = choice.delta
@@ -110,7 +105,7 @@ class OpenAiChatDecoder:
             # An event cut in the middle, which its JSON shows, counts as not received.
             if not self._ended and (payload == b"[DONE]" or odd_chunk(payload) is not None):
                 self._body.head = None
-                self._read(payload, _decoded(payload), events)
+                self._read(payload, attempt(decode_chunk, payload), events)
         if self._ended:
             return events
         if self._finish_reason is not None:
@@ -126,7 +121,7 @@ class OpenAiChatDecoder:
         chunk = odd_chunk(head)
         if chunk is not None and (chunk.deltas or chunk.messages or chunk.error is not None):
             self._body.head = None
-            self._read(head, _decoded(head), events)
+            self._read(head, attempt(decode_chunk, head), events)
             if not self._ended and self._finish_reason is not None:
                 self._done(events)
         if self._ended:
@@ -152,24 +147,23 @@ class OpenAiChatDecoder:
                 if choice.delta is not None:
                     self._read_delta(choice.delta, events)
                 self._read_finish(choice.finish_reason, events)
-        self._read_usage(chunk.usage, events)
+        events += usage_events(chunk.usage)
 
     def _read_odd(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
         chunk = odd_chunk(payload)
         if chunk is None:
-            start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._stop(events, failure(f"The provider sent an event that is no JSON: {start}"))
+            self._fail_unread(events, payload)
             return
         for delta in chunk.deltas:
             self._read_delta(delta, events)
         self._read_message(chunk.messages, events)
         if chunk.error is not None:
             self._ended = True
-            self._read_usage(chunk.usage, events)
+            events += usage_events(chunk.usage)
             events.append(read_error_event(chunk.error))
             return
         self._read_finish(chunk.finish_reason, events)
-        self._read_usage(chunk.usage, events)
+        events += usage_events(chunk.usage)
 
     def _read_message(self, message: list[Delta], events: list[AnyStreamEvent]) -> None:
         """Read what a whole message adds to its deltas."""
@@ -235,8 +229,9 @@ class OpenAiChatDecoder:
             if piece.extra_content is not NOTHING and call is not None:
                 self._extras.add_to_call(call, piece.extra_content)
             if self._calls.is_full:
-                text = f"The model asked for more than {MAX_CALLS} tools in one answer."
-                self._stop(events, failure(text))
+                self._fail(
+                    events, f"The model asked for more than {MAX_CALLS} tools in one answer."
+                )
                 return
 
     def _read_finish(self, reason: str | None, events: list[AnyStreamEvent]) -> None:
@@ -244,10 +239,6 @@ class OpenAiChatDecoder:
             return
         self._finish_reason = reason
         self._end_parts(events)
-
-    def _read_usage(self, usage: UsageCount | None, events: list[AnyStreamEvent]) -> None:
-        if usage is not None:
-            events.append(usage.event())
 
     def _end_thinking(self, events: list[AnyStreamEvent]) -> None:
         if self._is_thinking:
@@ -277,15 +268,3 @@ class OpenAiChatDecoder:
             else:
                 stop = StopReason.END
         self._stop(events, Done(stop, plain_line(reason, 100)))
-
-    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
-        self._ended = True
-        events.append(last)
-
-
-def _decoded(payload: bytes) -> Chunk | None:
-    """Return the event in its usual form, `None` if it has another."""
-    try:
-        return decode_chunk(payload)
-    except BROKEN:
-        return None

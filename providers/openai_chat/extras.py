@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ...runtime.stream import OpaquePart
+from ..lenient_json import attempt
 
 REASONING_DETAILS = "reasoning_details"
 ANNOTATIONS = "annotations"
@@ -48,11 +49,8 @@ class Extras:
 
     def add(self, kind: str, raw: msgspec.Raw) -> None:
         """Add the items of a JSON list; ignore anything else."""
-        if not self._has_room(kind, raw):
-            return
-        try:
-            items = _decode_list(raw)
-        except (msgspec.DecodeError, RecursionError):
+        items = attempt(_decode_list, raw) if self._has_room(kind, raw) else None
+        if items is None:
             return
         known = self._items.setdefault(kind, [])
         for item in items:
@@ -61,13 +59,10 @@ class Extras:
 
     def add_to_call(self, call: int, raw: msgspec.Raw) -> None:
         """Add the JSON object that came with a call; ignore anything else."""
-        if not self._has_room(CALL_EXTRAS, raw):
-            return
-        try:
-            item = {"call": call, "extra_content": _decode_object(raw)}
-        except (msgspec.DecodeError, RecursionError):
-            return
-        self._items.setdefault(CALL_EXTRAS, []).append(item)
+        extra = attempt(_decode_object, raw) if self._has_room(CALL_EXTRAS, raw) else None
+        if extra is not None:
+            item = {"call": call, "extra_content": extra}
+            self._items.setdefault(CALL_EXTRAS, []).append(item)
 
     def has(self, kind: str) -> bool:
         """Return whether anything of this kind came."""
@@ -92,10 +87,7 @@ class Extras:
 
 def decode_call_extras(data: msgspec.Raw) -> list[CallExtra]:
     """Return the extras of an opaque part; none if it is malformed."""
-    try:
-        return _decode_extras(data)
-    except (msgspec.DecodeError, RecursionError):
-        return []
+    return attempt(_decode_extras, data) or []
 
 
 def _continues(known: list[dict[str, Any]], item: dict[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from ...runtime.history import (
     Thinking,
 )
 from .. import attachments
+from ..lenient_json import attempt
 from ..tool_names import sent_name
 from .decoder import NAME
 from .extras import CALL_EXTRAS, REASONING_DETAILS, decode_call_extras
@@ -184,11 +185,7 @@ def _arguments(text: str) -> str:
     Servers whose chat template decodes the arguments answer 500 to anything else, for ever, since
     it is in the history. The call's error result, which follows, says what was wrong with it.
     """
-    try:
-        _decode_object(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return "{}"
-    return text
+    return "{}" if attempt(_decode_object, text) is None else text
 
 
 def _opaque(answer: Answer, kind: str) -> msgspec.Raw | None:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta
-from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, failure, no_answer
+from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, AnswerDecoder, no_answer
 from ..error_answer import plain_line, read_error_event
-from ..lenient_json import BROKEN, read_value
-from ..openai.usage import UsageCount
+from ..lenient_json import BROKEN, attempt, read_value
+from ..openai.usage import usage_events
 from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .calls import CUSTOM, FUNCTION
@@ -33,18 +33,13 @@ _REFUSALS = frozenset({"content_filter", "refusal", "safety"})
 _ERROR_KEYS = frozenset({"error", "message", "detail"})
 
 
-class OpenAiResponsesDecoder:
+class OpenAiResponsesDecoder(AnswerDecoder):
     """The `Decoder` of one answer."""
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        super().__init__()
         self._body = AnswerBody(with_names=True)
         self._items = ItemAssembly(tool_names)
-        self._ended = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Always false: nothing shows that the answer is whole before its terminal event."""
-        return False
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """Return the events that these bytes complete; none after a terminal event. Never raise."""
@@ -80,7 +75,7 @@ class OpenAiResponsesDecoder:
         """Return what the end of the bytes means: an error, unless the answer has ended."""
         events: list[AnyStreamEvent] = []
         for position, payload in enumerate(self._body.end()):
-            event = _decode(payload)
+            event = attempt(decode_event, payload)
             # An event cut in the middle, which its JSON shows, counts as not received.
             if not self._ended and (event is not None or read_value(payload) is not None):
                 self._body.head = None
@@ -106,8 +101,8 @@ class OpenAiResponsesDecoder:
         if status in {"completed", "incomplete", *_FAILED}:
             self._end(status, response, events)
         else:
-            text = f"The provider sent an answer that is not complete ({plain_line(status, 100)})."
-            self._stop(events, failure(text))
+            status = plain_line(status, 100)
+            self._fail(events, f"The provider sent an answer that is not complete ({status}).")
 
     def _read(
         self, event: Event | None, payload: bytes, name: bytes, events: list[AnyStreamEvent]
@@ -118,8 +113,7 @@ class OpenAiResponsesDecoder:
                 return
             event = odd_event(payload)
         if event is None:
-            start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._stop(events, failure(f"The provider sent an event that is no JSON: {start}"))
+            self._fail_unread(events, payload)
             return
         kind = event.type or name.decode("utf-8", "replace")
         if kind in _TERMINAL:
@@ -130,8 +124,9 @@ class OpenAiResponsesDecoder:
             event.type = kind
             self._read_piece(event, events)
             if self._items.is_full:
-                text = f"The answer has more than {MAX_ITEMS} items or {MAX_CALLS} calls."
-                self._stop(events, failure(text))
+                self._fail(
+                    events, f"The answer has more than {MAX_ITEMS} items or {MAX_CALLS} calls."
+                )
 
     def _read_piece(self, event: Event, events: list[AnyStreamEvent]) -> None:
         items = self._items
@@ -165,7 +160,7 @@ class OpenAiResponsesDecoder:
         response = read_response(event.response) if bytes(event.response) else Response()
         if response is None:
             start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._stop(events, failure(f"The provider's answer ends unreadably: {start}"))
+            self._fail(events, f"The provider's answer ends unreadably: {start}")
             return
         if status == "done" or response.status in {"incomplete", *_FAILED}:
             status = response.status or status
@@ -181,13 +176,13 @@ class OpenAiResponsesDecoder:
         """End an answer that is whole or has failed."""
         error = read_value(response.error) if bytes(response.error) else None
         if status in _FAILED or error:
-            self._read_usage(response.usage, events)
+            events += usage_events(response.usage)
             self._stop(events, read_error_event({"error": error or f"the answer was {status}"}))
             return
         # If the last event's own response says that it is in progress, only ended calls count.
         is_finished = response.status in {None, "", status}
         are_whole = self._items.finish(response.output or (), events, is_finished=is_finished)
-        self._read_usage(response.usage, events)
+        events += usage_events(response.usage)
         details = response.incomplete_details
         reason = (details.reason if details is not None else None) or status
         self._ended = True
@@ -210,19 +205,3 @@ class OpenAiResponsesDecoder:
         if self._items.has_refused and not self._items.has_text:
             return StopReason.REFUSED
         return StopReason.END
-
-    def _read_usage(self, usage: UsageCount | None, events: list[AnyStreamEvent]) -> None:
-        if usage is not None:
-            events.append(usage.event())
-
-    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
-        self._ended = True
-        events.append(last)
-
-
-def _decode(payload: bytes) -> Event | None:
-    """Return an event in the usual form, `None` for any other."""
-    try:
-        return decode_event(payload)
-    except BROKEN:
-        return None

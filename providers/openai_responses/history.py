@@ -36,6 +36,7 @@ from ...runtime.history import (
     Thinking,
 )
 from .. import attachments
+from ..lenient_json import attempt
 from ..tool_names import sent_name
 from .items import PHASE
 from .wire import NAME
@@ -196,11 +197,7 @@ def _arguments(text: str) -> str:
 
     The call's error result, which follows, says what was wrong with it.
     """
-    try:
-        _decode_object(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return "{}"
-    return text
+    return "{}" if attempt(_decode_object, text) is None else text
 
 
 def _reasoning(text: str, encrypted: str) -> InputItem:
@@ -208,22 +205,15 @@ def _reasoning(text: str, encrypted: str) -> InputItem:
     return {"type": "reasoning", "summary": summary, "encrypted_content": encrypted}
 
 
-def _decode(part: Opaque) -> Any:
-    try:
-        return _decode_opaque(part.data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
 def _phase(part: Opaque) -> str | None:
-    phase = _decode(part)
+    phase = attempt(_decode_opaque, part.data)
     return phase if isinstance(phase, str) and phase in _PHASES else None
 
 
 def _server_item(part: Opaque) -> InputItem | None:
     """Return the item of a server-side tool, if it goes back."""
     fields = _RETURNED.get(part.kind)
-    value = _decode(part)
+    value = attempt(_decode_opaque, part.data)
     if fields is None or not isinstance(value, dict) or not isinstance(value.get("id"), str):
         return None
     if value.get("status") in _UNFINISHED or value.get("tools") == []:

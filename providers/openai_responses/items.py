@@ -25,6 +25,7 @@ from ...runtime.stream import (
     ThinkingEnd,
 )
 from ..answer_body import MAX_CALLS
+from ..lenient_json import NOTHING
 from .calls import CALLS, FUNCTION, OpenCall
 from .wire import NAME, Event, OutputItem, Shown, is_object, read_annotations, read_item
 
@@ -50,25 +51,25 @@ _LOOKED_BACK = 64
 _encode = msgspec.json.Encoder().encode
 
 
-class OpenItem:
+class OpenItem(msgspec.Struct, eq=False):
     """One item while its pieces come."""
 
-    __slots__ = ("annotations", "call", "is_done", "item_id", "kind", "place", "raw", "section",
-                 "texts")  # fmt: skip
+    kind: str
+    place: int | None
+    item_id: str | None = None
+    is_done: bool = False
+    # What was shown of each part of a message; reasoning has one part.
+    texts: dict[int, Shown] = {}
+    annotations: list[msgspec.Raw] = []
+    # Reasoning: the paragraph of the last piece.
+    section: tuple[str, int] | None = None
+    call: OpenCall | None = None
+    # An item of a server-side tool: its latest form.
+    raw: msgspec.Raw = NOTHING
 
-    def __init__(self, kind: str, place: int | None, item_id: str | None = None) -> None:
-        self.kind = kind
-        self.place = place
-        self.item_id = item_id
-        self.is_done = False
-        # What was shown of each part of a message; reasoning has one part.
-        self.texts: dict[int, Shown] = {}
-        self.annotations: list[msgspec.Raw] = []
-        # Reasoning: the paragraph of the last piece.
-        self.section: tuple[str, int] | None = None
-        self.call = OpenCall(kind) if kind in CALLS else None
-        # An item of a server-side tool: its latest form.
-        self.raw = msgspec.Raw()
+    def __post_init__(self) -> None:
+        if self.kind in CALLS:
+            self.call = OpenCall(self.kind)
 
     def part(self, index: int = 0) -> Shown:
         """Return what was shown of a part."""
@@ -363,7 +364,7 @@ class ItemAssembly:
     def _give_out(self, known: OpenItem, events: list[AnyStreamEvent]) -> None:
         known.is_done = True
         self._opaque(known.kind, known.raw, events)
-        known.raw = msgspec.Raw()
+        known.raw = NOTHING
 
     def _opaque(self, kind: str, data: msgspec.Raw, events: list[AnyStreamEvent]) -> None:
         self.hot = (_NOWHERE, None, [])

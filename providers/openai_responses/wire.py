@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ...runtime.text import without_surrogates
-from ..lenient_json import BROKEN, NOTHING, read_count, read_text, read_value
+from ..lenient_json import NOTHING, attempt, read_count, read_text, read_value
 from ..openai.usage import UsageCount, odd_usage
 
 NAME = "openai_responses"
@@ -134,12 +134,9 @@ def odd_event(payload: bytes) -> Event | None:
 
 def read_item(raw: msgspec.Raw) -> OutputItem | None:
     """Read an item of the answer; return `None` if it is none."""
-    try:
-        return _decode_item(raw)
-    except BROKEN:
-        value = _object(bytes(raw))
-    if value is None:
-        return None
+    item = attempt(_decode_item, raw)
+    if item is not None or (value := _object(bytes(raw))) is None:
+        return item
     return OutputItem(
         type=read_text(value.get("type")) or "",
         id=read_text(value.get("id")),
@@ -156,12 +153,9 @@ def read_item(raw: msgspec.Raw) -> OutputItem | None:
 
 def read_response(raw: msgspec.Raw | bytes) -> Response | None:
     """Read the whole answer; return `None` if it is none."""
-    try:
-        return _decode_response(raw)
-    except BROKEN:
-        value = _object(bytes(raw))
-    if value is None:
-        return None
+    response = attempt(_decode_response, raw)
+    if response is not None or (value := _object(bytes(raw))) is None:
+        return response
     output, usage, details = (value.get(k) for k in ("output", "usage", "incomplete_details"))
     return Response(
         status=read_text(value.get("status")),
@@ -182,10 +176,7 @@ def read_annotations(parts: list[ContentPart] | None) -> list[msgspec.Raw]:
     for part in parts or ():
         raw = memoryview(part.annotations)
         if 2 < len(raw) <= MAX_ANNOTATION_BYTES:
-            try:
-                found += filter(is_object, _decode_list(raw))
-            except BROKEN:
-                continue
+            found += filter(is_object, attempt(_decode_list, raw) or ())
     return found
 
 
