@@ -20,6 +20,7 @@ import trio
 from hypothesis import settings
 
 from callboard.runtime.redaction import redactor
+from support.tools.workbench import caller, folder, outside, workspace  # ruff: ignore[unused-import] fixtures
 
 # No deadlines: wall-clock time is nobody's promise. Derandomized: a failure is the same everywhere.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)

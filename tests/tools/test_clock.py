@@ -8,13 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from callboard.tools.agent.clock import in_words
-from support.tools import workbench
 from support.tools.workbench import Caller
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 
 async def test_the_time_is_now_in_the_zone(caller: Caller) -> None:

@@ -356,20 +356,35 @@ def hurried(name: str) -> Tool:
     return tool
 
 
+async def hung(
+    folder: Path, name: str, how: str, monkeypatch: pytest.MonkeyPatch, *, then_works: bool = False
+) -> tuple[CallFinished, str]:
+    """The end of a call that hangs until its deadline or a cancel came, and how its turn ended."""
+    hang = Hang(monkeypatch, then_works=then_works)
+    if how == "deadline":
+        others = [tool for tool in TOOLS if tool.name != name]
+        monkeypatch.setattr(embedded, "builtin_tools", lambda: (*others, hurried(name)))
+    steps = [reply(calls=[(name, GOOD[name])]), reply("Done.")]
+    async with open_local_stage(folder, steps, **UNASKED) as (runtime, _):
+        session = await runtime.create_session()
+        with trio.fail_after(30):
+            async with session.prompt("Go.") as turn:
+                await hang.entered.wait()
+                async with hang.opened_late():
+                    if how == "cancel":
+                        await turn.cancel()
+                [ended] = [event async for event in turn if isinstance(event, TurnEnded)]
+        record = [stored.event for stored in await runtime.store.events(session.session_id)]
+    [finished] = [event for event in record if isinstance(event, CallFinished)]
+    return finished, ended.outcome
+
+
 @pytest.mark.parametrize("name", SLOW)
 async def test_past_its_deadline_it_says_so(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = make_files(tmp_path)
-    hang = Hang(monkeypatch)
-    others = [tool for tool in TOOLS if tool.name != name]
-    monkeypatch.setattr(embedded, "builtin_tools", lambda: (*others, hurried(name)))
-    steps = [reply(calls=[(name, GOOD[name])]), reply("Done.")]
-    async with open_local_stage(tmp_path, steps, **UNASKED) as (runtime, _):
-        session = await runtime.create_session()
-        with trio.fail_after(30):
-            async with hang.opened_late(), session.prompt("Go.") as turn:
-                [finished] = [event async for event in turn if isinstance(event, CallFinished)]
+    finished, _ = await hung(tmp_path, name, "deadline", monkeypatch)
     result = read_result(finished)
     if name in WRITERS:
         assert (finished.status, result["error_type"]) == ("error", "execution_error")
@@ -377,6 +392,15 @@ async def test_past_its_deadline_it_says_so(
     else:
         assert (finished.status, result["error_type"]) == ("timeout", "timeout")
         assert result["elapsed_seconds"] == DEADLINE
+    assert files_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", SLOW)
+async def test_a_cancel_ends_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = make_files(tmp_path)
+    finished, _ = await hung(tmp_path, name, "cancel", monkeypatch)
+    wanted = ("error", "execution_error") if name in WRITERS else ("cancelled", "cancelled")
+    assert (finished.status, read_result(finished)["error_type"]) == wanted
     assert files_in(tmp_path) == before
 
 
@@ -395,41 +419,7 @@ async def test_what_was_written_after_all_is_no_timeout_and_no_cancel(
     name: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = make_files(tmp_path)
-    hang = Hang(monkeypatch, then_works=True)
-    if how == "deadline":
-        others = [tool for tool in TOOLS if tool.name != name]
-        monkeypatch.setattr(embedded, "builtin_tools", lambda: (*others, hurried(name)))
-    steps = [reply(calls=[(name, GOOD[name])]), reply("Done.")]
-    async with open_local_stage(tmp_path, steps, **UNASKED) as (runtime, _):
-        session = await runtime.create_session()
-        with trio.fail_after(30):
-            async with session.prompt("Go.") as turn:
-                await hang.entered.wait()
-                async with hang.opened_late():
-                    if how == "cancel":
-                        await turn.cancel()
-                ended = [event async for event in turn if isinstance(event, TurnEnded)]
-        record = [stored.event for stored in await runtime.store.events(session.session_id)]
-    [finished] = [event for event in record if isinstance(event, CallFinished)]
+    finished, outcome = await hung(tmp_path, name, how, monkeypatch, then_works=True)
     assert (finished.status, "error_type" in read_result(finished)) == ("success", False)
     assert files_in(tmp_path) == WRITTEN[name] != before
-    assert [event.outcome for event in ended] == ["answered" if how == "deadline" else "cancelled"]
-
-
-@pytest.mark.parametrize("name", SLOW)
-async def test_a_cancel_ends_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = make_files(tmp_path)
-    hang = Hang(monkeypatch)
-    steps = [reply(calls=[(name, GOOD[name])])]
-    async with open_local_stage(tmp_path, steps, **UNASKED) as (runtime, _):
-        session = await runtime.create_session()
-        async with session.prompt("Go.") as turn:
-            with trio.fail_after(30):
-                await hang.entered.wait()
-            async with hang.opened_late():
-                await turn.cancel()
-        record = [stored.event for stored in await runtime.store.events(session.session_id)]
-    [finished] = [event for event in record if isinstance(event, CallFinished)]
-    wanted = ("error", "execution_error") if name in WRITERS else ("cancelled", "cancelled")
-    assert (finished.status, read_result(finished)["error_type"]) == wanted
-    assert files_in(tmp_path) == before
+    assert outcome == ("answered" if how == "deadline" else "cancelled")

@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from callboard.runtime.definitions import Artifact, ErrorType, ToolFailure
 from callboard.tools.files import file_edit, text_diff
 from callboard.tools.workspace.workspace import Workspace
-from support.tools import workbench
 from support.tools.workbench import Caller
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 
 def edit(old: str, new: str, **count: int) -> dict[str, Any]:

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.tools.files.file_pages import MAX_READ_BYTES
 from callboard.tools.files.text_codec import codec_name, decode_page
-from support.tools import workbench
 from support.tools.workbench import Caller
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 
 class KeptArtifacts:

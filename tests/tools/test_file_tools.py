@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.runtime.definitions import Artifact, ErrorType, Resource, ToolFailure
-from support.tools import workbench
 from support.tools.workbench import Caller
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 
 async def test_a_listing_is_sorted_and_states_everything(caller: Caller, folder: Path) -> None:

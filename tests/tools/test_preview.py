@@ -18,13 +18,7 @@ from callboard.runtime.definitions import ToolFailure
 from callboard.tools.files import preview, text_diff
 from callboard.tools.files.preview import bounded, command_line
 from callboard.tools.workspace.paths import UNSHOWABLE
-from support.tools import workbench
 from support.tools.workbench import Caller
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 
 async def preview_of(caller: Caller, name: str, **arguments: Any) -> str:

@@ -19,13 +19,7 @@ from callboard.tools.processes.threads import run_read
 from callboard.tools.search import search_process
 from callboard.tools.search.search_files import MAX_SEARCHED_BYTES, FileSearch
 from callboard.tools.search.search_pattern import MAX_LINE_CHARACTERS, SearchPattern
-from support.tools import workbench
 from support.tools.workbench import Caller, wait_until
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 
 def fill(folder: Path, files: dict[str, str | bytes]) -> None:

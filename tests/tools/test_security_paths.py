@@ -16,15 +16,10 @@ import pytest
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.workspace.workspace import Workspace
 from support.environment import SUPPORT, finds_support
-from support.tools import workbench
 from support.tools.leftovers import nothing_left
 from support.tools.path_scenes import ENTRIES
 from support.tools.workbench import Caller, text_of
 
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 _nothing_left = nothing_left
 
 SCENES = SUPPORT / "tools" / "path_scenes.py"

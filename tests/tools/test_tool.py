@@ -25,13 +25,7 @@ from callboard.runtime.definitions import (
 )
 from callboard.runtime.errors import ValidationError
 from callboard.tools.tool import ToolContext, tool
-from support.tools import workbench
 from support.tools.workbench import context_of, output_of
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 
 class Color(enum.Enum):
@@ -348,15 +342,6 @@ async def test_what_a_function_returns_becomes_output(returned: Any, output: Any
         return returned
 
     assert await output_of(function) == output
-
-
-async def test_a_result_keeps_its_display() -> None:
-    @tool
-    def function() -> ToolResult:
-        return ToolResult(output=1, display="shown")
-
-    result = await function.execute(function.decode(""), context_of())
-    assert result.display == "shown"
 
 
 @pytest.mark.parametrize("returned", [object(), {"a": threading.Lock()}, "\ud800", {1j}])

@@ -26,9 +26,10 @@ from support.web.web_server import Answer, WebServer, page, redirect
 SEARXNG, BRAVE, TAVILY = SearchEngine.SEARXNG, SearchEngine.BRAVE, SearchEngine.TAVILY
 KEY = "canary-key-0123456789"
 
+SECOND = {"title": "Actors", "url": "https://actors.example/a?b=c"}
 HITS = [
     {"title": "Trio", "url": "https://trio.example/", "snippet": "Structured & friendly."},
-    {"title": "Actors", "url": "https://actors.example/a?b=c", "snippet": "What they are."},
+    {**SECOND, "snippet": "What they are."},
 ]
 
 ANSWERS: dict[SearchEngine, dict[str, Any]] = {
@@ -48,12 +49,7 @@ ANSWERS: dict[SearchEngine, dict[str, Any]] = {
                 "category": "general",
                 "publishedDate": None,
             },
-            {
-                "url": "https://actors.example/a?b=c",
-                "title": "Actors",
-                "content": "What they are.",
-                "engine": "brave",
-            },
+            {**SECOND, "content": "What they are.", "engine": "brave"},
         ],
         "answers": [],
         "infoboxes": [],
@@ -76,12 +72,7 @@ ANSWERS: dict[SearchEngine, dict[str, Any]] = {
                     "profile": {"name": "Trio"},
                     "meta_url": {"hostname": "trio.example"},
                 },
-                {
-                    "title": "Actors",
-                    "url": "https://actors.example/a?b=c",
-                    "description": "What they are.",
-                    "extra_snippets": ["more"],
-                },
+                {**SECOND, "description": "What they are.", "extra_snippets": ["more"]},
             ],
         },
     },
@@ -98,12 +89,7 @@ ANSWERS: dict[SearchEngine, dict[str, Any]] = {
                 "score": 0.98,
                 "raw_content": None,
             },
-            {
-                "url": "https://actors.example/a?b=c",
-                "title": "Actors",
-                "content": "What they are.",
-                "score": 0.5,
-            },
+            {**SECOND, "content": "What they are.", "score": 0.5},
         ],
         "response_time": 0.7,
         "request_id": "1",

@@ -19,13 +19,7 @@ from callboard.runtime.errors import ValidationError
 from callboard.tools.workspace import atomic_write, openat2
 from callboard.tools.workspace.reader import failure
 from callboard.tools.workspace.workspace import Workspace, open_workspace
-from support.tools import workbench
 from support.tools.workbench import Caller, text_of
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 
 @pytest.fixture

@@ -20,13 +20,7 @@ from hypothesis import strategies as st
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.sandbox.box.protected import AT_TOP
 from callboard.tools.workspace.workspace import Workspace
-from support.tools import workbench
 from support.tools.workbench import Caller, text_of
-
-caller = workbench.caller
-folder = workbench.folder
-outside = workbench.outside
-workspace = workbench.workspace
 
 BAD = "path_not_allowed"
 ROUNDS = 50_000 if os.environ.get("CALLBOARD_SOAK") else 1_500

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from ...runtime.budget import Budget
-from ...runtime.definitions import Capability, Effect, SessionKind, Tier, ToolResult
+from ...runtime.definitions import Capability, SessionKind, Tier, ToolResult
 from ...runtime.handles import Delegation
 from ..failures import failed
 from ..tool import FunctionTool, ToolContext
@@ -70,6 +70,5 @@ delegate = FunctionTool(
     tier=Tier.WORKSPACE,
     needs=[Capability.SESSIONS],
     timeout_seconds=MAX_SECONDS,
-    effect=Effect.ONCE,
     waits=True,
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from ...config.settings import MAX_SECONDS
-from ...runtime.definitions import Capability, Effect, Tier, ToolResult
+from ...runtime.definitions import Capability, Tier, ToolResult
 from ..failures import invalid
 from ..tool import FunctionTool, ToolContext, tool
 
@@ -55,12 +55,11 @@ ask_user = FunctionTool(
     needs=[Capability.CHANNEL],
     # The channel's deadline is `approval_seconds` of the limits, which is at most this.
     timeout_seconds=MAX_SECONDS,
-    effect=Effect.ONCE,
     waits=True,
 )
 
 
-@tool(tier=Tier.SYSTEM, needs=[Capability.CHANNEL], timeout_seconds=10, effect=Effect.ONCE)
+@tool(tier=Tier.SYSTEM, needs=[Capability.CHANNEL], timeout_seconds=10)
 async def message(context: ToolContext, text: Message, channel: str | None = None) -> ToolResult:
     """Says something to a person at once, ahead of the answer; waits for no reply.
 

@@ -61,7 +61,18 @@ async def format_code(context: ToolContext, paths: Paths | None = None) -> ToolR
         )
     )
     report = msgspec.json.decode(checked("format_code", ran).stdout)
-    _check(report)
+    if report["missing"]:
+        missing = shown(report["missing"][0])
+        raise ToolFailure(ErrorType.FILE_NOT_FOUND, f"{missing}: there is no such file or folder.")
+    if not report["checked"] and not report["not_installed"]:
+        why = "There is nothing here that ruff, gofmt, rustfmt or prettier formats."
+        raise ToolFailure(ErrorType.FILE_NOT_FOUND, why)
+    if not report["checked"]:
+        names = " and ".join(sorted(report["not_installed"]))
+        raise failed(
+            f"Nothing was formatted: {names} would do it, and can't be found in the sandbox. It must be "
+            "on the operator's PATH, or in the workspace (.venv/bin/ruff, node_modules/.bin/prettier)."
+        )
     changed = report["changed"]
     output = {
         "checked": report["checked"],
@@ -73,23 +84,3 @@ async def format_code(context: ToolContext, paths: Paths | None = None) -> ToolR
         **unkept(ran.changed),
     }
     return ToolResult(output=output, display=f"{len(changed)} of {report['checked']} files changed")
-
-
-def _check(report: dict[str, Any]) -> None:
-    if report["missing"]:
-        raise ToolFailure(
-            ErrorType.FILE_NOT_FOUND,
-            f"{shown(report['missing'][0])}: there is no such file or folder.",
-        )
-    if report["checked"]:
-        return
-    if not report["not_installed"]:
-        raise ToolFailure(
-            ErrorType.FILE_NOT_FOUND,
-            "There is nothing here that ruff, gofmt, rustfmt or prettier formats.",
-        )
-    names = " and ".join(sorted(report["not_installed"]))
-    raise failed(
-        f"Nothing was formatted: {names} would do it, and can't be found in the sandbox. It must be "
-        "on the operator's PATH, or in the workspace (.venv/bin/ruff, node_modules/.bin/prettier)."
-    )

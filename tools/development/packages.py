@@ -9,15 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from ...runtime.definitions import (
-    Capability,
-    Effect,
-    ErrorType,
-    Resource,
-    Tier,
-    ToolFailure,
-    ToolResult,
-)
+from ...runtime.definitions import Capability, ErrorType, Resource, Tier, ToolFailure, ToolResult
 from ...runtime.processes import ChangedFiles, Command, Ran
 from ..context import ToolContext
 from ..failures import failed, invalid
@@ -54,9 +46,7 @@ NAME_IN_WORDS = (
     "left-pad@1.3.0: no URL, no path, no option, no spaces"
 )
 
-Package = Annotated[
-    str, msgspec.Meta(pattern=f"^(?:{_NAME})$", max_length=200, extra=in_words(NAME_IN_WORDS))
-]
+Package = Annotated[str, in_words(f"^(?:{_NAME})$", NAME_IN_WORDS, max_length=200)]
 """A name with a version, and never a URL, a path or an option."""
 
 _OWN_PATH = """
@@ -71,9 +61,7 @@ PATH=${path%:}
 """
 """PATH without folders of the workspace: only programs of the operator's may reach hosts."""
 
-_FETCH = (
-    _OWN_PATH
-    + """
+_FETCH = f"""{_OWN_PATH}
 how=$1 into=$2
 shift 2
 made=; [ -d .venv ] || made=1
@@ -81,7 +69,7 @@ trap 'code=$?; [ $code = 0 ] || rm -rf .venv/.wheels; [ $code = 0 ] || [ -z "$ma
 mkdir -p .venv
 rm -rf .venv/.wheels
 mkdir .venv/.wheels
-version=$(sed -n 's/^version\\(_info\\)\\{0,1\\} *= *\\([0-9]*[.][0-9]*\\).*/\\2/p' .venv/pyvenv.cfg 2> /dev/null | head -n 1)
+version=$(sed -n 's/^version\\(_info\\)\\{{0,1\\}} *= *\\([0-9]*[.][0-9]*\\).*/\\2/p' .venv/pyvenv.cfg 2> /dev/null | head -n 1)
 python=python3 other=
 if [ -n "$version" ]; then
   if command -v "python$version" > /dev/null; then python=python$version
@@ -94,7 +82,6 @@ fi
 "$python" -I -m pip "$how" --no-input --disable-pip-version-check --no-cache-dir \\
   --progress-bar off --retries 2 $other "$into" .venv/.wheels "$@"
 """
-)
 """Fetches, with a network, and builds where that was allowed. It uses a Python outside of the workspace: nothing
 of `.venv`, which anybody may have put there, runs while hosts can be reached."""
 
@@ -108,12 +95,9 @@ if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
 """
 """Installs by the environment's own Python, without a network. A new environment is removed on failure."""
 
-_NPM = (
-    _OWN_PATH
-    + """
+_NPM = f"""{_OWN_PATH}
 exec npm install --no-audit --no-fund --no-update-notifier --no-progress "$@"
 """
-)
 
 NPM_REGISTRY = "https://registry.npmjs.org/"
 """Always set: else npm takes the one of the workspace's .npmrc."""
@@ -149,7 +133,6 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     tier=Tier.ELEVATED,
     needs=[Capability.PROCESSES, Capability.NETWORK],
     timeout_seconds=SECONDS,
-    effect=Effect.ONCE,
     resources=lambda arguments: [Resource("")],
     preview=_preview,
 )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
+from ...runtime.definitions import Capability, Resource, Tier, ToolResult
 from ...runtime.processes import Command, Processes, Ran
 from ..context import ToolContext
 from ..failures import failed, invalid
@@ -98,7 +98,6 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     tier=Tier.WORKSPACE,
     needs=[Capability.PROCESSES],
     timeout_seconds=SECONDS,
-    effect=Effect.ONCE,
     resources=lambda arguments: [Resource("")],
     preview=_preview,
 )

@@ -8,15 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...runtime.definitions import (
-    Artifact,
-    Capability,
-    Effect,
-    ErrorType,
-    Tier,
-    ToolFailure,
-    ToolResult,
-)
+from ...runtime.definitions import Artifact, Capability, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.handles import ReadableFiles, WritableFiles
 from ..processes.threads import run_read, run_write
 from ..tool import ToolContext, tool
@@ -63,7 +55,6 @@ def _shown(files: ReadableFiles, path: str, edits: list[Edit]) -> str:
     tier=Tier.WORKSPACE,
     needs=[Capability.FILES_WRITE],
     timeout_seconds=10,
-    effect=Effect.ONCE,
     resources=lambda arguments: resource(arguments.path, write=True),
     preview=_preview,
 )

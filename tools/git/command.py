@@ -48,13 +48,11 @@ Paths = Annotated[
 
 Revision = Annotated[
     str,
-    msgspec.Meta(
-        pattern=r"^[A-Za-z0-9_@][A-Za-z0-9_@./{}^~+-]*$",
+    in_words(
+        r"^[A-Za-z0-9_@][A-Za-z0-9_@./{}^~+-]*$",
+        "a commit as git names it, like main, v1.2, HEAD~2 or 1a2b3c4: without spaces, and not "
+        "beginning with a hyphen",
         max_length=250,
-        extra=in_words(
-            "a commit as git names it, like main, v1.2, HEAD~2 or 1a2b3c4: without spaces, and not "
-            "beginning with a hyphen"
-        ),
     ),
 ]
 """A commit as git names it. It can't begin with `-`, and so can't pass for an option."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Capability, Resource, Tier, ToolFailure, ToolResult
 from ..context import ToolContext
 from ..failures import failed
 from ..processes.threads import run_read
@@ -42,7 +42,6 @@ _COMMITTED = ("show", "-z", "--format=", "--name-status", "--no-renames", "--no-
     tier=Tier.WORKSPACE,
     needs=[Capability.PROCESSES],
     timeout_seconds=SECONDS,
-    effect=Effect.ONCE,
     resources=lambda arguments: [Resource("")],
 )
 async def git_commit(

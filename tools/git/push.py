@@ -23,15 +23,7 @@ import trio
 
 from ...config.base_url import checked_base_url, may_carry_key, origin
 from ...config.sections import GIT_KEYS
-from ...runtime.definitions import (
-    Capability,
-    Effect,
-    ErrorType,
-    Resource,
-    Tier,
-    ToolFailure,
-    ToolResult,
-)
+from ...runtime.definitions import Capability, ErrorType, Resource, Tier, ToolFailure, ToolResult
 from ...runtime.errors import CallboardError
 from ...runtime.processes import Ran
 from ...runtime.redaction import Secret, mask
@@ -60,13 +52,11 @@ CERTIFICATES = "certificates.pem"
 
 Name = Annotated[
     str,
-    msgspec.Meta(
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*$",
+    in_words(
+        r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*$",
+        "the name of a remote or a branch: letters, digits and _ . / + @ -, and first a letter, a "
+        "digit or _",
         max_length=250,
-        extra=in_words(
-            "the name of a remote or a branch: letters, digits and _ . / + @ -, and first a letter, a "
-            "digit or _"
-        ),
     ),
 ]
 
@@ -217,7 +207,6 @@ async def _preview(arguments: Any, context: ToolContext) -> str:
     tier=Tier.ELEVATED,
     needs=[Capability.PROCESSES, Capability.NETWORK],
     timeout_seconds=SECONDS,
-    effect=Effect.ONCE,
     resources=lambda arguments: [Resource("")],
     preview=_preview,
 )

@@ -128,17 +128,7 @@ def _cut(line: str, most: int) -> str:
 PREVIEW = "(may reach hosts on the internet)"
 
 
-def tier_with_network(arguments: Any) -> Tier:
-    """Return the tier: a program that reaches hosts is of tier system."""
-    return Tier.SYSTEM if arguments.network else Tier.READ_ONLY
-
-
-def needs_with_network(arguments: Any) -> tuple[Capability, ...]:
-    """Return what such a program needs besides."""
-    return (Capability.NETWORK,) if arguments.network else ()
-
-
-def asks_with_network(arguments: Any, context: ToolContext) -> str | None:
+def _asks(arguments: Any, context: ToolContext) -> str | None:
     """Return why a person is asked; raise `ToolFailure` when the operator lets no program reach hosts."""
     if not arguments.network:
         return None
@@ -152,3 +142,11 @@ def asks_with_network(arguments: Any, context: ToolContext) -> str | None:
             reason="[sandbox] network is off",
         )
     return "its program may reach hosts, and send there what it reads"
+
+
+WITH_NETWORK: dict[str, Any] = {
+    "approval": _asks,
+    "raise_tier": lambda arguments: Tier.SYSTEM if arguments.network else Tier.READ_ONLY,
+    "more_needs": lambda arguments: (Capability.NETWORK,) if arguments.network else (),
+}
+"""The options of a tool whose program may ask for hosts: then its calls are of tier system."""

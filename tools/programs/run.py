@@ -7,19 +7,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
+from ...runtime.definitions import Capability, Resource, Tier, ToolResult
 from ...runtime.processes import Command
 from ..files.preview import command_line
 from ..schema.parameters import Timeout
 from ..tool import ToolContext, tool
-from .program_result import (
-    PREVIEW,
-    asks_with_network,
-    needs_with_network,
-    result_of_program,
-    tier_with_network,
-    title,
-)
+from .program_result import PREVIEW, WITH_NETWORK, result_of_program, title
 
 SECONDS = 120.0
 CODE_SECONDS = 60.0
@@ -58,12 +51,9 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     tier=Tier.SYSTEM,
     needs=[Capability.PROCESSES],
     timeout_seconds=SECONDS,
-    effect=Effect.ONCE,
     resources=lambda arguments: [Resource("")],
-    approval=asks_with_network,
-    raise_tier=tier_with_network,
-    more_needs=needs_with_network,
     preview=_preview,
+    **WITH_NETWORK,
 )
 async def shell(
     context: ToolContext,
@@ -116,12 +106,9 @@ def _code_argv(language: str, args: list[str] | None) -> list[str]:
     tier=Tier.WORKSPACE,
     needs=[Capability.PROCESSES],
     timeout_seconds=CODE_SECONDS,
-    effect=Effect.ONCE,
     resources=lambda arguments: [Resource("")],
-    approval=asks_with_network,
-    raise_tier=tier_with_network,
-    more_needs=needs_with_network,
     preview=_preview_code,
+    **WITH_NETWORK,
 )
 async def run_code(
     context: ToolContext,

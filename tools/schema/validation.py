@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -97,7 +97,7 @@ class Validator:
         except msgspec.ValidationError as error:
             # The second is about another place when the first was only about 1.0.
             last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
-            message = _with_words(with_keys(str(last), tree, self._struct), self._struct)
+            message = _with_words(with_keys(str(last), tree, self._struct))
             raise WrongArguments(*explain(message)) from None
 
 
@@ -318,7 +318,6 @@ _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.+)`$")
 _ANY_ENTRY = "[...]"
 _STEP = re.compile(r"\.(?P<field>[^.\[`]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
-_IN_WORDS = "in words"
 _EXPECTED = re.compile(
     r"^Expected `str` matching regex (?P<pattern>'.*'|\".*\")(?P<rest> - at `.*)?$"
 )
@@ -396,44 +395,23 @@ def _replaced(tree: Any, path: Sequence[str | int], value: Any) -> Any:
     return copied
 
 
-def in_words(text: str) -> dict[str, str]:
-    """Return the `extra` of a type with a pattern: what to expect, in words.
+_words: dict[str, str] = {}
+"""What fits a pattern, in words, by the pattern as msgspec writes it."""
 
-    For example `msgspec.Meta(pattern=…, extra=in_words("a name: …"))`. The text goes on from
-    "expected" and replaces the regular expression in the message for the model.
+
+def in_words(pattern: str, words: str, *, max_length: int) -> msgspec.Meta:
+    """Return the bounds of a text that fits a pattern.
+
+    The words go on from "expected" and replace the regular expression in the message for the model.
     """
-    return {_IN_WORDS: text}
+    _words[repr(pattern)] = words
+    return msgspec.Meta(pattern=pattern, max_length=max_length)
 
 
-def _with_words(message: str, kind: Any) -> str:
+def _with_words(message: str) -> str:
     found = _EXPECTED.match(message)
-    if found is None:
-        return message
-    said = {repr(pattern): words for pattern, words in _worded_patterns(types.type_info(kind))}
-    words = said.get(found["pattern"])
-    return message if words is None else f"Expected {words}{found['rest'] or ''}"
-
-
-def _worded_patterns(kind: types.Type) -> Iterator[tuple[str, str]]:
-    waiting: list[types.Type] = [kind]
-    seen: set[int] = set()
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen:  # a type that holds itself
-            continue
-        seen.add(id(each))
-        match each:
-            case types.Metadata(type=types.StrType(pattern=str(pattern)), extra=dict(extra)):
-                if _IN_WORDS in extra:
-                    yield pattern, extra[_IN_WORDS]
-            case types.Metadata(type=inner) | types.ListType(item_type=inner):
-                waiting.append(inner)
-            case types.DictType(value_type=inner):
-                waiting.append(inner)
-            case types.StructType(fields=fields):
-                waiting += [field.type for field in fields]
-            case types.UnionType(types=kinds):
-                waiting += kinds
+    words = _words.get(found["pattern"]) if found else None
+    return f"Expected {words}{found['rest'] or ''}" if found and words else message
 
 
 # ── results ──────────────────────────────────────────────────────────────────────────────────────

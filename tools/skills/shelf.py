@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ...config.skill_approvals import Digests, SkillApprovals
+from ...config.skill_approvals import SkillApprovals
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import ReadableFiles
 from ..failures import failed
@@ -155,12 +155,11 @@ class SkillShelf:
     def listed(self, workspace: Path) -> list[Skill]:
         """Return the skills that models are told of in a workspace."""
         # What nobody approved need not be read, however much of it there is.
-        found = self._found(workspace, self._approved(workspace))
-        return [skill for skill in found if skill.is_listed]
+        return [skill for skill in self._found(workspace, all_states=False) if skill.is_listed]
 
     def all(self, workspace: Path) -> list[Skill]:
         """Return every skill, whatever its state; raise `ValidationError` for a bad folder."""
-        return self._found(workspace, None)
+        return self._found(workspace, all_states=True)
 
     def content(self, workspace: Path, name: str) -> SkillContent:
         """Return a skill that models are told of, as it is now.
@@ -188,13 +187,10 @@ class SkillShelf:
             raise _refused(msgspec.structs.replace(skill, state="changed"))
         return content
 
-    def _approved(self, workspace: Path) -> Digests:
-        return {} if self._approvals is None else self._approvals.of(workspace)
-
-    def _found(self, workspace: Path, only: Digests | None) -> list[Skill]:
+    def _found(self, workspace: Path, *, all_states: bool) -> list[Skill]:
         found: list[Skill] = []
         names: set[str] = set()
-        for skill in (*self._own_skills(), *self._workspace_skills(workspace, only)):
+        for skill in (*self._own_skills(), *self._workspace_skills(workspace, all_states)):
             if skill.name in names:
                 problem = "another skill of this name comes first"
                 skill = msgspec.structs.replace(skill, state="hidden", problem=problem)
@@ -216,15 +212,15 @@ class SkillShelf:
                 else:
                     yield Skill(name=name, description=front.description, state="own", path=path)
 
-    def _workspace_skills(self, workspace: Path, only: Digests | None) -> Iterator[Skill]:
-        if only is not None and not only:
+    def _workspace_skills(self, workspace: Path, all_states: bool) -> Iterator[Skill]:
+        approved = {} if self._approvals is None else self._approvals.of(workspace)
+        if not approved and not all_states:
             return
-        approved = self._approved(workspace) if only is None else only
         with open_workspace(workspace) as files:
             for place in WORKSPACE_FOLDERS:
                 for name in _folders(files, place):
                     path = f"{place}/{name}"
-                    if only is None or path in only:
+                    if all_states or path in approved:
                         yield _workspace_skill(files, path, approved.get(path))
 
 

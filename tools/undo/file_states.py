@@ -62,16 +62,13 @@ class Keeper:
             return FileState(FileKind.DIRECTORY, mode=mode)
         if not stat.S_ISREG(status.st_mode):
             return FileState(FileKind.OTHER, why="it is a FIFO, a socket or a device")
-        return self._file(parent, names, status)
-
-    def _file(self, parent: OpenDirectory, names: Names, status: os.stat_result) -> FileState:
-        mode, size = stat.S_IMODE(status.st_mode), status.st_size
-        if why := self.why_not(size):
-            return FileState(FileKind.FILE, mode=mode, size_bytes=size, why=why)
-        try:
-            fd = self._resolver.open_at(parent, names[-1], READ_FLAGS)
-        except PermissionError:
-            why = "it can't be read"
+        size, fd = status.st_size, -1
+        if not (why := self.why_not(size)):
+            try:
+                fd = self._resolver.open_at(parent, names[-1], READ_FLAGS)
+            except PermissionError:
+                why = "it can't be read"
+        if why:
             return FileState(FileKind.FILE, mode=mode, size_bytes=size, why=why)
         try:
             at, taken, digest = self._taken(fd, size)

@@ -150,7 +150,7 @@ class _Planning:
         """Plan to remove a folder that the change made, when nothing is in it."""
         if present.kind is not FileKind.DIRECTORY:
             raise _Left(names, f"it was changed since{self._who(names)}")
-        if not self._tree.is_empty(names):
+        if self._tree.inside(names):
             return None  # it holds what others put there
         return self._put(names, present, NOTHING)
 
@@ -231,9 +231,6 @@ class _ForeseenTree:
     def has_folder(self, names: Names) -> bool:
         return len(names) == 1 or self.look(names[:-1]).kind is FileKind.DIRECTORY
 
-    def is_empty(self, names: Names) -> bool:
-        return not self._inside(names)
-
     def is_like(self, names: Names, inode: int, sign: bytes) -> bool:
         found = self._origin(names)
         if isinstance(found, FileState):
@@ -245,11 +242,11 @@ class _ForeseenTree:
         return is_folder and likeness_of_names(self._below(names), len(names)) == sign
 
     def _below(self, names: Names) -> list[Names]:
-        found = [(*names, name) for name in self._inside(names)]
+        found = [(*names, name) for name in self.inside(names)]
         inner = [each for each in found if self.look(each).kind is FileKind.DIRECTORY]
         return [*found, *(name for each in inner for name in self._below(each))]
 
-    def _inside(self, names: Names) -> list[str]:
+    def inside(self, names: Names) -> list[str]:
         inside = set(self._put.get(names, ()))  # planned, and maybe moved on since
         found = self._origin(names)
         if not isinstance(found, FileState):
@@ -262,8 +259,12 @@ class _ForeseenTree:
 
     def _origin(self, names: Names) -> FileState | Names:
         for index in range(len(self._steps) - 1, -1, -1):
-            if (said := self._said(self._steps[index], names)) is not None:
-                return said
+            steps = self._steps[index]
+            if (own := steps.get(names)) is not None:
+                return own
+            # What is planned above it holds nothing yet, be it a directory or not.
+            if any(names[:depth] in steps for depth in range(len(names) - 1, 0, -1)):
+                return NOTHING
             if index == 0:
                 break
             source, destination = self._moves[index - 1]
@@ -272,10 +273,3 @@ class _ForeseenTree:
             elif names[: len(source)] == source:
                 return NOTHING
         return names
-
-    def _said(self, steps: dict[Names, FileState], names: Names) -> FileState | None:
-        if (own := steps.get(names)) is not None:
-            return own
-        # What is planned above it holds nothing yet, be it a directory or not.
-        above = (names[:depth] for depth in range(len(names) - 1, 0, -1))
-        return NOTHING if any(folder in steps for folder in above) else None

@@ -19,16 +19,19 @@ from ..schema.parameters import Timeout
 from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
 from ..workspace.paths import shown
-from .text import MAX_TYPE_CHARS, NEVER_TEXT, SAYS_NOTHING, STATED, marked_codec, named_codec
+from .text import (
+    MAX_TYPE_CHARS,
+    NEVER_TEXT,
+    SAYS_NOTHING,
+    STATED,
+    TEXT_TYPES,
+    marked_codec,
+    named_codec,
+)
 
 EMPTY = "(empty response body)"
 NO_BODY = "(no body: HEAD asks for none)"
 
-_TEXT_TYPES = re.compile(
-    r"text/.*|.*\+(json|xml|yaml)"
-    r"|application/(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|toml|sql|graphql"
-    r"|x-www-form-urlencoded)"
-)
 _NOT_IN_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -60,7 +63,7 @@ def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | 
     kind = stated.partition(";")[0].strip().lower()
     named = STATED.search(stated)
     marked = marked_codec(data)
-    if named or _TEXT_TYPES.fullmatch(kind) or (marked and kind in SAYS_NOTHING):
+    if named or TEXT_TYPES.fullmatch(kind) or (marked and kind in SAYS_NOTHING):
         codec = marked or named_codec(named[1] if named else "") or "utf-8"
         return codecs.getincrementaldecoder(codec)("replace").decode(data, final=at_end)
     if kind.startswith(NEVER_TEXT):
@@ -102,14 +105,11 @@ def _asks(arguments: Any, context: ToolContext) -> str | None:
 def _preview(arguments: Any, context: ToolContext) -> str:
     request = _request(arguments.url, arguments.method, arguments.headers, arguments.body)
     lines = [f"{request.method} {request.url}"]
-    lines += [f"{name}: {_masked(name, value)}" for name, value in request.headers.items()]
+    for name, value in request.headers.items():
+        is_secret = value and _SECRET.search(name)
+        shown_value = f"{MASK} ({len(value)} characters)" if is_secret else redact(value)
+        lines.append(f"{name}: {shown_value}")
     return "\n".join(lines) + (f"\n\n{request.body.decode()}" if request.body else "")
-
-
-def _masked(name: str, value: str) -> str:
-    if _SECRET.search(name) and value:
-        return f"{MASK} ({len(value)} characters)"
-    return redact(value)
 
 
 def _effect(arguments: Any) -> Effect:

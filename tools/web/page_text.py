@@ -25,7 +25,7 @@ from ..failures import failed
 from ..files.file_facts import in_bytes
 from ..processes.run_local import RunLocal
 from ..workspace.paths import shown
-from .text import MAX_TYPE_CHARS, NEVER_TEXT, SAYS_NOTHING, beginning, decoded, visible
+from .text import MAX_TYPE_CHARS, NEVER_TEXT, SAYS_NOTHING, TEXT_TYPES, beginning, decoded, visible
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Of a body: long reports as PDF fit."""
@@ -45,11 +45,7 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 _START = "from callboard.tools.web.page_worker import main; main()"
 
 _slots = RunLocal("page_readers", lambda: trio.CapacityLimiter(MAX_READERS))
-_TEXT_TYPES = re.compile(
-    r"text/.*|.*\+(json|xml|yaml)"
-    r"|application/(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|toml|sql|graphql"
-    r"|x-www-form-urlencoded|x-sh|x-tex|rtf)"
-)
+_SCRIPT_TYPES = frozenset({"application/x-sh", "application/x-tex", "application/rtf"})
 _BEGINS_HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]",
     re.IGNORECASE | re.DOTALL,
@@ -150,7 +146,7 @@ def _kind_of(answer: WebAnswer) -> Literal["html", "pdf", "text", "other"]:
         return "other" if _CONTROL.search(head) else "text"
     if stated.startswith(NEVER_TEXT):
         return "other"
-    return "text" if _TEXT_TYPES.fullmatch(stated) else "other"
+    return "text" if stated in _SCRIPT_TYPES or TEXT_TYPES.fullmatch(stated) else "other"
 
 
 # ── in a process ─────────────────────────────────────────────────────────────────────────────────

@@ -15,6 +15,11 @@ STATED = re.compile(r";\s*charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 NEVER_TEXT = ("image/", "audio/", "video/", "font/")
 SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 """Content types of servers that don't know better."""
+TEXT_TYPES = re.compile(
+    r"text/.*|.*\+(json|xml|yaml)"
+    r"|application/(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|toml|sql|graphql"
+    r"|x-www-form-urlencoded)"
+)
 MAX_TYPE_CHARS = 100
 """Of a content type in a message; registered ones are shorter."""
 

@@ -32,6 +32,10 @@ MAX_FILES = 8
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:[ \t]+"(?:[^"\\]|\\.)*")?\s*\](.*)', re.DOTALL)
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=(.*)", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_KINDS = {
+    ("core", "hookspath"): "hooks",
+    **dict.fromkeys((("include", "path"), ("includeif", "path")), "include"),
+}
 
 
 class HeldPlaces:
@@ -91,9 +95,8 @@ class GuardedPlaces:
     def covers(self, names: Names) -> bool:
         """Return whether a path is or lies in such a place, or completes a bare repository."""
         folded = _folded(names)
-        if any(folded[: len(place)] == place for place in self._places()):
-            return True
-        return self._makes_repository(folded)
+        lies_in = any(folded[: len(place)] == place for place in self._places())
+        return lies_in or self._makes_repository(folded)
 
     def leads_to(self, names: Names) -> bool:
         """Return whether such a place lies below a folder, and would move or go along with it."""
@@ -138,7 +141,7 @@ def paths_in_settings(workspace: str) -> tuple[str, ...]:
                 waiting.append(place)
             elif os.path.basename(place) == "_":
                 place = os.path.dirname(place)  # husky's hooks run what lies one folder above
-            if place.startswith(workspace.rstrip("/") + "/"):
+            if is_below(place, workspace):
                 found.setdefault(place)
     return tuple(found)
 
@@ -153,10 +156,8 @@ def _named(text: str) -> list[tuple[str, str]]:
             section, line = head[1].lower(), head[2].strip()
         if not (setting := _SETTING.fullmatch(line)):
             continue
-        kind = {("core", "hookspath"): "hooks"}.get((section, setting[1].lower()))
-        if section in {"include", "includeif"} and setting[1].lower() == "path":
-            kind = "include"
-        if kind is not None and (value := _value(setting[2])):
+        name = (section, setting[1].lower())
+        if (kind := _KINDS.get(name)) is not None and (value := _value(setting[2])):
             found.append((kind, value))
     return found
 

@@ -137,17 +137,20 @@ class Workspace(FileReader):
                 check_new_name(destination)
                 target = (*target_parent.names, target_name)
                 if stat.S_ISDIR(status.st_mode):
-                    if self._guarded.leads_to(target):
+                    # A folder can bring hooks and config along.
+                    if self._guarded.leads_to(target) or is_inside_git(target):
                         raise not_allowed(destination)
-                    _check_directory_move((*source_parent.names, source_name), target, destination)
-                ends = (source_parent.fd, source_name, target_parent.fd, target_name)
+                    start = (*source_parent.names, source_name)
+                    if target[: len(start)] == start:
+                        why = "a directory can't be moved to itself or into itself."
+                        raise invalid("to", f"{shown(destination)}: {why}")
+                old, new = source_parent.fd, target_parent.fd
                 if overwrite:
-                    fd_from, name_from, fd_to, name_to = ends
-                    os.rename(name_from, name_to, src_dir_fd=fd_from, dst_dir_fd=fd_to)
+                    os.rename(source_name, target_name, src_dir_fd=old, dst_dir_fd=new)
                 else:
-                    rename_to_free_name(*ends)
-                os.fsync(target_parent.fd)
-                os.fsync(source_parent.fd)
+                    rename_to_free_name(old, source_name, new, target_name)
+                os.fsync(new)
+                os.fsync(old)
 
     def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
         """See `WritableFiles`."""
@@ -291,14 +294,6 @@ def _present_file(parent: OpenDirectory, name: str, path: str) -> os.stat_result
         raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
     _check_sole_name(status, path)
     return status
-
-
-def _check_directory_move(source: Names, target: Names, path: str) -> None:
-    # A folder can bring hooks and config along.
-    if is_inside_git(target):
-        raise not_allowed(path)
-    if target[: len(source)] == source:
-        raise invalid("to", f"{shown(path)}: a directory can't be moved to itself or into itself.")
 
 
 def _check_sole_name(status: os.stat_result, path: str) -> None:
