@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -26,13 +25,20 @@ from callboard.runtime.store.rows import ApprovalRow
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 from callboard.tools.registry import builtin_tools
 from callboard.tools.tool import Tool
-from support.cli.command import Command, Finished
+from support.cli.command import Command, Finished, at, results
 from support.cli.in_process import own_logging as own_logging
 from support.cli.in_process import run_here as run_here
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 OTHER = ("write_file", {"path": "b.txt", "content": "new too\n"})
 DONE = reply("So be it.")
+SEALED = """
+[[rules]]
+tool = "write_file"
+verdict = "deny"
+reason = "Nobody writes there."
+arguments.path = { path = "sealed/**" }
+"""
 
 Say = Callable[..., Awaitable[Finished]]
 
@@ -43,10 +49,6 @@ def command(tmp_path: Path) -> Command:
     (command.workspace / "a.txt").write_text("old\n")
     (command.workspace / "b.txt").write_text("other\n")
     return command
-
-
-def at(server: ScriptedServer) -> tuple[str, ...]:
-    return ("--base-url", server.base_url, "--model", "scripted")
 
 
 @pytest.fixture
@@ -95,12 +97,6 @@ async def questions(command: Command, state: str | None = "waiting") -> list[App
 async def only(command: Command) -> ApprovalRow:
     (row,) = await questions(command)
     return row
-
-
-def results(server: ScriptedServer) -> list[dict[str, Any]]:
-    """What the model was told of its calls."""
-    messages = server.requests[-1].body["messages"]
-    return [json.loads(each["content"]) for each in messages if each["role"] == "tool"]
 
 
 def check_refused(done: Finished, *words: str, code: int = 1) -> None:
@@ -234,11 +230,7 @@ async def test_other_arguments_run_and_the_model_sees_them(command: Command, say
 async def test_an_edit_that_can_not_be_leaves_the_question_open(
     command: Command, say: Say, arguments: str, said: str
 ) -> None:
-    with (command.home / "config" / "callboard.toml").open("a") as file:
-        file.write(
-            '[[rules]]\ntool = "write_file"\nverdict = "deny"\nreason = "Nobody writes there."\n'
-            'arguments.path = { path = "sealed/**" }\n'
-        )
+    command.configure(SEALED)
     async with left_behind(command, [OVERWRITE]):
         row = await only(command)
         refused = await say("approve", row.approval_id, "--arguments", arguments)
@@ -352,8 +344,7 @@ async def test_a_more_dangerous_call_is_a_question_of_its_own(
         assert "more dangerous than what was asked about: when the session goes on" in said.out
         check_refused(await say("approve", row.approval_id), "it is revised by terminal")
     shutil.rmtree(command.home / "data")
-    with (command.home / "config" / "callboard.toml").open("a") as file:
-        file.write("[agents.general]\ndefer = true\n")
+    command.configure("[agents.general]\ndefer = true\n")
     async with left_behind(command, [("launch", {"far": False})]):
         row = await only(command)
         said = await say("approve", row.approval_id, "--arguments", '{"far": true}')
@@ -381,8 +372,7 @@ async def test_while_a_process_holds_the_store_it_alone_takes_answers(
 
 
 async def test_what_has_expired_can_not_be_allowed(command: Command, say: Say) -> None:
-    with (command.home / "config" / "callboard.toml").open("a") as file:
-        file.write("[limits]\napproval_seconds = 2\n")
+    command.configure("[limits]\napproval_seconds = 2\n")
     async with left_behind(command, [OVERWRITE]) as server:
         row = await only(command)
         await trio.sleep(2.1)
@@ -432,16 +422,8 @@ def test_editing_needs_a_terminal(
 # ── editing at a terminal ────────────────────────────────────────────────────────────────────────
 
 
-def has_editor(command: Command, body: str) -> None:
-    """Makes a program the editor; it finds the file's path in `path`, its text in `text`."""
-    program = command.home.parent / "editor.py"
-    head = "import pathlib, sys\npath = pathlib.Path(sys.argv[-1])\ntext = path.read_text()\n"
-    program.write_text(head + body)
-    command.extra["EDITOR"] = f"{sys.executable} '{program}'"
-
-
 async def test_what_is_edited_is_shown_and_confirmed_before_it_counts(command: Command) -> None:
-    has_editor(command, "path.write_text(text.replace('new', 'edited'))\n")
+    command.has_editor("path.write_text(text.replace('new', 'edited'))\n")
     async with left_behind(command, [OVERWRITE]) as server:
         row = await only(command)
         async with command.at_terminal("approve", row.approval_id, "--edit") as terminal:
@@ -461,7 +443,7 @@ async def test_what_is_edited_is_shown_and_confirmed_before_it_counts(command: C
 
 @pytest.mark.parametrize("body", ["sys.exit(1)\n", "path.write_text('no JSON')\n", "pass\n"])
 async def test_an_edit_that_comes_to_nothing_leaves_it_open(command: Command, body: str) -> None:
-    has_editor(command, body)
+    command.has_editor(body)
     async with left_behind(command, [OVERWRITE]):
         row = await only(command)
         async with command.at_terminal("approve", row.approval_id, "--edit") as terminal:
@@ -482,12 +464,8 @@ async def test_an_edit_that_comes_to_nothing_leaves_it_open(command: Command, bo
 async def test_an_edit_that_can_not_be_is_told_before_it_is_sent(
     command: Command, path: str, why: str
 ) -> None:
-    with (command.home / "config" / "callboard.toml").open("a") as file:
-        file.write(
-            '[[rules]]\ntool = "write_file"\nverdict = "deny"\nreason = "Nobody writes there."\n'
-            'arguments.path = { path = "sealed/**" }\n'
-        )
-    has_editor(command, f"path.write_text(text.replace('a.txt', {path!r}))\n")
+    command.configure(SEALED)
+    command.has_editor(f"path.write_text(text.replace('a.txt', {path!r}))\n")
     async with left_behind(command, [OVERWRITE]):
         row = await only(command)
         async with command.at_terminal("approve", row.approval_id, "--edit") as terminal:
@@ -578,8 +556,7 @@ async def test_under_rules_that_have_changed_it_is_told_that_it_asks_again(
 ) -> None:
     async with left_behind(command, [OVERWRITE]) as server:
         row = await only(command)
-        with (command.home / "config" / "callboard.toml").open("a") as file:
-            file.write('[[rules]]\ntool = "delete_file"\nverdict = "deny"\n')
+        command.configure('[[rules]]\ntool = "delete_file"\nverdict = "deny"\n')
         changed = ("--arguments", '{"path": "b.txt", "content": ""}')
         refused = await say("approve", row.approval_id, *changed)
         check_refused(refused, "asked under other rules", "still waits")
@@ -591,8 +568,7 @@ async def test_under_rules_that_have_changed_it_is_told_that_it_asks_again(
 
 
 async def test_a_deferred_call_runs_in_a_turn_of_its_own(command: Command, say: Say) -> None:
-    with (command.home / "config" / "callboard.toml").open("a") as file:
-        file.write("[agents.general]\ndefer = true\n")
+    command.configure("[agents.general]\ndefer = true\n")
     pending = reply("Then later.")
     async with open_scripted_server(
         [reply(calls=[OVERWRITE, OTHER]), pending, DONE, DONE]
@@ -628,8 +604,7 @@ async def test_a_deferred_call_runs_in_a_turn_of_its_own(command: Command, say: 
 
 
 async def test_a_run_of_another_session_leaves_late_turns_alone(command: Command, say: Say) -> None:
-    with (command.home / "config" / "callboard.toml").open("a") as file:
-        file.write("[agents.general]\ndefer = true\n")
+    command.configure("[agents.general]\ndefer = true\n")
     steps = [reply(calls=[OVERWRITE]), reply("Then later."), DONE]
     async with open_scripted_server(steps) as server:
         await command("run", *at(server), "Change it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,8 @@ from callboard.cli.run.flags import EXAMPLE, RunFlags, budget_of
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.budget import Budget
-from support.cli.command import Command
+from support.cli.command import Command, at
+from support.cli.command import command as command
 
 
 def test_the_example_is_one() -> None:
@@ -43,19 +43,19 @@ def test_what_is_no_budget_says_why(text: str) -> None:
     assert str(RunFlags(session_budget=text).mistake()).startswith("--session-budget: ")
 
 
-async def test_a_run_ends_by_its_budget_and_a_larger_one_goes_on(tmp_path: Path) -> None:
-    command = Command(tmp_path)
+async def test_a_run_ends_by_its_budget_and_a_larger_one_goes_on(command: Command) -> None:
     steps = [
         reply(calls=[("get_current_time", {}), ("get_current_time", {"timezone": "Asia/Tokyo"})]),
         reply("It is late."),
     ]
     async with open_scripted_server(steps) as server:
-        at = ("--base-url", server.base_url, "--model", "scripted")
-        small = await command("run", *at, "--session-budget", "tool-calls=1", "What time is it?")
+        small = await command(
+            "run", *at(server), "--session-budget", "tool-calls=1", "What time is it?"
+        )
         assert small.code == 1
         assert "The budget of the session is used up: 1 of 1 calls of tools." in small.err
         larger = ("--session-budget", "tool-calls=5", "--budget", "seconds=60")
-        done = await command("run", "--continue", *at, *larger, "Go on.")
+        done = await command("run", "--continue", *at(server), *larger, "Go on.")
         assert (done.code, done.err) == (0, "")
         assert "It is late." in done.out
     wrong = await command("run", "--budget", "tokens=5,words=6", "Hello.")

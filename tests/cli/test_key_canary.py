@@ -103,8 +103,7 @@ def assert_nowhere(command: Command, *done: Finished) -> None:
 async def with_stored_key(folder: Path, server: ScriptedServer) -> Command:
     command = Command(folder)
     house = f'[providers.house]\nbase_url = "{server.base_url}"\nkey_env = "HOUSE_KEY"\n'
-    with (command.home / "config" / "callboard.toml").open("a") as file:
-        file.write(house)
+    command.configure(house)
     stored = await command("keys", "set", "house", stdin=f"{KEY}\n".encode())
     assert stored.code == 0, stored.err
     assert_absent(stored.out + stored.err, "what `keys set` says")
@@ -236,19 +235,3 @@ async def test_a_command_that_is_killed_leaves_no_core(tmp_path: Path) -> None:
     assert cores == ["0", "0"]
     assert process.returncode == -signal.SIGABRT
     assert [path.name for path in command.workspace.iterdir()] == []
-
-
-def test_a_key_on_the_command_line_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    command = Command(tmp_path)
-    for tokens in (["house", KEY], ["house", f"--key={KEY}"], [f"--key={KEY}", "house"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "callboard", "keys", "set", *tokens],
-            capture_output=True,
-            env=command.environ,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-        assert done.returncode == 2
-        assert b"never the key" in done.stderr
-        assert_absent(done.stdout + done.stderr, "the complaint")
-    assert not (command.home / "data").exists()

@@ -14,6 +14,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.disk.data_lock import DataLock
 from support.cli.command import Command, Terminal
+from support.cli.in_process import fresh_home as fresh_home
 from support.cli.in_process import own_logging as own_logging
 from support.cli.in_process import pipe as pipe
 
@@ -31,15 +32,10 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
-    for name in ("OPENAI_API_KEY", "HOUSE_KEY", "CALLBOARD_API_KEY", "CREDENTIALS_DIRECTORY"):
-        monkeypatch.delenv(name, raising=False)
-    # A command gives core dumps up for good, which is not for the process of all tests.
-    monkeypatch.setattr("callboard.runtime.disk.core_dumps.forbid_core_dumps", lambda: None)
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "callboard.toml").write_text(CONFIGURATION)
-    return tmp_path
+def home(fresh_home: Path) -> Path:
+    (fresh_home / "config").mkdir()
+    (fresh_home / "config" / "callboard.toml").write_text(CONFIGURATION)
+    return fresh_home
 
 
 def listed(capsys: Captured) -> list[dict[str, Any]]:
@@ -149,15 +145,17 @@ def test_nothing_stored_is_said_so(home: Path, capsys: Captured) -> None:
         (["keys", "remove", "a", "b"], "'b'"),
         (["keys", "set", "openai", KEY], "never the key"),
         (["keys", "set", "openai", f"--key={KEY}"], "never the key"),
+        (["keys", "set", f"--key={KEY}", "openai"], "never the key"),
     ],
 )
 def test_wrong_usage(home: Path, tokens: list[str], said: str, capsys: Captured) -> None:
     assert main(tokens) == 2
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
     assert said in err
     assert "See: callboard keys" in err
     assert err.count("\n") == 1
-    assert KEY not in err
+    assert KEY not in out + err
+    assert not (home / "data").exists()
 
 
 def test_a_locked_store_stops_a_run_and_is_seen_in_the_list(
@@ -221,9 +219,8 @@ async def test_keys_are_changed_while_a_runtime_holds_the_store(tmp_path: Path) 
 async def test_a_run_takes_the_stored_key_and_the_environments_before_it(tmp_path: Path) -> None:
     command = Command(tmp_path)
     async with open_scripted_server([reply("One."), reply("Two.")]) as server:
-        config = command.home / "config" / "callboard.toml"
         house = f'[providers.house]\nbase_url = "{server.base_url}"\nkey_env = "HOUSE_KEY"\n'
-        config.write_text(config.read_text() + house)
+        command.configure(house)
         refused = await command("run", "--model", "house/m", "Go")
         assert refused.code == 1
         assert "set HOUSE_KEY, or store one with `callboard keys set house`" in refused.err

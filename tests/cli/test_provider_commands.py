@@ -18,26 +18,12 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.redaction import Secret
 from support.cli.command import Command, Finished
+from support.cli.command import command as command
+from support.cli.in_process import fresh_home as fresh_home
 from support.providers.model_pages import CHAT, MODEL, WIRES, refusal
 from support.web.web_server import open_web_server
 
 KEY = "sesame-4711-opens"
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """For what needs no process of its own."""
-    monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
-    for variable in [name for name in os.environ if name.endswith("_API_KEY")]:
-        monkeypatch.delenv(variable)
-    # A command gives core dumps up for good, which is not for the process of all tests.
-    monkeypatch.setattr("callboard.runtime.disk.core_dumps.forbid_core_dumps", lambda: None)
-    return tmp_path
 
 
 class Calls:
@@ -54,8 +40,8 @@ class Calls:
 
 
 @pytest.fixture
-def call(home: Path, capsys: pytest.CaptureFixture[str]) -> Calls:
-    return Calls(home, capsys)
+def call(fresh_home: Path, capsys: pytest.CaptureFixture[str]) -> Calls:
+    return Calls(fresh_home, capsys)
 
 
 def check_refused(finished: Finished, said: str, code: int = 1) -> None:

@@ -11,21 +11,13 @@ import pytest
 import callboard
 from callboard.cli.run.attachments import read_attachments
 from callboard.providers.testing.script import reply
-from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.errors import NotFoundError, ValidationError
 from callboard.runtime.history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, Attachment
-from support.cli.command import Command
+from support.cli.command import Command, at
+from support.cli.command import command as command
 
 PIXEL = b"\x89PNG\r\n\x1a\n not much of an image"
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
-def at(server: ScriptedServer) -> tuple[str, ...]:
-    return ("--base-url", server.base_url, "--model", "scripted")
 
 
 async def test_what_is_recorded_is_played_back_without_a_server(

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
-from support.cli.command import Command
+from support.cli.command import Command, at
+from support.cli.command import command as command
 
 AWAY = ("delegate", {"kind": "worker", "task": "Look around.", "wait": False})
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 def said(request: ScriptedRequest) -> Step:
@@ -31,7 +23,7 @@ def said(request: ScriptedRequest) -> Step:
 
 async def test_a_late_answer_is_waited_for_and_shown(command: Command) -> None:
     async with open_scripted_server([reply(calls=[AWAY]), said, said, said]) as server:
-        done = await command("run", "--base-url", server.base_url, "--model", "scripted", "Go.")
+        done = await command("run", *at(server), "Go.")
         server.assert_complete()
     assert (done.code, done.err) == (0, "")
     assert done.out.index("On its way.") < done.out.index("waiting for 1 delegated session")
@@ -41,7 +33,7 @@ async def test_a_late_answer_is_waited_for_and_shown(command: Command) -> None:
 async def test_nothing_is_waited_for_where_nothing_runs(command: Command) -> None:
     here = ("delegate", {"kind": "worker", "task": "Look around."})
     async with open_scripted_server([reply(calls=[here]), said, reply("Done.")]) as server:
-        done = await command("run", "--base-url", server.base_url, "--model", "scripted", "Go.")
+        done = await command("run", *at(server), "Go.")
         server.assert_complete()
     assert (done.code, done.err) == (0, "")
     assert "waiting for" not in done.out

@@ -21,21 +21,13 @@ from callboard.providers.testing.script import (
     stall,
     status,
 )
-from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.disk.data_lock import DataLock
 from callboard.runtime.events import CallFinished, TurnEnded
 from callboard.runtime.store.codec import decode_event
-from support.cli.command import PATIENCE_SECONDS, Command
+from support.cli.command import PATIENCE_SECONDS, Command, at
+from support.cli.command import command as command
 from support.cli.warm_process import nowhere, start_warm
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
-def at(server: ScriptedServer) -> tuple[str, ...]:
-    return ("--base-url", server.base_url, "--model", "scripted")
 
 
 async def test_the_main_job_without_any_model(command: Command) -> None:

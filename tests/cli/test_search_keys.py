@@ -16,6 +16,7 @@ from callboard.embedding.models import with_keys
 from callboard.providers.catalog.catalog import ModelSelection
 from callboard.runtime.errors import AuthError
 from callboard.runtime.redaction import redact
+from support.cli.in_process import fresh_home as fresh_home
 from support.cli.in_process import pipe as pipe
 
 KEY = "sesame-4711-searches"
@@ -25,14 +26,9 @@ Put = Callable[[str], int]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
-    for name in ("BRAVE_API_KEY", "TAVILY_API_KEY", "SEARXNG_API_KEY", "CREDENTIALS_DIRECTORY"):
-        monkeypatch.delenv(name, raising=False)
-    # A command gives core dumps up for good, which is not for the process of all tests.
-    monkeypatch.setattr("callboard.runtime.disk.core_dumps.forbid_core_dumps", lambda: None)
-    (tmp_path / "config").mkdir()
-    return tmp_path
+def home(fresh_home: Path) -> Path:
+    (fresh_home / "config").mkdir()
+    return fresh_home
 
 
 def configure(home: Path, text: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 import callboard
 from callboard.providers.testing.script import reply
 from support.cli.command import Command
+from support.cli.command import command as command
 from support.stage import make_workspace, play
 from support.web.web_server import open_web_server
 
@@ -43,11 +44,6 @@ ALL_PROXY={url}
     (folder / ".env").write_text(environ)
     (folder / ".callboard" / ".env").write_text(environ)
     (folder / "old.txt").write_text("old")
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 async def test_case_69_what_a_workspace_holds_configures_nothing(command: Command) -> None:

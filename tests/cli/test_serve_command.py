@@ -203,8 +203,7 @@ async def test_other_addresses_than_loopback_are_asked_for_twice(tmp_path: Path)
 async def test_a_signal_ends_it_and_the_configuration_is_read_on_hangup(tmp_path: Path) -> None:
     command = Command(tmp_path)
     async with serving(command, "--log-format", "json") as served:
-        file = command.home / "config" / "callboard.toml"
-        file.write_text(file.read_text() + "[limits]\nmax_repeats = 7\n")
+        command.configure("[limits]\nmax_repeats = 7\n")
         served.process.send_signal(signal.SIGHUP)
         await served.logged("changed: limits.max_repeats")
         served.process.send_signal(signal.SIGINT)

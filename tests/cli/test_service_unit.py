@@ -166,10 +166,7 @@ async def test_it_is_written_and_removed(tmp_path: Path) -> None:
     assert f"CALLBOARD_HOME={command.home}" in unit.read_text()
     assert "systemctl --user enable --now callboard.service" in written.out
     removed = await command("service", "uninstall")
-    assert (removed.code, unit.exists()) == (
-        1,
-        False,
-    )  # no systemctl is on that PATH, and it says so
+    assert (removed.code, unit.exists()) == (1, False)  # no systemctl is on that PATH: it says so
     assert "systemctl" in removed.out
     again = await command("service", "uninstall")
     assert "nothing is installed" in again.err

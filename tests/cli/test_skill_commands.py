@@ -8,7 +8,7 @@ import pytest
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
-from support.cli.command import Command
+from support.cli.command import Command, at
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_a_plan_is_shown_while_it_changes_and_afterwards(command: Command)
     items = [{"text": "look", "status": "done"}, {"text": "le\x1bap", "status": "in_progress"}]
     steps = [reply(calls=[("plan", {"items": items})]), reply("Ok.")]
     async with open_scripted_server(steps) as server:
-        run = await command("run", "Go.", "--base-url", server.base_url, "--model", "scripted")
+        run = await command("run", "Go.", *at(server))
     assert run.code == 0
     assert "plan: 1 of 2 done, now: le" in run.out
     assert "[x] look\n" in run.out

@@ -10,7 +10,7 @@ import pytest
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
-from support.cli.command import Command, Terminal
+from support.cli.command import Command, Terminal, at
 
 ASKS = "callboard asks: the skill"
 
@@ -38,8 +38,7 @@ def told(server: ScriptedServer) -> str:
 @asynccontextmanager
 async def running(command: Command) -> AsyncGenerator[tuple[Terminal, ScriptedServer]]:
     async with open_scripted_server([reply("Done.")]) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        async with command.at_terminal("run", *where, "Go") as terminal:
+        async with command.at_terminal("run", *at(server), "Go") as terminal:
             yield terminal, server
 
 
@@ -96,7 +95,7 @@ async def test_without_a_terminal_it_is_said_how_to_approve(command: Command) ->
     """Control: approved, nothing is said, and models are told."""
     put(command, "other")
     async with open_scripted_server([reply("Done."), reply("Done.")]) as server:
-        run = ("run", "--base-url", server.base_url, "--model", "scripted", "Go")
+        run = ("run", *at(server), "Go")
         first = await command(*run)
         said = "models can't use 2 skills of this workspace that nobody approved: other, theirs"
         assert f"{said} (callboard skills show NAME, then allow NAME)" in first.out + first.err
@@ -109,7 +108,6 @@ async def test_without_a_terminal_it_is_said_how_to_approve(command: Command) ->
 
 
 async def test_an_agent_without_skills_is_not_asked_about(command: Command) -> None:
-    config = command.home / "config" / "callboard.toml"
-    config.write_text(config.read_text() + '[agents.general]\ntools = ["get_current_time"]\n')
+    command.configure('[agents.general]\ntools = ["get_current_time"]\n')
     seen, _ = await answered(command)
     assert ASKS not in seen

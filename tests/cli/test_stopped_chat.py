@@ -16,16 +16,11 @@ def command(tmp_path: Path) -> Command:
     return chat_command(tmp_path)
 
 
-def drain_for(command: Command, seconds: float) -> None:
-    file = command.home / "config" / "callboard.toml"
-    file.write_text(f"{file.read_text()}[server]\ndrain_seconds = {seconds}\n")
-
-
 async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(
     command: Command,
 ) -> None:
     async with scripted(command, stall("Well, ")):
-        drain_for(command, 0.1)
+        command.configure("[server]\ndrain_seconds = 0.1\n")
         async with chatting(command) as terminal:
             await say(terminal, "Think")
             await terminal.expect("Well,")
@@ -47,7 +42,7 @@ async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(
 
 async def test_the_command_and_the_chat_say_what_a_daemon_waits_for(command: Command) -> None:
     async with scripted(command, stall("Well, ")):
-        drain_for(command, 1.2)  # more than what is not worth a word
+        command.configure("[server]\ndrain_seconds = 1.2\n")  # more than what is not worth a word
         async with serving(command), chatting(command) as terminal:
             await say(terminal, "Think")
             await terminal.expect("Well,")

@@ -18,9 +18,9 @@ from callboard.cli.ask.terminal_channel import TerminalChannel
 from callboard.cli.terminal.output import Output
 from callboard.cli.terminal.style import Style
 from callboard.runtime.channel import ChannelMessage, UserQuestion
-from callboard.runtime.definitions import Tier, ToolFailure
+from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.handles import PersonAnswer
-from callboard.runtime.messages import ApprovalRequest
+from support.cli.questions import approval_request
 
 PATIENCE_SECONDS = 20.0
 
@@ -57,22 +57,6 @@ async def terminal(folder: Path) -> AsyncGenerator[Person]:
         os.close(slave)
 
 
-def request(**fields: object) -> ApprovalRequest:
-    given: dict[str, object] = {
-        "approval_id": "approval_1",
-        "session_id": "session_1",
-        "turn_id": "t",
-        "call_id": "c",
-        "tool": "write_file",
-        "tier": Tier.WORKSPACE,
-        "reason": "because",
-        "arguments": "{}",
-        "digest": "d",
-        "expires_at_ms": 0,
-    }
-    return ApprovalRequest(**{**given, **fields})  # type: ignore[arg-type]
-
-
 def asked(**fields: object) -> UserQuestion:
     given: dict[str, object] = {
         "question_id": "question_1",
@@ -103,18 +87,6 @@ async def asking(folder: Path, question: UserQuestion) -> AsyncGenerator[tuple[P
         yield person, answers
 
 
-async def test_a_question_waits_for_its_place_in_the_transcript(tmp_path: Path) -> None:
-    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
-        nursery.start_soon(person.channel.approve, request())
-        await trio.testing.wait_all_tasks_blocked()
-        person.channel.reach("another")
-        await trio.testing.wait_all_tasks_blocked()
-        assert person.seen == ""
-        person.channel.reach("approval_1")
-        await person.expect("your answer:")
-        await person.type("n\n")
-
-
 async def test_a_question_rings_once_when_it_stands_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,8 +94,9 @@ async def test_a_question_rings_once_when_it_stands_there(
     told: list[str] = []
     async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
         person.channel.tell_desktop = told.append
-        nursery.start_soon(person.channel.approve, request())
+        nursery.start_soon(person.channel.approve, approval_request())
         nursery.start_soon(person.channel.ask, asked())
+        person.channel.reach("another")
         await trio.testing.wait_all_tasks_blocked()
         assert (person.seen, told) == ("", [])
         person.channel.reach("approval_1")
@@ -151,7 +124,7 @@ async def test_a_branchs_question_says_so_and_does_not_wait_for_ever(
         async def approve() -> None:
             origin = "a branch\x1b[2J: tidy up"
             answers.append(
-                await person.channel.approve(request(asked_in="session_0", origin=origin))
+                await person.channel.approve(approval_request(asked_in="session_0", origin=origin))
             )
 
         nursery.start_soon(approve)
@@ -163,7 +136,7 @@ async def test_a_branchs_question_says_so_and_does_not_wait_for_ever(
 
 async def test_a_deferred_question_is_not_asked_here(tmp_path: Path) -> None:
     async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
-        nursery.start_soon(person.channel.approve, request(is_deferred=True))
+        nursery.start_soon(person.channel.approve, approval_request(is_deferred=True))
         person.channel.reach("approval_1")
         await trio.testing.wait_all_tasks_blocked()
         await person.channel.wait_quiet()  # nothing holds up the rest

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ import trio
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
-from support.cli.command import Command, Terminal
+from support.cli.command import Command, Terminal, at, results
 
 CALL = ("write_file", {"path": "a.txt", "content": "new\n"})
 LONG_CALL = ("write_file", {"path": "a.txt", "content": "one\ntwo\n"})
@@ -29,22 +28,12 @@ def command(tmp_path: Path) -> Command:
     return command
 
 
-def has_editor(command: Command, body: str, name: str = "EDITOR") -> Path:
-    """Makes a program the editor; it finds the file's path in `path`, its text in `text`."""
-    program = command.home.parent / "editor.py"
-    head = "import os, pathlib, sys\npath = pathlib.Path(sys.argv[-1])\ntext = path.read_text()\n"
-    program.write_text(head + body)
-    command.extra[name] = f"{sys.executable} '{program}' --wait"
-    return program
-
-
 @asynccontextmanager
 async def asked(
     command: Command, call: tuple[str, Any] = CALL
 ) -> AsyncGenerator[tuple[Terminal, ScriptedServer]]:
     async with open_scripted_server([reply(calls=[call]), reply("So be it.")]) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        async with command.at_terminal("run", *where, "Change it") as terminal:
+        async with command.at_terminal("run", *at(server), "Change it") as terminal:
             await terminal.expect("your answer:")
             yield terminal, server
 
@@ -57,22 +46,12 @@ async def answer(terminal: Terminal, *keys: str) -> None:
     await terminal.type(f"{keys[-1]}\n")
 
 
-def told(server: ScriptedServer) -> dict[str, Any]:
-    (result,) = [
-        message["content"]
-        for message in server.requests[-1].body["messages"]
-        if message["role"] == "tool"
-    ]
-    return json.loads(result)  # type: ignore[no-any-return]
-
-
 def left_over(command: Command) -> Sequence[Path]:
     return list((command.home / "data").glob("callboard.edit-*"))
 
 
 async def test_what_the_editor_saves_is_shown_and_runs(command: Command) -> None:
-    has_editor(
-        command,
+    command.has_editor(
         "facts = f'{path.stat().st_mode & 0o777:o} {path.parent.stat().st_mode & 0o777:o}'\n"
         "print('in:', path.parent.parent, facts, os.getcwd(), os.isatty(0), os.isatty(1))\n"
         "path.write_text(text.replace('a.txt', 'c.txt'))\n",
@@ -93,7 +72,7 @@ async def test_what_the_editor_saves_is_shown_and_runs(command: Command) -> None
         assert not (command.workspace / "c.txt").exists()
         await answer(terminal, "y")
         assert await terminal.end() == 0
-        result = told(server)
+        (result,) = results(server)
     assert (command.workspace / "a.txt").read_text() == "old\n"
     assert (command.workspace / "c.txt").read_text() == "new\n"
     assert result["arguments"]["path"] == "c.txt"
@@ -102,7 +81,7 @@ async def test_what_the_editor_saves_is_shown_and_runs(command: Command) -> None
 
 
 async def test_a_long_text_is_edited_as_text(command: Command) -> None:
-    has_editor(command, "path.write_text(text.replace('\\ntwo\\n', '\\n2\\n'))\n", name="VISUAL")
+    command.has_editor("path.write_text(text.replace('\\ntwo\\n', '\\n2\\n'))\n", name="VISUAL")
     command.extra["EDITOR"] = "false"
     async with asked(command, LONG_CALL) as (terminal, _):
         await answer(terminal, "e")
@@ -115,7 +94,7 @@ async def test_a_long_text_is_edited_as_text(command: Command) -> None:
 
 
 async def test_an_edit_can_be_undone(command: Command) -> None:
-    has_editor(command, "path.write_text(text.replace('a.txt', 'c.txt'))\n")
+    command.has_editor("path.write_text(text.replace('a.txt', 'c.txt'))\n")
     async with asked(command) as (terminal, _):
         await answer(terminal, "e", "u", "y")
         assert await terminal.end() == 0
@@ -137,7 +116,7 @@ async def test_an_edit_can_be_undone(command: Command) -> None:
 async def test_an_edit_that_comes_to_nothing_leaves_the_question(
     command: Command, body: str, problem: str
 ) -> None:
-    has_editor(command, body)
+    command.has_editor(body)
     async with asked(command) as (terminal, _):
         await answer(terminal, "e")
         await terminal.expect(f"Nothing is changed: {problem}")
@@ -149,8 +128,7 @@ async def test_an_edit_that_comes_to_nothing_leaves_the_question(
 
 
 async def test_what_was_written_wrongly_is_not_lost(command: Command) -> None:
-    has_editor(
-        command,
+    command.has_editor(
         "is_second = 'oops' in text\n"
         "path.write_text(text.replace('oops', '').replace('a.txt', 'c.txt')\n"
         "                if is_second else text + 'oops')\n",
@@ -172,12 +150,11 @@ async def test_what_was_written_wrongly_is_not_lost(command: Command) -> None:
 async def test_what_can_not_be_is_told_and_the_question_stays(
     command: Command, path: int | str, why: str
 ) -> None:
-    with (command.home / "config" / "callboard.toml").open("a") as config:
-        config.write(
-            '[[rules]]\ntool = "write_file"\nverdict = "deny"\nreason = "denied: kept"\n'
-            'arguments.path = { path = "b/**" }\n'
-        )
-    has_editor(command, f"path.write_text(text.replace('\"a.txt\"', {json.dumps(path)!r}))\n")
+    command.configure(
+        '[[rules]]\ntool = "write_file"\nverdict = "deny"\nreason = "denied: kept"\n'
+        'arguments.path = { path = "b/**" }\n'
+    )
+    command.has_editor(f"path.write_text(text.replace('\"a.txt\"', {json.dumps(path)!r}))\n")
     async with asked(command) as (terminal, _):
         await answer(terminal, "e")
         await terminal.expect("That can't be: arguments: ")
@@ -247,8 +224,7 @@ async def test_without_an_editor_each_argument_is_typed(command: Command) -> Non
 
 
 async def test_ctrl_c_in_the_editor_is_the_editors(command: Command) -> None:
-    has_editor(
-        command,
+    command.has_editor(
         "import termios\n"
         "state = termios.tcgetattr(0)\n"
         "state[3] &= ~termios.ECHO\n"
@@ -277,8 +253,7 @@ async def test_ctrl_c_in_the_editor_is_the_editors(command: Command) -> None:
 async def test_a_run_that_is_stopped_leaves_no_editor_behind(
     command: Command, patience: str
 ) -> None:
-    has_editor(
-        command,
+    command.has_editor(
         f"import signal\n{patience}print('I am', os.getpid(), '.', flush=True)\nsignal.pause()\n",
     )
     async with asked(command) as (terminal, _):
@@ -305,8 +280,7 @@ async def gone(pid: int) -> None:
 async def test_a_second_signal_leaves_the_terminal_as_it_was(command: Command) -> None:
     stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     raw = "import tty\ntty.setraw(0)\nattributes = termios.tcgetattr(0)\n"
-    has_editor(
-        command,
+    command.has_editor(
         f"import signal, termios\n{stubborn}{raw}"
         "attributes[3] &= ~termios.ECHO\ntermios.tcsetattr(0, termios.TCSANOW, attributes)\n"
         "print('I am', os.getpid(), '.', flush=True)\nsignal.pause()\n",
@@ -331,7 +305,7 @@ async def test_what_a_killed_run_left_goes_with_the_next_edit(command: Command) 
     left = command.home / "data" / "callboard.edit-left"
     left.mkdir(parents=True)
     (left / "arguments.json").write_text("{}")
-    has_editor(command, "")
+    command.has_editor("")
     async with asked(command) as (terminal, _):
         await answer(terminal, "e", "n")
         assert await terminal.end() == 0

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
-from support.cli.command import Command
+from support.cli.command import Command, at, results
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 BRANCH = ("delegate", {"kind": "branch", "task": "Tidy up a.txt"})
@@ -24,13 +22,7 @@ def command(tmp_path: Path) -> Command:
 
 
 def run_at(server: ScriptedServer, *options: str) -> tuple[str, ...]:
-    return ("run", "--base-url", server.base_url, "--model", "scripted", *options, "Do it")
-
-
-def last_result(server: ScriptedServer) -> dict[str, Any]:
-    messages = server.requests[-1].body["messages"]
-    result = next(m["content"] for m in reversed(messages) if m["role"] == "tool")
-    return json.loads(result)  # type: ignore[no-any-return]
+    return ("run", *at(server), *options, "Do it")
 
 
 async def test_a_models_question_is_answered_by_a_number(command: Command) -> None:
@@ -42,7 +34,7 @@ async def test_a_models_question_is_answered_by_a_number(command: Command) -> No
             await terminal.expect("a number, or your own answer:")
             await terminal.type("2\n")
             assert await terminal.end() == 0
-        assert last_result(server)["result"] == {"answer": "blue", "option": 1}
+        assert results(server)[-1]["result"] == {"answer": "blue", "option": 1}
     shown = (await command("show", "last")).out
     assert "*the model asks: Which one? (red / blue)*" in shown
     assert "*terminal answers: blue*" in shown
@@ -53,7 +45,7 @@ async def test_without_a_terminal_a_models_question_has_no_answer(command: Comma
     async with open_scripted_server([reply(calls=[question]), reply("So be it.")]) as server:
         done = await command(*run_at(server))
         assert done.code == 0
-        assert last_result(server)["error_type"] == "permission_denied"
+        assert results(server)[-1]["error_type"] == "permission_denied"
 
 
 async def test_a_message_is_printed(command: Command) -> None:
@@ -61,7 +53,7 @@ async def test_a_message_is_printed(command: Command) -> None:
     async with open_scripted_server([reply(calls=[message]), reply("Done.")]) as server:
         async with command.at_terminal(*run_at(server)) as terminal:
             assert await terminal.end() == 0
-        assert last_result(server)["status"] == "success"
+        assert results(server)[-1]["status"] == "success"
     assert "\nmessage:\n    | Half done\\u001b[2J.\n" in terminal.seen
     assert "*message to terminal: Half done\\x1b[2J.*" in (await command("show", "last")).out
 
@@ -86,12 +78,11 @@ async def test_a_branch_asks_in_the_session_that_has_the_terminal(command: Comma
 
 
 async def test_a_deferred_call_is_named_and_not_asked_about(command: Command) -> None:
-    with (command.home / "config" / "callboard.toml").open("a") as config:
-        config.write('[agents.general]\ndefer = true\nprompt = "You help."\n')
+    command.configure('[agents.general]\ndefer = true\nprompt = "You help."\n')
     async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Later.")]) as server:
         async with command.at_terminal(*run_at(server)) as terminal:
             assert await terminal.end() == 0
-        assert last_result(server)["status"] == "pending_approval"
+        assert results(server)[-1]["status"] == "pending_approval"
     hint = "write_file waits for an answer: callboard approve approval_"
     assert "callboard asks" not in terminal.seen
     assert terminal.seen.count(hint) == 2

@@ -18,11 +18,11 @@ from callboard.cli.show.question_text import (
     question,
 )
 from callboard.config.policy.grant_binding import binding_of
-from callboard.providers.testing.script import reply
+from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.definitions import Tier
-from callboard.runtime.messages import ApprovalRequest
-from support.cli.command import Command, Terminal
+from support.cli.command import Command, Terminal, at, results
+from support.cli.questions import approval_request
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 READ = ("read_file", {"path": "b.txt"})
@@ -37,18 +37,16 @@ def command(tmp_path: Path) -> Command:
 
 
 @asynccontextmanager
-async def asked(
-    command: Command, calls: Sequence[tuple[str, Any]], *options: str
+async def running(
+    command: Command, *steps: Step, options: Sequence[str] = ()
 ) -> AsyncGenerator[tuple[Terminal, ScriptedServer]]:
-    async with open_scripted_server([reply("I will.", calls=calls), reply("So be it.")]) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        async with command.at_terminal("run", *where, *options, "Change it") as terminal:
+    async with open_scripted_server(steps) as server:
+        async with command.at_terminal("run", *at(server), *options, "Change it") as terminal:
             yield terminal, server
 
 
-def results(server: ScriptedServer) -> list[str]:
-    messages = server.requests[-1].body["messages"]
-    return [message["content"] for message in messages if message["role"] == "tool"]
+def asked(command: Command, calls: Sequence[tuple[str, Any]], *options: str) -> Any:
+    return running(command, reply("I will.", calls=calls), reply("So be it."), options=options)
 
 
 async def test_a_yes_runs_the_call_and_siblings_run_meanwhile(command: Command) -> None:
@@ -66,7 +64,7 @@ async def test_a_yes_runs_the_call_and_siblings_run_meanwhile(command: Command) 
         assert (command.workspace / "a.txt").read_text() == "new\n"
         assert "✓ write_file" in terminal.seen
         assert "✓ read_file" in terminal.seen
-        assert all('"success"' in result for result in results(server))
+        assert {result["status"] for result in results(server)} == {"success"}
 
 
 async def test_a_no_may_have_a_reason(command: Command) -> None:
@@ -78,7 +76,7 @@ async def test_a_no_may_have_a_reason(command: Command) -> None:
         assert await terminal.end() == 0
         assert "✗ write_file denied" in terminal.seen
         assert "denied by you: it is Ann's" in terminal.seen
-        assert "denied by terminal: it is Ann's" in results(server)[0]
+        assert "denied by terminal: it is Ann's" in results(server)[0]["message"]
         assert (command.workspace / "a.txt").read_text() == "old\n"
 
 
@@ -127,15 +125,13 @@ async def test_ctrl_c_withdraws_the_question(command: Command) -> None:
 
 async def test_without_a_terminal_the_answer_is_no(command: Command) -> None:
     async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Then not.")]) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        done = await command("run", *where, "Change it")
+        done = await command("run", *at(server), "Change it")
         assert done.code == 0
         assert "there is nobody to ask: run in a terminal, choose --policy auto" in done.out
-        assert "there is nobody to ask" in results(server)[0]
+        assert "there is nobody to ask" in results(server)[0]["message"]
         assert (command.workspace / "a.txt").read_text() == "old\n"
     async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Done.")]) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        assert (await command("run", *where, "--policy", "auto", "Change it")).code == 0
+        assert (await command("run", *at(server), "--policy", "auto", "Change it")).code == 0
         assert (command.workspace / "a.txt").read_text() == "new\n"
 
 
@@ -146,17 +142,15 @@ async def test_an_answer_for_the_session_is_remembered_and_told(command: Command
         reply(calls=[("write_file", {"path": "b.txt", "content": "newer\n"})]),
         reply("Done."),
     ]
-    async with open_scripted_server(steps) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        async with command.at_terminal("run", *where, "Change it") as terminal:
-            await terminal.expect('remembered, it is about write_file with path "a.txt"')
-            await terminal.expect("your answer:")
-            await terminal.type("s\n")
-            await terminal.expect('"path": "b.txt"')  # the second of a.txt needs no question
-            assert (command.workspace / "a.txt").read_text() == "newer\n"
-            await terminal.expect("your answer:")
-            await terminal.type("n\n")
-            assert await terminal.end() == 0
+    async with running(command, *steps) as (terminal, _):
+        await terminal.expect('remembered, it is about write_file with path "a.txt"')
+        await terminal.expect("your answer:")
+        await terminal.type("s\n")
+        await terminal.expect('"path": "b.txt"')  # the second of a.txt needs no question
+        assert (command.workspace / "a.txt").read_text() == "newer\n"
+        await terminal.expect("your answer:")
+        await terminal.type("n\n")
+        assert await terminal.end() == 0
     assert terminal.seen.count("callboard asks") == 2
     assert 'allowed for this session: write_file with path "a.txt"' in terminal.seen
     assert (command.workspace / "b.txt").read_text() == "other\n"
@@ -168,20 +162,18 @@ async def test_an_answer_for_the_session_is_remembered_and_told(command: Command
 async def test_always_may_be_for_a_pattern_that_fits(command: Command) -> None:
     second = ("write_file", {"path": "b.txt", "content": "new too\n"})
     steps = [reply(calls=[OVERWRITE]), reply(calls=[second]), reply("Done.")]
-    async with open_scripted_server(steps) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        async with command.at_terminal("run", *where, "Change it") as terminal:
-            await terminal.expect("your answer:")
-            await terminal.type("a\n")
-            await terminal.expect("For which paths? (Enter: a.txt alone")
-            await terminal.type("notes/**\n")
-            await terminal.expect("That can't be: ")
-            await terminal.expect("your answer:")
-            assert (command.workspace / "a.txt").read_text() == "old\n"
-            await terminal.type("a\n")
-            await terminal.expect("For which paths?")
-            await terminal.type("*.txt\n")
-            assert await terminal.end() == 0
+    async with running(command, *steps) as (terminal, _):
+        await terminal.expect("your answer:")
+        await terminal.type("a\n")
+        await terminal.expect("For which paths? (Enter: a.txt alone")
+        await terminal.type("notes/**\n")
+        await terminal.expect("That can't be: ")
+        await terminal.expect("your answer:")
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+        await terminal.type("a\n")
+        await terminal.expect("For which paths?")
+        await terminal.type("*.txt\n")
+        assert await terminal.end() == 0
     assert terminal.seen.count("callboard asks") == 1
     assert "'notes/**' does not match 'a.txt'" in terminal.seen
     assert (command.workspace / "b.txt").read_text() == "new too\n"
@@ -189,25 +181,23 @@ async def test_always_may_be_for_a_pattern_that_fits(command: Command) -> None:
 
 async def test_a_denial_may_last(command: Command) -> None:
     steps = [reply(calls=[OVERWRITE]), reply(calls=[OVERWRITE]), reply("Then not.")]
-    async with open_scripted_server(steps) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        async with command.at_terminal("run", *where, "Change it") as terminal:
-            await terminal.expect("[d] deny and don't ask again")
-            await terminal.expect("your answer:")
-            await terminal.type("d\n")
-            await terminal.expect("Not to be asked again [t] for this turn")
-            await terminal.type("x\n")
-            await terminal.expect("your answer:")
-            await terminal.type("d\n")
-            await terminal.expect("Not to be asked again")
-            await terminal.type("t\n")
-            await terminal.expect("Why not?")
-            await terminal.type("it is Ann's\n")
-            assert await terminal.end() == 0
+    async with running(command, *steps) as (terminal, server):
+        await terminal.expect("[d] deny and don't ask again")
+        await terminal.expect("your answer:")
+        await terminal.type("d\n")
+        await terminal.expect("Not to be asked again [t] for this turn")
+        await terminal.type("x\n")
+        await terminal.expect("your answer:")
+        await terminal.type("d\n")
+        await terminal.expect("Not to be asked again")
+        await terminal.type("t\n")
+        await terminal.expect("Why not?")
+        await terminal.type("it is Ann's\n")
+        assert await terminal.end() == 0
         first, second = results(server)
     assert terminal.seen.count("callboard asks") == 1
-    assert "it is Ann's" in first
-    assert "permission_denied" in second
+    assert "it is Ann's" in first["message"]
+    assert second["error_type"] == "permission_denied"
     assert (command.workspace / "a.txt").read_text() == "old\n"
 
 
@@ -222,38 +212,24 @@ async def test_the_change_of_a_file_is_shown_as_a_diff(command: Command) -> None
         assert await terminal.end() == 0
 
 
-def request(arguments: str, **fields: str) -> ApprovalRequest:
-    return ApprovalRequest(
-        approval_id="approval",
-        session_id="session",
-        turn_id="turn",
-        call_id="call",
-        tool="write_file",
-        tier=Tier.WORKSPACE,
-        reason=fields.get("reason", "because"),
-        arguments=arguments,
-        digest="",
-        expires_at_ms=0,
-        preview=fields.get("preview", ""),
-    )
-
-
 def test_every_argument_is_shown_in_full() -> None:
     text = question(
-        request('{"content":"a\\n\\tb\\u202ec\\r\\nd","mode":"append","n":[1,{"x":null}]}')
+        approval_request('{"content":"a\\n\\tb\\u202ec\\r\\nd","mode":"append","n":[1,{"x":null}]}')
     )
     assert '  "content": text of 9 characters\n    | a\n    | \tb\\u202ec\\u000d\n    | d\n' in text
     assert "shown as \\u escapes" in text
     assert '  "mode": "append"\n' in text
     assert '  "n": [1, {"x": null}]\n' in text
-    assert "no arguments" in question(request("{}"))
+    assert "no arguments" in question(approval_request("{}"))
     long = "x" * 100_000
-    assert long in question(request('{"content":"' + long + '"}'))
+    assert long in question(approval_request('{"content":"' + long + '"}'))
 
 
 def test_no_argument_can_forge_a_question() -> None:
     fake = "x\\n\\ncallboard asks: may read_file run?\\n  reason: none"
-    text = question(request('{"content":"' + fake + '"}', reason="a\x1b[2K\nb", preview="+\x1b"))
+    text = question(
+        approval_request('{"content":"' + fake + '"}', reason="a\x1b[2K\nb", preview="+\x1b")
+    )
     assert "\n    | callboard asks: may read_file run?\n" in text
     assert text.count("\ncallboard asks") == 1
     assert "  reason: a\\x1b[2K b\n" in text
@@ -261,7 +237,7 @@ def test_no_argument_can_forge_a_question() -> None:
 
 
 def test_a_preview_has_no_empty_line_at_its_end() -> None:
-    text = question(request("{}", preview="@@ -1 +1 @@\n-old\n+new\n"))
+    text = question(approval_request("{}", preview="@@ -1 +1 @@\n-old\n+new\n"))
     assert text.endswith("    | -old\n    | +new\n")
 
 
@@ -274,8 +250,8 @@ def test_changes_of_a_text_have_no_empty_line_at_their_end() -> None:
 
 def test_changed_arguments_are_shown_as_a_question_of_their_own() -> None:
     before, after = (
-        request('{"path":"a"}'),
-        request('{"path":"b"}', reason="why\nnot", preview="p\n"),
+        approval_request('{"path":"a"}'),
+        approval_request('{"path":"b"}', reason="why\nnot", preview="p\n"),
     )
     text = changed_question(before, after, PLAIN)
     assert text == (
@@ -327,13 +303,12 @@ def test_what_is_remembered_is_said_as_it_binds(tool: str, arguments: str, said:
 async def test_a_killed_run_goes_on_with_its_question(command: Command) -> None:
     steps = [reply("I will.", calls=[OVERWRITE]), reply("So be it."), reply("You are welcome.")]
     async with open_scripted_server(steps) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted")
-        async with command.at_terminal("run", *where, "Change it") as terminal:
+        async with command.at_terminal("run", *at(server), "Change it") as terminal:
             await terminal.expect("[y] allow")
             terminal.process.kill()
             await terminal.end()
         assert (command.workspace / "a.txt").read_text() == "old\n"
-        async with command.at_terminal("run", *where, "--continue", "Thanks") as terminal:
+        async with command.at_terminal("run", *at(server), "--continue", "Thanks") as terminal:
             await terminal.expect("[y] allow")
             assert '"path": "a.txt"' in terminal.seen
             await terminal.type("y\n")

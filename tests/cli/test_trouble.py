@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from callboard.cli.run.flags import RunFlags
@@ -26,7 +24,8 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.store.rows import SessionRow
 from callboard.runtime.stream import Usage
-from support.cli.command import Command
+from support.cli.command import Command, at
+from support.cli.command import command as command
 
 
 def failed(message: str, *, attempt: int = 1, seconds: float = 3) -> AttemptFailed:
@@ -155,25 +154,15 @@ def test_right_values_are_right() -> None:
 # ── the command ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
-def configure(command: Command, text: str) -> None:
-    file = command.home / "config" / "callboard.toml"
-    file.write_text(file.read_text() + text)
-
-
 SOON = "[limits]\nretry_wait_seconds = 0.02\n"
 
 
 async def test_a_run_tells_its_waits_and_goes_on(command: Command) -> None:
     busy = status(503, {"error": {"message": "busy"}})
-    configure(command, SOON)
+    command.configure(SOON)
     steps: list[Step] = [busy, cut_after(400, reply(["This answer ", "is cut"])), reply("Here.")]
     async with open_scripted_server(steps) as server:
-        done = await command("run", "Go.", "--base-url", server.base_url, "--model", "m")
+        done = await command("run", "Go.", *at(server))
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert "custom: The provider is overloaded (HTTP 503): busy. Again in" in lines[1]
@@ -193,8 +182,7 @@ async def test_a_run_goes_on_with_its_fallback(command: Command) -> None:
         open_scripted_server([refused, refused]) as one,
         open_scripted_server([reply("I am two.")] * 2) as two,
     ):
-        configure(
-            command,
+        command.configure(
             f'[providers.two]\nbase_url = "{two.base_url}"\n'
             f'[providers.one]\nbase_url = "{one.base_url}"\n',
         )
@@ -217,36 +205,11 @@ async def test_a_run_goes_on_with_its_fallback(command: Command) -> None:
 
 
 async def test_the_last_word_says_what_was_tried(command: Command) -> None:
-    configure(command, SOON)
+    command.configure(SOON)
     busy = status(429, {"error": {"message": "slow down"}})
     async with open_scripted_server([busy] * 4) as server:
-        done = await command("run", "Go.", "--base-url", server.base_url, "--model", "m")
+        done = await command("run", "Go.", *at(server))
     assert done.code == 1
     assert done.err.endswith("It was asked 4 times.\n")
     assert done.err.count("\n") == 1
     server.assert_complete()
-
-
-@pytest.mark.parametrize(
-    ("tokens", "words"),
-    [
-        (("--fallback", "openai"), "is not PROVIDER/MODEL"),
-        (("--temperature", "3"), "--temperature is between 0 and 2"),
-        (("--max-tokens", "0"), "--max-tokens is between 1 and"),
-        (("--thinking", "max"), '"off", "low", "medium", "high"'),
-    ],
-)
-async def test_a_wrong_option_is_wrong_usage(
-    command: Command, tokens: tuple[str, ...], words: str
-) -> None:
-    done = await command("run", "Go.", *tokens)
-    assert (done.code, done.out) == (2, "")
-    assert words in done.err
-
-
-async def test_a_fallback_that_does_not_exist_is_told_before_it_is_needed(
-    command: Command,
-) -> None:
-    done = await command("run", "Go.", "--model", "rehearsal", "--fallback", "nope/m")
-    assert done.code == 1
-    assert "There is no provider 'nope'" in done.err

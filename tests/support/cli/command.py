@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import trio
 
 import callboard
 from callboard.providers.testing.script import Step
+from callboard.providers.testing.scripted_server import ScriptedServer
 from callboard.runtime.events import TurnEnded
 from callboard.runtime.store.sqlite_store import open_reader
 from support.cli.warm_process import WarmProcess, can_be_warm, nowhere, run_warm, start_warm
@@ -68,6 +70,18 @@ class Command:
         (self.home / "config").mkdir(parents=True)
         (self.home / "config" / "callboard.toml").write_text(NOWHERE)
         self.workspace.mkdir()
+
+    def configure(self, text: str) -> None:
+        """Add text to the configuration."""
+        with (self.home / "config" / "callboard.toml").open("a") as file:
+            file.write(text)
+
+    def has_editor(self, body: str, name: str = "EDITOR") -> None:
+        """Make a program the editor; it finds the file's path in `path`, its text in `text`."""
+        program = self.home.parent / "editor.py"
+        head = "import os, pathlib, sys\npath = pathlib.Path(sys.argv[-1])\n"
+        program.write_text(f"{head}text = path.read_text()\n{body}")
+        self.extra[name] = f"{sys.executable} '{program}' --wait"
 
     @property
     def environ(self) -> dict[str, str]:
@@ -214,3 +228,20 @@ class Terminal:
                 return bytes(await self._stream.receive_some())
         except trio.BrokenResourceError:
             return b""  # how Linux says that the last one has closed the terminal
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """A command of a fresh user, in an empty workspace."""
+    return Command(tmp_path)
+
+
+def at(server: ScriptedServer) -> tuple[str, ...]:
+    """The options by which a run asks a scripted server."""
+    return ("--base-url", server.base_url, "--model", "scripted")
+
+
+def results(server: ScriptedServer) -> list[dict[str, Any]]:
+    """What the model was told of its calls in the last request."""
+    messages = server.requests[-1].body["messages"]
+    return [json.loads(each["content"]) for each in messages if each["role"] == "tool"]

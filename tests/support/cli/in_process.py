@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 
 import pytest
 import trio
 
 from callboard.__main__ import main
+from callboard.runtime.disk.core_dumps import forbid_core_dumps
 from support.cli.command import PATIENCE_SECONDS, Command, Finished
 
 
@@ -52,3 +55,16 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     return put
+
+
+@pytest.fixture
+def fresh_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of a user without keys."""
+    monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
+    for name in [*os.environ]:
+        if name.endswith(("_API_KEY", "HOUSE_KEY")) or name == "CREDENTIALS_DIRECTORY":
+            monkeypatch.delenv(name)
+    # A command gives core dumps up for good, which is not for the process of all tests. The code is
+    # replaced, and not the name: modules that were imported before have the function itself.
+    monkeypatch.setattr(forbid_core_dumps, "__code__", (lambda: None).__code__)
+    return tmp_path
