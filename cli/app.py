@@ -18,7 +18,7 @@ from .run.flags import RunFlags
 from .terminal.complaint import wrong_usage
 
 MIN_LIKENESS = 0.7
-"""How like the suggested option a mistyped one is: two letters may be wrong, not half of them."""
+"""How similar a suggested option must be: two letters may be wrong, but not half of them."""
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:
@@ -40,7 +40,7 @@ KEY_ELSEWHERE = (
 )
 
 MAX_PROMPT_BYTES = 4 * 1024 * 1024
-"""A prompt from stdin at most: more than any model's window."""
+"""The longest prompt on stdin: more than any model's window."""
 
 Prompt = Annotated[
     str | None,
@@ -62,11 +62,11 @@ COMMANDS = {
     "policy": ("policy.check", "Explain and check the rules of who may do what."),
     "approvals": (
         "approvals.list",
-        "List the questions that wait for a person, or show one with all that there is to it.",
+        "List the questions that wait for a person, or show one in full.",
     ),
     "approve": (
         "approvals.answers",
-        "Let a call run that waits for it, as it was asked about or with other arguments.",
+        "Allow a call that waits, as it was asked about or with other arguments.",
     ),
     "deny": (
         "approvals.answers",
@@ -113,7 +113,7 @@ COMMANDS = {
     ),
     "upgrade": (
         "store.store",
-        "Bring the store of an older callboard into the present format, behind a backup of it.",
+        "Bring the store of an older callboard into the present format, after a backup of it.",
     ),
     "compact": ("store.store", "Give the disk back what purged sessions have left in the store."),
     "doctor": (
@@ -191,10 +191,9 @@ def record(
     data: Data = None,
     verbose: Verbose = False,
 ) -> int:
-    """Do as run does, and keep what providers answer, in DATA/recordings/SESSION.jsonl.
+    """Do as run does, and record what providers answer in DATA/recordings/SESSION.jsonl.
 
-    What was asked and what came stands in that file in clear, but for keys, which are masked.
-    Exits as run does.
+    The file holds requests and answers in clear text; only keys are masked. Exits as run does.
     """
     return _run("record", prompt, flags or RunFlags(), config, data, verbose=verbose)
 
@@ -213,7 +212,7 @@ def execute(tokens: Sequence[str]) -> int:
         command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
         if list(tokens[:2]) == ["keys", "set"] and len(tokens) > 2:
-            return wrong_usage(NO_KEY_ON_THE_LINE, "keys set")  # one may stand in `tokens`
+            return wrong_usage(NO_KEY_ON_THE_LINE, "keys set")  # a key may stand in `tokens`
         message = _unknown_option(app, tokens) or _explained(error, tokens)
         return wrong_usage(message.replace("?.", "?"), _command_of(app, tokens))
     # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
@@ -288,7 +287,7 @@ def _read_prompt() -> str:
 def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
         if tokens[0] == "providers" and len(tokens) > 2:
-            return KEY_ELSEWHERE  # one may be among the unused words
+            return KEY_ELSEWHERE  # a key may be among the unused words
         extra = " ".join(error.unused_tokens or ())
         hint = (
             "; a prompt of several words stands in quotes" if tokens[0] in {"run", "record"} else ""

@@ -51,7 +51,7 @@ from .list import described, grant_line
 CHANNELS = (TerminalChannel.name, Channel.name, None)
 """Channels of runtimes: of `callboard run`, of a program that names none, and none."""
 MAX_DEPTH = 100
-"""Levels of sessions at most: far more than limits allow."""
+"""The most levels of sessions: far more than limits allow."""
 MAX_ALSO_WAITING = 10
 """Other open questions that are listed when one is answered."""
 
@@ -68,7 +68,7 @@ Arguments = Annotated[str | None, Parameter(help="Other arguments, all of them, 
 Reason = Annotated[str, Parameter(help="Why; the model sees it.", show_default=False)]
 Remember = Annotated[
     Literal["turn", "session", "agent", "always"] | None,
-    Parameter(help="Answer such calls in the same way, for so long."),
+    Parameter(help="Answer such calls in the same way for this long."),
 ]
 Pattern = Annotated[
     str | None,
@@ -87,7 +87,7 @@ def approve(
     config: Config = None,
     data: Data = None,
 ) -> int:
-    """Let a call run that waits for it, as it was asked about or with other arguments.
+    """Allow a call that waits, as it was asked about or with other arguments.
 
     With a daemon the session goes on with it at once. Without one, nothing runs by this: `callboard
     run --continue` goes on; and no other process may work with the data folder.

@@ -45,10 +45,10 @@ Asked = Annotated[
     ),
 ]
 AllQuestions = Annotated[
-    bool, Parameter(name="--all", help="Those that have their answer too.", negative=())
+    bool, Parameter(name="--all", help="Also those that are answered.", negative=())
 ]
 AllGrants = Annotated[
-    bool, Parameter(name="--all", help="Those that hold no longer too.", negative=())
+    bool, Parameter(name="--all", help="Also those that no longer hold.", negative=())
 ]
 
 
@@ -60,7 +60,7 @@ def approvals(
     json: Json = False,
     data: Data = None,
 ) -> int:
-    """List the questions that wait for a person, or show one with all that there is to it."""
+    """List the questions that wait for a person, or show one in full."""
     return trio.run(_show_approvals, data_path(data), asked, everything, json)
 
 

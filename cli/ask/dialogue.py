@@ -55,7 +55,7 @@ class Asker:
         self._style = style
 
     def abandon(self) -> None:
-        """Leave the terminal as it was found, ahead of an exit on the spot."""
+        """Leave the terminal as it was found, before an exit on the spot."""
         self._editor.abandon()
 
     async def approve(
@@ -199,7 +199,7 @@ class Dialogue:
             f"  [n] deny  [r] deny and say why{lasting}",
             f"  [e] edit the arguments{undo}",
         ]
-        # What they wrote can't be sent: an allowance would be one of what they did not want.
+        # What they wrote can't be sent, and an allowance would run what they did not want.
         if not self._is_stuck:
             lines.insert(0, f"  [y] allow{how}{scopes}")
         if self._scopes:

@@ -73,7 +73,7 @@ def arguments_of(form: Form, text: str) -> str:
     """
     if form.long is None:
         return json.dumps(_parsed(text, text))
-    # Whether the last line has an end is of no account to the marker, and is to the text below.
+    # Framed by line breaks, so that the marker is found as the first or the last line, too.
     above, is_there, below = f"\n{text}\n".partition(f"\n{form.marker}\n")
     if not is_there:
         raise EditProblem(f"the line {form.marker!r} is gone", text)

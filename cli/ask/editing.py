@@ -23,7 +23,7 @@ from ..terminal.keyboard import Keyboard
 from .edit_form import EditProblem, Form, arguments_of, form_of, is_same
 
 MAX_EDITED_BYTES = 16 * 1024 * 1024
-"""The size of an edited file at most: more than a call's arguments may take."""
+"""The largest edited file: more than a call's arguments may take."""
 
 PREFIX = "callboard.edit-"
 """Prefix of the folders that hold edited files. Those of a killed process are removed by the next edit."""
@@ -82,7 +82,7 @@ class Editor:
         return arguments_of(form, text)
 
     def abandon(self) -> None:
-        """End an open editor and restore the terminal, ahead of an exit on the spot."""
+        """End an open editor and restore the terminal, before an exit on the spot."""
         self._undo.close()
 
     async def _edit_inline(self, arguments: str) -> str:
@@ -150,7 +150,7 @@ async def _run(words: list[str], path: Path, terminal: int, undo: ExitStack) -> 
 
 
 async def _end(process: trio.Process) -> None:
-    """End an editor that is no longer wanted; called with the cancellation held off."""
+    """End an editor that is no longer wanted; Trio shields it from the cancellation."""
     with suppress(OSError):
         process.terminate()
     await trio.sleep(GRACE_SECONDS)

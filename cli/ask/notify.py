@@ -26,7 +26,7 @@ _OSC_777_TERMS = ("rxvt-unicode",)
 def headline_of(tool: str) -> str:
     """Return one line about a question; of what a model wrote it holds only the name of the tool.
 
-    Without a tool it is a model's own.
+    Without a tool, the question is a model's own.
     """
     if not tool:
         return "callboard: the model has a question"
@@ -47,7 +47,7 @@ def heard(text: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 async def tell_desktop(text: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Show a line on the desktop of whoever sits before it, if there is a program for that."""
+    """Show a line on the person's desktop, if there is a program for that."""
     program = shutil.which("notify-send", path=environ.get("PATH"))
     has_desktop = environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")
     if program is None or not has_desktop or environ.get("SSH_CONNECTION"):

@@ -1,6 +1,6 @@
 """Asks a person at the terminal about skills of a workspace that nobody approved, once for each.
 
-Where nobody can be asked, one line says how to approve them. Either way models hear of none that is
+Where nobody can be asked, one line says how to approve them. Either way models see none that is
 not approved.
 """
 
@@ -22,7 +22,7 @@ from ..terminal.keyboard import Keyboard
 from ..terminal.style import counted
 
 MAX_ASKED = 5
-"""Questions before one prompt at most; for more skills, a line says how to approve them."""
+"""The most questions before one prompt; for more skills, a line says how to approve them."""
 
 
 class PendingSkill(msgspec.Struct, frozen=True):

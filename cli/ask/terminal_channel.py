@@ -82,7 +82,7 @@ class TerminalChannel(Channel):
         self._shown.setdefault(question_id, trio.Event()).set()
 
     def abandon(self) -> None:
-        """Leave the terminal as it was found, ahead of an exit on the spot."""
+        """Leave the terminal as it was found, before an exit on the spot."""
         self._asker.abandon()
 
     def leave(self) -> None:
@@ -135,7 +135,7 @@ class TerminalChannel(Channel):
         self._keyboard.write(f"\n({end})\n")
 
     async def tell(self, message: ChannelMessage) -> None:
-        """Print a message of the model, at once or behind the question that is open."""
+        """Print a message of the model, at once or after the question that is open."""
         await trio.lowlevel.checkpoint()
         who = f"message from {safe_line(message.origin)}:" if message.origin else "message:"
         lines = [self._style.paint(who, "bold"), *block(message.text)]
@@ -151,12 +151,12 @@ class TerminalChannel(Channel):
 
     @asynccontextmanager
     async def _turn_to_ask(self) -> AsyncGenerator[None]:
-        """Hold the terminal for one question; messages that come meanwhile are printed behind it."""
+        """Hold the terminal for one question; messages that come meanwhile are printed after it."""
         async with self._asking:
             try:
                 yield
             finally:
-                # What was typed too much, a paste of several lines, answers nothing.
+                # Surplus input, such as a paste of several lines, answers nothing.
                 self._keyboard.forget_typed()
                 self._print_messages()
 
@@ -190,7 +190,7 @@ class TerminalChannel(Channel):
         except ValidationError:
             raise
         except CallboardError:
-            pass  # whoever asked learns the same, and what holds instead
+            pass  # whoever asked gets the same error, and learns what holds
 
 
 def channel_at(

@@ -102,7 +102,7 @@ class _Attached:
         self._scope = trio.CancelScope()
 
     async def run(self, daemon: RunningDaemon, data: Path, name: str) -> int:
-        """Show the session; print errors behind the output that came before them."""
+        """Show the session; print errors after the output that came before them."""
         code = ANSWERED
         with self._scope:
             try:
@@ -181,7 +181,7 @@ class _Attached:
 
 
 async def _begin_of_turn(reader: StoreReader, row: SessionRow) -> int:
-    """Return the `seq` behind which the open turn begins, or the last one when none is open."""
+    """Return the `seq` after which the open turn begins, or the last one when none is open."""
     if not any(turn.session_id == row.session_id for turn in await reader.open_turns()):
         return row.head_seq
     inputs = {each.input_id for each in await reader.open_inputs(row.session_id)}

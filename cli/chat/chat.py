@@ -233,7 +233,7 @@ class _Chat:
             if number == signal.SIGINT and self._surface.can_ask:
                 self.talk.interrupt()
             elif number == signal.SIGTERM and own_end is not None and own_end.ask():
-                pass  # whoever talks with it sees to the rest
+                pass  # `_watch` does the rest
             else:
                 self._code = INTERRUPTED
                 self._scope.cancel(reason=signal.Signals(number).name)

@@ -39,7 +39,7 @@ class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a daemon inside the command ends when another command stops it.
 
     Attributes:
-        wanted: Set when it shall stop.
+        wanted: Set when it must stop.
         hurry: Set when that is asked for again: what runs is cancelled.
         seconds: The time that turns have to end.
         drain: Lets turns end, as any daemon does, or cancels them.
@@ -97,7 +97,7 @@ def find_chat_daemon(data: Path) -> ChatDaemon | None:
     try:
         running = find_daemon(data)
     except StorageError:
-        return None  # just now it is written, or removed
+        return None  # it is being written or removed just now
     return None if running is None else ChatDaemon(url=running.url, token=running.token)
 
 

@@ -227,7 +227,7 @@ class LiveScreen:
                 self._call_soon()
 
     async def wait_room(self) -> None:
-        """Wait while a slow terminal is owed too much."""
+        """Wait while too much text waits for a slow terminal."""
         while self._chars >= MAX_WAITING_CHARS:
             self._room = trio.Event()
             await self._room.wait()
@@ -251,7 +251,7 @@ class LiveScreen:
         await self._output.drain()
 
     def _call_soon(self) -> None:
-        """Have the thread print what there is; called with the lock held."""
+        """Have the thread print what waits; the caller holds the lock."""
         if not self._is_flush_due and self._loop is not None:
             self._is_flush_due = True
             self._loop.call_soon_threadsafe(self._loop.call_later, GATHER_SECONDS, self._flush)
@@ -303,7 +303,7 @@ class LiveScreen:
             raise
 
         async def edit() -> None:
-            # Not abandoned when cancelled: it is told to end, and does.
+            # Not abandoned when cancelled: it is asked to end, and does.
             with trio.CancelScope(shield=True):
                 try:
                     typed.append(await trio.to_thread.run_sync(self._edit))
@@ -335,7 +335,7 @@ class LiveScreen:
         return typed if isinstance(typed, Typed) else Typed("line", typed)
 
     def _stop_editing(self) -> None:
-        """Print from here on without the input line, behind what waits."""
+        """Print from here on without the input line, after what waits."""
         with self._lock:
             self._is_editing = self._is_flush_due = False
             text = self._taken()

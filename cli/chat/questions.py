@@ -28,7 +28,7 @@ class InputEnded(Exception):
 
 
 class _Keys(Keyboard):
-    """A keyboard at which the end of the input is no answer."""
+    """A keyboard that raises `InputEnded` at the end of the input."""
 
     async def line(self, prompt: str) -> str | None:
         typed = await super().line(prompt)
@@ -92,7 +92,7 @@ class ChatQuestions:
         return next(iter(self._open.waiting.values()), None) if self._is_known else None
 
     def settle(self, waiting: list[PendingQuestion], known: set[str]) -> None:
-        """Keep of what was seen so far what is `known` to wait; from now on what is seen is new."""
+        """Keep, of the questions seen, those that are `known` to wait; what is seen from now on is new."""
         for question_id in [*self._open.waiting]:
             if question_id not in known:
                 self._open.remove(question_id)
@@ -107,7 +107,7 @@ class ChatQuestions:
         self._open.waiting.pop(question.question_id, None)
 
     def unsettle(self) -> None:
-        """Take what is seen from now on as possibly long past."""
+        """Note that questions that are seen from now on may have been answered long ago."""
         self._is_known = False
 
     def _note_opened(self, question: PendingQuestion) -> None:
@@ -120,7 +120,7 @@ class ChatQuestions:
             self._scope.cancel(reason="no longer asked")
 
     def abandon(self) -> None:
-        """Leave the terminal as it was found, ahead of an exit on the spot."""
+        """Leave the terminal as it was found, before an exit on the spot."""
         self._asker.abandon()
 
     # ── how it is put ────────────────────────────────────────────────────────────────────────────

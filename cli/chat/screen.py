@@ -26,38 +26,30 @@ class Typed(msgspec.Struct, frozen=True):
 
 
 class HeldOutput:
-    """Text that waits while something else has the terminal."""
+    """Text that waits while something else has the terminal.
+
+    Attributes:
+        is_held: Whether something else has the terminal.
+    """
 
     def __init__(self, output: Output) -> None:
         self.output = output
-        self._is_held = False
+        self.is_held = False
         self._kept: list[str] = []
-        self._chars = 0
-
-    @property
-    def is_held(self) -> bool:
-        """Whether something else has the terminal."""
-        return self._is_held
-
-    @property
-    def chars(self) -> int:
-        """How many characters wait."""
-        return self._chars
 
     def write(self, text: str) -> None:
-        """Print it, now or behind what has the terminal."""
-        if self._is_held:
+        """Print it now, or after what has the terminal."""
+        if self.is_held:
             self._kept.append(text)
-            self._chars += len(text)
         else:
             self.output.write(text)
 
     def __enter__(self) -> None:
-        self._is_held = True
+        self.is_held = True
 
     def __exit__(self, *_: object) -> None:
-        self._is_held = False
-        kept, self._kept, self._chars = self._kept, [], 0
+        self.is_held = False
+        kept, self._kept = self._kept, []
         self.output.write("".join(kept))
 
 
@@ -88,7 +80,7 @@ class PlainScreen:
         """Put a text into the input; the terminal has its own here."""
 
     async def wait_room(self) -> None:
-        """Wait while more text waits than a slow terminal should be owed."""
+        """Wait while too much text waits for a slow terminal."""
         await self._output.wait_room()
 
     async def read(self, *, is_idle: bool) -> Typed:
@@ -97,7 +89,7 @@ class PlainScreen:
         return Typed("end") if line is None else Typed("line", line)
 
     def taken(self) -> AbstractContextManager[None]:
-        """Have the terminal as the screen needs it around the block, and then as it was."""
+        """Put the terminal into the mode that the screen needs, for the block."""
         return nullcontext()
 
     def held(self) -> AbstractContextManager[None]:
@@ -121,7 +113,7 @@ class PipeScreen(PlainScreen):
     async def read(self, *, is_idle: bool) -> Typed:
         """Return a line of the input."""
         while b"\n" not in self._rest and not self._has_ended:
-            # In a thread: a file can't be waited for. Left behind, it has nobody to take from.
+            # In a thread: a file can't be waited for. An abandoned read takes nobody's input.
             data = await trio.to_thread.run_sync(
                 os.read, self._descriptor, 65536, abandon_on_cancel=True
             )

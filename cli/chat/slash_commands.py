@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 
 import msgspec
 
@@ -16,7 +15,7 @@ from ...runtime.store.rows import SessionRow
 from ..ask.pending_questions import PendingQuestion
 from ..record_names import MAX_LOOKED_AT, begins, only
 from ..terminal.escaping import safe_line, safe_text, shortened
-from ..terminal.style import counted
+from ..terminal.style import counted, minute
 from .talk import Talk
 from .view import ChatView
 
@@ -123,12 +122,11 @@ async def _sessions(chat: Talk, argument: str) -> None:
 
 
 def _session_line(row: SessionRow, *, is_own: bool) -> str:
-    when = datetime.fromtimestamp(row.updated_at_ms / 1000).astimezone()
     title = shortened(safe_line(row.title) or "(no title)", MAX_TITLE_CHARS)
     mark = "*" if is_own else " "
     count = counted(row.message_count, "message")
     running = ", running" if row.is_active else ""
-    return f"{mark} {row.session_id}  {when:%Y-%m-%d %H:%M}  {title} ({count}{running})"
+    return f"{mark} {row.session_id}  {minute(row.updated_at_ms)}  {title} ({count}{running})"
 
 
 async def _new(chat: Talk, argument: str) -> None:

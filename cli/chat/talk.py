@@ -1,4 +1,4 @@
-"""A talk: shows a session, reads what is typed, and asks questions, by one daemon after the other."""
+"""A talk shows a session, reads what is typed and asks questions, through one daemon after another."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Talk:
         self._scope.cancel(reason="left")
 
     async def show(self, row: SessionRow) -> None:
-        """Go on with a session: the end of what it has on record first."""
+        """Go on with a session, beginning with the end of its record."""
         await trio.lowlevel.checkpoint()
         self._set_view(row.session_id)
         view = self.view
@@ -156,7 +156,7 @@ class Talk:
                 try:
                     await self._follow_session(view)
                 except (AuthError, NetworkError):
-                    self.lose()  # the daemon that is there now is another one, or none will be
+                    self.lose()  # another daemon has taken its place, or none will
                 except CallboardError as error:
                     self.notice(str(error))
                     self._set_view(None)
@@ -273,7 +273,7 @@ class Talk:
         return self.view is None or self.view.is_idle
 
     async def wait_rest(self) -> None:
-        """Wait until that is shown."""
+        """Wait until nothing runs and nothing waits to, and that is shown."""
         while not self.is_at_rest:
             await self._changed.wait()
 
@@ -342,7 +342,7 @@ class Talk:
         assert view is not None
         rerun = self.client.retry if why == "retry" else self.client.regenerate
         ticket = await rerun(view.session_id)
-        await self._wait_shown(view, ticket.seq + 1)  # the turn's beginning stands behind it
+        await self._wait_shown(view, ticket.seq + 1)  # the event after it begins the turn
 
     async def _wait_shown(self, view: ChatView, seq: int) -> None:
         while view.seq < seq and view is self.view:

@@ -234,7 +234,7 @@ class ChatView:
                 brief = _brief(event.arguments)
                 self._running[event.call_id] = _Running(event.name, brief, self._now())
             case CallStarted():
-                # A person may have been asked before: what they took is not the tool's time.
+                # A person may have been asked before; their time is not the tool's.
                 if (running := self._running.get(event.call_id)) is not None:
                     running.began = self._now()
             case CallFinished() | CallDeferred():

@@ -23,9 +23,9 @@ MAX_LINES = 100_000
 """More than a log file has room for."""
 
 Follow = Annotated[
-    bool, Parameter(name=("--follow", "-f"), help="Go on with what is written.", negative=())
+    bool, Parameter(name=("--follow", "-f"), help="Keep printing what is added.", negative=())
 ]
-Lines = Annotated[int, Parameter(help="How many, the last ones.")]
+Lines = Annotated[int, Parameter(help="How many lines, the last ones.")]
 
 
 def logs(*, follow: Follow = False, lines: Lines = 100, data: Data = None) -> int:

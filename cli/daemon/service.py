@@ -28,11 +28,11 @@ COMMAND_SECONDS = 60.0
 
 System = Annotated[
     bool,
-    Parameter(help="Of the machine, and not of your login; needs root.", negative=()),
+    Parameter(help="For the machine instead of your login; needs root.", negative=()),
 ]
 User = Annotated[
     str | None,
-    Parameter(help="The account that --system runs it as; by default yours, who said sudo."),
+    Parameter(help="The account that --system runs it as; by default that of whoever ran sudo."),
 ]
 NoStart = Annotated[bool, Parameter(help="Write the unit, and start nothing.", negative=())]
 

@@ -21,9 +21,9 @@ from ..terminal.complaint import complain
 from ..terminal.style import counted
 
 LOOK_SECONDS = 0.05
-"""Time between two looks whether it is gone."""
+"""Time between two checks that it has ended."""
 QUIET_SECONDS = 0.5
-"""An end that takes longer is explained."""
+"""When the end takes longer, the command says what it waits for."""
 MAX_SHOWN = 3
 """Sessions that are named in that explanation."""
 WAIT_SECONDS = 120.0

@@ -43,7 +43,7 @@ async def reach_findings(settings: Settings, data: Path, config: Path | None) ->
     try:
         daemon = find_daemon(data)
     except CallboardError:
-        daemon = None  # said with the locks
+        daemon = None  # the check of the locks says so
     if daemon is None:
         findings.append(await trio.to_thread.run_sync(_port, settings.server))
     else:

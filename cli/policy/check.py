@@ -32,7 +32,7 @@ from .lint import lint
 
 ToolName = Annotated[str, Parameter(help="The tool's name.")]
 Arguments = Annotated[str, Parameter(help="Its arguments, as a JSON object.")]
-Agent = Annotated[str, Parameter(help="Whose session it is.")]
+Agent = Annotated[str, Parameter(help="The agent of the session.")]
 Kind = Annotated[Literal["main", "branch", "worker"], Parameter(help="What kind of session it is.")]
 Channel = Annotated[str | None, Parameter(help="The session's channel; by default it has none.")]
 Preset = Annotated[
@@ -43,14 +43,14 @@ Workspace = Annotated[
     Path | None, Parameter(help="The folder that tools may touch; by default this one.")
 ]
 Tainted = Annotated[
-    bool, Parameter(help="The session has read untrusted content, as of the web.", negative=())
+    bool, Parameter(help="The session has read untrusted content, as from the web.", negative=())
 ]
 Private = Annotated[
-    bool, Parameter(help="The session has read private data, as of files.", negative=())
+    bool, Parameter(help="The session has read private data, as from files.", negative=())
 ]
 Tier = Annotated[
     Literal["read_only", "workspace", "system", "elevated"] | None,
-    Parameter(help="Of a tool of your own program, which callboard does not know: its tier."),
+    Parameter(help="The tier of a tool of your own program, which callboard does not know."),
 ]
 policy = App(name="policy", help="Explain and check the rules of who may do what.")
 policy.command(lint)
@@ -75,7 +75,7 @@ def check(
 ) -> int:
     """Say whether a call would run, ask or be denied, and which rule decides.
 
-    The arguments are validated as the tool does, and nothing runs. Tools of enabled plugins are known.
+    The arguments are validated as the tool validates them, and nothing runs. Tools of enabled plugins are known.
     """
     call = CheckedCall(
         tool=tool,

@@ -38,7 +38,7 @@ class RunTarget(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         session: The session to go on with, or `None` for a new one.
         agent: The agent's name.
-        model: What the runtime is asked for; `None` leaves it to look around.
+        model: What the runtime is asked for; with `None` it looks for one.
         reason: Why that model, when the runtime can't know.
     """
 

@@ -14,13 +14,13 @@ from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import ApprovalRow
 
 MAX_WAITING = 1000
-"""Questions that are read at most: more than people leave unanswered."""
+"""The most questions that are read: more than people leave unanswered."""
 MAX_NAMED = 10
 """Questions that one line names."""
 MAX_CALLS = 1000
 """The latest calls of a session: those of a turn that is open are among them."""
 MAX_DEPTH = 100
-"""Levels of sessions at most: far more than limits allow."""
+"""The most levels of sessions: far more than limits allow."""
 
 
 async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalRow]:
@@ -42,10 +42,7 @@ async def running_below(reader: StoreReader, session_id: str) -> int:
 
 
 async def check_answered(reader: StoreReader, session_id: str) -> None:
-    """Raise `ConflictError` when a turn waits for answers that nobody here can give.
-
-    It would be denied them.
-    """
+    """Raise `ConflictError` when a turn waits for answers that nobody here can give: it would be denied."""
     waiting = await open_questions(reader, session_id)
     if any(not row.is_deferred for row in waiting):
         raise ConflictError(unanswered(session_id, waiting))

@@ -222,7 +222,7 @@ class RemoteTurn:
         session_id: Whose turn it is.
         send: Sends the prompt, when the turn is entered; without, an open turn is followed, or that
             of an input that waits.
-        after_seq: The event from which on that is followed.
+        after_seq: The `seq` after which events are followed.
 
     Attributes:
         seq: The `seq` of the last event on record that was seen.
@@ -255,7 +255,7 @@ class RemoteTurn:
         self.ended: TurnEnded | None = None
 
     async def __aenter__(self) -> Self:
-        # Heard first, so that the answer is seen from its first word.
+        # Subscribed first, so that the answer is seen from its first word.
         events = self._client.events(
             self._session_id, after_seq=self._after_seq, epoch=self._client.welcome.epoch
         )
@@ -286,7 +286,7 @@ class RemoteTurn:
         return self
 
     async def __anext__(self) -> TurnEvent:
-        """Return the next event; wait for it, and end behind `TurnEnded`."""
+        """Return the next event; wait for it, and end after `TurnEnded`."""
         assert self._events is not None
         while not self._waiting:
             if self.ended is not None:

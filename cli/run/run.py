@@ -136,7 +136,7 @@ class _Job:
         self._deferred = UnansweredCalls()
 
     async def run(self) -> int:
-        """Run the prompt; report errors behind the output that came before them."""
+        """Run the prompt; report errors after the output that came before them."""
         code, error = FAILED, ""
         with self._scope:
             try:
@@ -154,7 +154,7 @@ class _Job:
         if self._stopped is not None:
             code = self._stopped
         if isinstance(lost := self._output.error, BrokenPipeError):
-            error = ""  # whoever read the output had enough of it
+            error = ""  # the reader of the output has left
         elif lost is not None:
             error = f"the output can't be written: {lost}"
         if error and code not in {ANSWERED, INTERRUPTED}:

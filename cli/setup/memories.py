@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -25,12 +24,13 @@ from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.style import minute
 
 Words = Annotated[str, Parameter(help="Words of the text, or tags; any of them counts.")]
 MemoryName = Annotated[str, Parameter(help="Its id, or the beginning of it.")]
-OfAgent = Annotated[str, Parameter(name="--agent", help="Whose sessions find it.")]
+OfAgent = Annotated[str, Parameter(name="--agent", help="The agent whose memories are searched.")]
 AgentChoice = Annotated[
-    str | None, Parameter(name="--agent", help="Those of this agent; of all by default.")
+    str | None, Parameter(name="--agent", help="Only memories of this agent; by default of all.")
 ]
 Limit = Annotated[int, Parameter(help="How many.")]
 
@@ -88,12 +88,11 @@ def forget(memory_id: MemoryName, /, *, data: Data = None) -> int:
 
 def memory_line(memory: Memory) -> str:
     """Return a memory as one line."""
-    when = datetime.fromtimestamp(memory.stored_at_ms / 1000).astimezone()
     mark = "  untrusted" if memory.is_untrusted else ""
     tags = f"  [{safe_line(', '.join(memory.tags))}]" if memory.tags else ""
     who = safe_line(memory.agent)
     text = safe_line(" ".join(memory.text.split()))
-    return f"{memory.memory_id}  {when:%Y-%m-%d %H:%M}  {who}{mark}{tags}  {text}\n"
+    return f"{memory.memory_id}  {minute(memory.stored_at_ms)}  {who}{mark}{tags}  {text}\n"
 
 
 async def _show(

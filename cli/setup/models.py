@@ -52,7 +52,10 @@ class ModelLister(Protocol):
 
 OfProvider = Annotated[str | None, Parameter(help="Only this provider's, as in PROVIDER/MODEL.")]
 Refresh = Annotated[
-    bool, Parameter(help="Ask the providers; else their lists from before hold.", negative=())
+    bool,
+    Parameter(
+        help="Ask the providers, instead of using the lists that they gave before.", negative=()
+    ),
 ]
 ModelChoice = Annotated[str | None, Parameter(help="PROVIDER/MODEL; without it, shows what holds.")]
 Unset = Annotated[bool, Parameter(help="Take the default back.", negative=())]

@@ -1,7 +1,7 @@
 """`callboard providers`: lists providers, adds, changes, removes and tests them.
 
-It says what was done, and what is left to do; through the daemon when one runs, whose configuration,
-keys and environment these then are.
+Each says what was done, and what is left to do. When a daemon runs it does the work, with its own
+configuration, keys and environment.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def remove_provider(
 def activate(
     name: ProviderName, /, *, json: Json = False, config: Config = None, data: Data = None
 ) -> int:
-    """Let a provider be used again."""
+    """Use a provider again."""
     changed = _update(config, data, ChangeProvider(provider=name, is_active=True))
     return _report(f"Activated {name}.", changed, json=json)
 
@@ -161,7 +161,7 @@ def activate(
 def deactivate(
     name: ProviderName, /, *, json: Json = False, config: Config = None, data: Data = None
 ) -> int:
-    """Let a provider not be used; it keeps its key and its settings."""
+    """Stop using a provider; it keeps its key and its settings."""
     changed = _update(config, data, ChangeProvider(provider=name, is_active=False))
     return _report(f"Deactivated {name}.", changed, json=json, wants_key=False)
 

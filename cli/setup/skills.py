@@ -53,7 +53,7 @@ def list_skills(*, workspace: Workspace = None, json: Json = False, data: Data =
 
 @skills.command(name="show")
 def show_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
-    """Print what a skill says and which files it has; nothing is approved by it."""
+    """Print what a skill says and which files it has, without approving it."""
     folder, own = _folder(workspace), data_path(data)
     skill = _find(SkillShelf(own).all(folder), name)
     if skill.state == "broken":

@@ -1,10 +1,9 @@
-"""`callboard token`: through the daemon when one runs, so that connections end at once."""
+"""`callboard token`: makes and ends tokens, through the daemon when one runs: connections end at once."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +19,7 @@ from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.style import minute
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -93,7 +93,7 @@ def list_tokens(*, json: Json = False, data: Data = None) -> int:
 
 @token.command(name="rotate")
 def rotate_token(name: TokenName, /, *, json: Json = False, data: Data = None) -> int:
-    """Make a new token in the place of one, whose connections end."""
+    """Replace a token with a new one; connections with the old one end."""
     made = _open(data).ask(
         lambda client: client.tokens.rotate(name), lambda book: book.rotate(name).reveal()
     )
@@ -144,11 +144,10 @@ def _show_token(name: str, token: str, *, json: bool) -> int:
 
 
 def _line(row: TokenRow) -> str:
-    when = datetime.fromtimestamp(row.created_at_ms / 1000).astimezone()
     limits = [
         f"{noun} {safe_line(', '.join(names))}"
         for noun, names in (("agents", row.agents), ("sessions", row.sessions))
         if names is not None
     ]
     only = f"  only {'; '.join(limits)}" if limits else ""
-    return f"{safe_line(row.name):20}  {row.role:8}  {when:%Y-%m-%d %H:%M}{only}\n"
+    return f"{safe_line(row.name):20}  {row.role:8}  {minute(row.created_at_ms)}{only}\n"

@@ -98,7 +98,7 @@ def event_line(event: LineEvent) -> str:  # ruff: ignore[complex-structure]  one
         case TurnSuspended():
             return f"the turn waits for people: {counted(len(event.call_ids), 'call')} open"
         case TurnResumed():
-            count = len(event.approval_ids)  # a question of a branch is none of its own
+            count = len(event.approval_ids)  # without those of its branches
             return "the turn goes on" + (f"; {counted(count, 'question')} open" if count else "")
         case TurnSetAside(why=why):
             what = "is tried again" if why == "retry" else "is answered again"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -29,7 +28,7 @@ from ...runtime.events import (
 from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.store.rows import SessionRow
 from ..terminal.escaping import safe_line, safe_text
-from ..terminal.style import counted, seconds
+from ..terminal.style import counted, minute, seconds
 from .event_lines import LineEvent, answer_line, event_line, trouble_line
 
 _TICKS = re.compile(r"`+")
@@ -54,14 +53,13 @@ class Markdown:
     def head(self) -> str:
         """Return the heading and the facts above the conversation."""
         row = self._row
-        created = datetime.fromtimestamp(row.created_at_ms / 1000).astimezone()
         lines = [
             f"# {safe_line(row.title) or 'Untitled'}",
             "",
             f"- session: {row.session_id}",
             f"- agent: {safe_line(row.agent)}",
             f"- workspace: {safe_line(row.workspace)}",
-            f"- begun: {created:%Y-%m-%d %H:%M}",
+            f"- begun: {minute(row.created_at_ms)}",
         ]
         if row.parent_id is not None:
             lines.append(f"- {row.kind} of: {row.parent_id}")
@@ -211,7 +209,7 @@ def _fenced(content: str) -> str:
         content = msgspec.json.format(content, indent=2)
         language = "json"
     except msgspec.DecodeError:
-        pass  # a model's arguments may be no JSON at all
+        pass  # a model's arguments need not be JSON
     content = safe_text(content)
     longest = max((len(run) for run in _TICKS.findall(content)), default=0)
     fence = "`" * max(3, longest + 1)

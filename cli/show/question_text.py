@@ -14,7 +14,7 @@ from ..terminal.escaping import exact, safe_line
 from ..terminal.style import Style, counted
 
 ANSWERED_BY = "terminal"
-"""The name of whoever answered at a terminal, on record."""
+"""The name that the record has for a person at a terminal."""
 
 PLAIN = Style()
 
@@ -99,7 +99,7 @@ def coverage(tool: str, binding: Binding) -> str:
 
 def _defaults(tool: str) -> dict[str, Any]:
     """Return the default values of a built-in tool's arguments."""
-    from ...tools.registry import builtin_tools  # here: lists that show no such answer need it not
+    from ...tools.registry import builtin_tools  # here: most lists need it not
 
     for each in builtin_tools():
         if each.definition.name == tool:
@@ -126,7 +126,7 @@ def block(text: str, style: Style = PLAIN, *, is_diff: bool = False) -> Iterator
 
 
 def _line_changes(old: str, new: str) -> str:
-    if old.endswith("\n") and new.endswith("\n"):  # no line of its own, where both have it
+    if old.endswith("\n") and new.endswith("\n"):  # the same end of both is no change
         old, new = old[:-1], new[:-1]
     before, after = old.split("\n"), new.split("\n")
     changes = list(unified_diff(before, after, lineterm="", n=2))[2:]

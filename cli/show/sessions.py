@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -23,22 +22,22 @@ from ..record_names import MAX_DELETED, find_session
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line, stored_line
-from ..terminal.style import counted
+from ..terminal.style import counted, minute
 from .markdown import Markdown
 
 MAX_TITLE_CHARS = 60
 """Titles are cut here, so that a line fits a usual terminal."""
 MAX_BELOW = 10_000
-"""Sessions below one at most: far more than limits allow."""
+"""The most sessions below one: far more than limits allow."""
 PAGE_EVENTS = 200
 """Events that are read at once: a session of years is not held in memory."""
 
 Limit = Annotated[int, Parameter(help="How many, the latest first.")]
 Every = Annotated[
-    bool, Parameter(name="--all", help="Those that sessions gave tasks to, too.", negative=())
+    bool, Parameter(name="--all", help="Also those that do a task of another session.", negative=())
 ]
 Deleted = Annotated[
-    bool, Parameter(help="Those that are deleted; `session restore` takes it back.", negative=())
+    bool, Parameter(help="Only deleted ones; `session restore` brings them back.", negative=())
 ]
 SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
 
@@ -115,8 +114,7 @@ async def with_those_below(reader: StoreReader, session_id: str) -> list[str]:
 
 
 def _session_line(row: SessionRow) -> str:
-    when = datetime.fromtimestamp(row.updated_at_ms / 1000).astimezone()
     title = shortened(safe_line(row.title), MAX_TITLE_CHARS)
     count = counted(row.message_count, "message")
     below = f"{row.kind} of {row.parent_id}: " if row.parent_id is not None else ""
-    return f"{row.session_id}  {when:%Y-%m-%d %H:%M}  {count:>12}  {below}{title}\n"
+    return f"{row.session_id}  {minute(row.updated_at_ms)}  {count:>12}  {below}{title}\n"

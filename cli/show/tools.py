@@ -27,7 +27,7 @@ def tools(*, json: Json = False, config: Config = None) -> int:
     """List the tools that a model can ask for, and the plugins that are installed."""
     all_settings = load_settings(config)
     settings = all_settings.plugins
-    sandbox = Sandbox(all_settings.sandbox)  # its test goes on beside
+    sandbox = Sandbox(all_settings.sandbox)  # its test runs meanwhile
     built_in = builtin_tools()
     brought: LoadedPlugins = trio.run(load_plugins, settings, [tool.name for tool in built_in])
     unused = [plugin for plugin in brought.plugins if plugin.state != "used"]

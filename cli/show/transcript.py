@@ -224,7 +224,7 @@ class Transcript:
         head = f"{safe_line(call.name)}{word} {seconds(call.duration_ms)}"
         said = safe_line(without_advice(call.display or _brief(call.result)))
         if call.status is CallStatus.DENIED:
-            # At which one is not known: it may be this one's, from an earlier run.
+            # At which one is not known: it may be this one, in an earlier run.
             who = "by you" if call.call_id in self._denied_here else "at a terminal"
             said = said.replace(f"denied by {ANSWERED_BY}", f"denied {who}", 1)
         self._denied_here.discard(call.call_id)

@@ -50,7 +50,9 @@ def begin_of(since: str | None) -> int:
 
 By = Annotated[
     Literal["call", "turn", "session", "agent", "model", "day"] | None,
-    Parameter(help="What makes one sum: session, and turn for one session, by default."),
+    Parameter(
+        help="What each sum is about; by default session, or turn when one session is named."
+    ),
 ]
 Since = Annotated[
     str | None, Parameter(help="Only since then: 30d, 12h, 2w, or a day like 2026-01-31.")

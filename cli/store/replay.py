@@ -41,7 +41,7 @@ MAX_INPUT_CHARS = 200
 """The input before a turn is cut here; `callboard show` has all of it."""
 
 _REPORTED = ("session_id", "turns", "answers", "calls", "is_same", "difference")
-"""What `--json` prints of the result, behind the events of a session."""
+"""What `--json` prints of the result, after the events of a session."""
 
 
 What = Annotated[
@@ -134,7 +134,7 @@ async def _record_page(reader: StoreReader, session_id: str, after_seq: int) -> 
 
 async def _file_page(events: Sequence[Stored], after_seq: int) -> Sequence[Stored]:
     await trio.lowlevel.checkpoint()
-    return events[after_seq : after_seq + PAGE_EVENTS]  # each has its place as its number
+    return events[after_seq : after_seq + PAGE_EVENTS]  # the `seq` of an event is its place
 
 
 def _checked(content: bytes) -> Mapping[str, Sequence[Stored]]:

@@ -29,6 +29,7 @@ from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.style import minute
 
 Change = Literal["delete", "restore", "purge"]
 
@@ -41,7 +42,7 @@ _BEFORE = {
 """Why nothing was changed."""
 _MAX_CALLS = 1000
 MAX_FILE_BYTES = 1024 * 1024 * 1024
-"""Size of an imported file at most: it is checked in memory."""
+"""The largest file that is imported: it is checked in memory."""
 
 SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
 Words = Annotated[str, Parameter(help="Words that one message holds, all of them.")]
@@ -254,10 +255,9 @@ async def _ids(data: Path, names: Sequence[str], *, of_deleted: bool = False) ->
 
 def _hit_line(hit: Hit) -> str:
     row = hit.session
-    when = datetime.fromtimestamp(hit.created_at_ms / 1000).astimezone()
     more = f" ({hit.matches} hits)" if hit.matches > 1 else ""
     title = safe_line(row.title)
-    return f"{row.session_id}  {when:%Y-%m-%d %H:%M}  {title}{more}\n    {safe_line(hit.snippet)}\n"
+    return f"{row.session_id}  {minute(hit.created_at_ms)}  {title}{more}\n    {safe_line(hit.snippet)}\n"
 
 
 def _call_line(row: CallRow) -> str:

@@ -37,7 +37,7 @@ Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 
 
 def upgrade(*, check: Check = False, json: Json = False, data: Data = None) -> int:
-    """Bring the store of an older callboard into the present format, behind a backup of it.
+    """Bring the store of an older callboard into the present format, after a backup of it.
 
     Only while no other process works with the data folder. Commands that write do the same when
     they open it, without the backup.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +26,7 @@ from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
-from ..terminal.style import counted
+from ..terminal.style import counted, minute
 
 MAX_SHOWN_PATHS = 3
 """Paths of a call in a list; the others are counted."""
@@ -204,9 +203,8 @@ def _agrees() -> bool:
 
 
 def _call_line(call: ChangedCall) -> str:
-    when = datetime.fromtimestamp(call.at_ms / 1000).astimezone()
     more = call.path_count - MAX_SHOWN_PATHS
     paths = ", ".join(map(safe_line, call.paths[:MAX_SHOWN_PATHS]))
     rest = f" and {more} more" if more > 0 else ""
     state = call.state.replace("_", " ")
-    return f"{call.call_id}  {when:%Y-%m-%d %H:%M}  {state:>10}  {paths}{rest}\n"
+    return f"{call.call_id}  {minute(call.at_ms)}  {state:>10}  {paths}{rest}\n"

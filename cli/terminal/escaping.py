@@ -31,7 +31,7 @@ def safe_line(text: str) -> str:
 
 
 def exact(text: str) -> str:
-    """Escape text that is decided about: everything but visible characters and spaces is an escape.
+    """Escape text that a person decides about: everything but visible characters and spaces is an escape.
 
     Meant for JSON, where a backslash of the text itself is doubled; line breaks are escaped too.
     """

@@ -42,7 +42,7 @@ def _rows(line: str, columns: int) -> Iterator[str]:
         yield line
         return
     row: list[str] = []
-    used = blank = 0  # `blank` is the place behind the last one that a row may end at
+    used = blank = 0  # `blank`: where the row may end, after a space
     for piece in _COLOUR.split(line):
         if _COLOUR.fullmatch(piece):
             row.append(piece)

@@ -37,7 +37,7 @@ def json_line(value: msgspec.Struct | Mapping[str, Any]) -> str:
     try:
         return msgspec.json.encode(value).decode() + "\n"
     except UnicodeEncodeError:
-        # Half of a character that a provider cut in two. In builtins every text can be mended.
+        # A provider may cut a character in two. As builtins, every text can be mended.
         return msgspec.json.encode(_mended(msgspec.to_builtins(value))).decode() + "\n"
 
 

@@ -45,13 +45,13 @@ class Keyboard:
         while True:
             self._screen.write(prompt)
             await self._screen.drain()
-            # Not a thread that reads: one that is left behind would swallow the next answer.
+            # Not a thread that reads: one that is abandoned would swallow the next answer.
             await trio.lowlevel.wait_readable(self.descriptor)
             data = os.read(self.descriptor, MAX_LINE_BYTES)
             if not data:
                 return None
             if len(data) >= MAX_LINE_BYTES - 1:
-                # Its end is lost: half of an answer is none.
+                # Its end is lost, and half an answer is no answer.
                 self._screen.write("That line is longer than a terminal hands over.\n")
                 continue
             try:

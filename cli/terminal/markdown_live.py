@@ -15,7 +15,7 @@ from .style import Style
 
 MARGIN = "  "
 MAX_LINE_CHARS = 4000
-"""A line that is laid out as one at most; a longer one goes on in the next."""
+"""The longest line that is laid out as one; the rest goes on in the next."""
 
 _HEADING = re.compile(r"#{1,6} ")
 _BULLET = re.compile(r"(\s*)([-*+]|\d{1,3}[.)]) ")
@@ -32,7 +32,7 @@ class MarkdownRows:
     """Lays text out as it comes.
 
     Args:
-        write: Takes whole rows, each with its end, and what others say.
+        write: Takes whole rows, each with its end, and the text of others.
         columns: How wide the terminal is now.
         style: What it can show.
 
@@ -61,7 +61,7 @@ class MarkdownRows:
             self._extend(line)
 
     def write(self, text: str) -> None:
-        """Write text that is not the model's, behind the row that is open."""
+        """Write text that is not the model's, after the row that is open."""
         if self._line or self.open_row:
             self._write_rows(is_whole=True)
             self._line, self._written_rows, self.open_row = "", 0, ""
@@ -165,7 +165,7 @@ def _inline(line: str, start: int) -> Iterator[_Piece]:
     for mark in _MARKS.finditer(line, start):
         is_code = mark[0] == "`"
         if colour == ("cyan" if not is_code else "bold"):
-            continue  # a mark inside of something else
+            continue  # a mark inside another
         if not is_code:
             before, after = line[mark.start() - 1 : mark.start()], line[mark.end() : mark.end() + 1]
             opens = bool(after) and not after.isspace() and not before.isalnum()

@@ -42,7 +42,7 @@ class Output:
         self._chars += len(text)
 
     async def wait_room(self) -> None:
-        """Wait while more text is waiting than a slow reader should be owed."""
+        """Wait while too much text waits for a slow reader."""
         if self._chars >= MAX_WAITING_CHARS:
             await self.drain()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TextIO
 
 import msgspec
@@ -61,6 +62,11 @@ def seconds(duration_ms: int) -> str:
         return f"{duration_ms / 1000:.1f} s"
     minutes, rest = divmod(round(duration_ms / 1000), 60)
     return f"{minutes} min {rest} s"
+
+
+def minute(at_ms: int) -> str:
+    """Return a moment in local time: `2026-01-31 12:00`."""
+    return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M}"
 
 
 def counted(count: int, noun: str) -> str:
