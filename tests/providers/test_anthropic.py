@@ -312,12 +312,6 @@ def test_a_conversation_begins_and_ends_with_a_person() -> None:
     assert contents_of() == [[text(GO_ON)]]
 
 
-@pytest.mark.parametrize("arguments", ["", "{", "[]", "7", "null", '{"a":1} x', "[" * 100_000])
-def test_arguments_that_are_no_object_are_sent_as_an_empty_one(arguments: str) -> None:
-    [call] = answered(Call("i", "t", arguments))
-    assert call["input"] == {}
-
-
 def test_ids_and_names_that_the_api_refuses_are_sent_as_others() -> None:
     odd = Call("functions.t:0", "a.b", '{"é": 1}')
     contents = contents_of(
@@ -327,17 +321,6 @@ def test_ids_and_names_that_the_api_refuses_are_sent_as_others() -> None:
     assert call["id"] == result["tool_use_id"] != "functions.t:0"
     assert (call["name"], call["input"]) == (sent_name("a.b"), {"é": 1})
     assert result["content"] == NOTHING_RETURNED
-
-
-def test_a_renamed_tool_is_told_to_the_decoder() -> None:
-    tool = ToolDefinition(name="a.b", description="d", parameters=PARAMETERS)
-    request = ModelRequest(model=PLAIN, rounds=[], tools=(tool, TOOL), forced_tool="a.b")
-    built = ANTHROPIC.build(request)
-    assert built.tool_names == {sent_name("a.b"): "a.b"}
-    body = json.loads(built.body)
-    assert [each["name"] for each in body["tools"]] == [sent_name("a.b"), "read_file"]
-    assert body["tool_choice"] == {"type": "tool", "name": sent_name("a.b")}
-    assert ANTHROPIC.decoder(built.tool_names).finish()
 
 
 def test_calls_in_the_history_have_their_tools_defined() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -27,6 +26,7 @@ from callboard.runtime.stream import (
     ToolCallStart,
     Usage,
 )
+from support.providers.decoding import decode_with, error_of
 
 Event = dict[str, Any]
 
@@ -81,15 +81,7 @@ def delta(reason: str | None = "end_turn", **usage: Any) -> Event:
 
 
 def decode(data: bytes, *cuts: int) -> list[AnyStreamEvent]:
-    decoder = AnthropicMessagesDecoder()
-    edges = [0, *sorted(cuts), len(data)]
-    events: list[AnyStreamEvent] = []
-    for first, last in itertools.pairwise(edges):
-        events += decoder.feed(data[first:last])
-    events += decoder.finish()
-    assert decoder.feed(sse_body(text(0, "late"))) == []
-    assert decoder.finish() == []
-    return events
+    return decode_with(AnthropicMessagesDecoder(), data, *cuts)
 
 
 def said(*values: Event | str) -> list[AnyStreamEvent]:
@@ -97,12 +89,6 @@ def said(*values: Event | str) -> list[AnyStreamEvent]:
     *events, last = decode(sse_body(start(), *values, delta(), STOP))
     assert isinstance(last, Done)
     return [event for event in events if not isinstance(event, Usage)]
-
-
-def error_of(events: list[AnyStreamEvent]) -> StreamError:
-    assert not any(isinstance(event, Done) for event in events)
-    assert isinstance(events[-1], StreamError)
-    return events[-1]
 
 
 def value_of(part: AnyStreamEvent) -> Any:

@@ -6,7 +6,6 @@ one format has is in the tests of its decoder.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -27,10 +26,8 @@ from callboard.runtime.stream import (
     Done,
     StreamError,
     TextDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
 )
+from support.providers.decoding import calls_of, decode_with, error_of
 
 DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 
@@ -44,30 +41,7 @@ def body_of(
 
 
 def decode(dialect: str, data: bytes, *cuts: int) -> list[AnyStreamEvent]:
-    """The events of a body that arrives cut at these places."""
-    decoder = dialect_named(dialect).decoder()
-    edges = [0, *sorted(cuts), len(data)]
-    events = [e for a, b in itertools.pairwise(edges) for e in decoder.feed(data[a:b])]
-    return events + decoder.finish()
-
-
-def calls_of(events: list[AnyStreamEvent]) -> list[tuple[str, str, str]]:
-    """Id, name and arguments of each call, each of which began and ended once."""
-    starts = [event for event in events if isinstance(event, ToolCallStart)]
-    ends = [event.index for event in events if isinstance(event, ToolCallEnd)]
-    assert sorted(ends) == [start.index for start in starts] == list(range(len(starts)))
-    arguments = [""] * len(starts)
-    for event in events:
-        if isinstance(event, ToolCallDelta):
-            arguments[event.index] += event.arguments
-    return [(s.call_id, s.name, a) for s, a in zip(starts, arguments, strict=True)]
-
-
-def error_of(events: list[AnyStreamEvent]) -> StreamError:
-    *before, last = events
-    assert isinstance(last, StreamError)
-    assert not any(isinstance(event, Done | StreamError) for event in before)
-    return last
+    return decode_with(dialect_named(dialect).decoder(), data, *cuts)
 
 
 @each_dialect

@@ -16,7 +16,6 @@ from callboard.providers.gemini.decoder import GeminiDecoder
 from callboard.providers.gemini.dialect import GEMINI
 from callboard.providers.gemini.history import MAX_DEPTH, UNSIGNED
 from callboard.providers.provider import Dialect, HttpRequest, ModelRequest, ToolChoice
-from callboard.providers.tool_names import sent_name
 from callboard.runtime.definitions import ThinkingEffort, ToolDefinition
 from callboard.runtime.errors import ProviderError
 from callboard.runtime.history import (
@@ -170,21 +169,6 @@ def test_tool_choice() -> None:
     assert "toolConfig" not in body_of(HELLO, tool_choice=ToolChoice.REQUIRED)
 
 
-def test_a_name_that_is_refused_is_sent_as_another_everywhere() -> None:
-    odd = msgspec.structs.replace(NOW, name="files.read now")
-    sent = sent_name(odd.name)
-    request = build(
-        HELLO,
-        own(Call("c", odd.name, "{}")),
-        Result("c", odd.name, "{}"),
-        tools=(odd,),
-        forced_tool=odd.name,
-    )
-    assert dict(request.tool_names) == {sent: odd.name}
-    assert odd.name not in request.body.decode()
-    assert request.body.decode().count(f'"{sent}"') == 4
-
-
 def test_sampling() -> None:
     config = body_of(
         HELLO,
@@ -290,14 +274,6 @@ def test_parallel_calls_and_their_results() -> None:
             ],
         },
     ]
-
-
-@pytest.mark.parametrize(
-    "arguments", ["", "{", "[1]", "null", '"a"', '{"a": NaN}', '{"a": "\\ud800"}']
-)
-def test_arguments_that_are_no_object_are_sent_as_none(arguments: str) -> None:
-    [_, answer, _] = contents_of(HELLO, other(Call("c", "now", arguments)))
-    assert answer["parts"][0]["functionCall"]["args"] == {}
 
 
 def test_what_is_too_deep_to_be_sent_is_sent_as_text() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -16,10 +15,8 @@ from callboard.providers.openai_chat.extras import MAX_OPAQUE_BYTES
 from callboard.runtime.stream import (
     AnyStreamEvent,
     Done,
-    OpaquePart,
     RefusalDelta,
     StopReason,
-    StreamError,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
@@ -28,6 +25,7 @@ from callboard.runtime.stream import (
     ToolCallStart,
     Usage,
 )
+from support.providers.decoding import calls_of, check_any_body, decode_with, error_of, plain
 
 DONE = "[DONE]"
 CUT = "ended before the answer was complete"
@@ -57,45 +55,11 @@ SIGNED = {"google": {"thought_signature": "x"}}
 
 
 def decode(data: bytes, *cuts: int) -> list[AnyStreamEvent]:
-    decoder = OpenAiChatDecoder()
-    edges = [0, *sorted(cuts), len(data)]
-    events: list[AnyStreamEvent] = []
-    for start, end in itertools.pairwise(edges):
-        events += decoder.feed(data[start:end])
-    events += decoder.finish()
-    assert decoder.feed(sse_body(delta(content="late"))) == []
-    assert decoder.finish() == []
-    return events
-
-
-def calls_of(events: list[AnyStreamEvent]) -> list[tuple[str, str, str]]:
-    """Id, name and arguments of each call; each must begin once, end once, and in order."""
-    calls: list[list[str]] = []
-    ended: list[int] = []
-    for event in events:
-        match event:
-            case ToolCallStart():
-                assert event.index == len(calls)
-                calls.append([event.call_id, event.name, ""])
-            case ToolCallDelta():
-                assert event.index not in ended
-                calls[event.index][2] += event.arguments
-            case ToolCallEnd():
-                ended.append(event.index)
-            case _:
-                pass
-    assert ended == list(range(len(calls)))
-    return [(call_id, name, arguments) for call_id, name, arguments in calls]
-
-
-def error_of(events: list[AnyStreamEvent]) -> StreamError:
-    assert not any(isinstance(event, Done) for event in events)
-    assert isinstance(events[-1], StreamError)
-    return events[-1]
+    return decode_with(OpenAiChatDecoder(), data, *cuts)
 
 
 END = Done(StopReason.END, "stop")
-SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
+SHAPES: dict[str, tuple[bytes, list[Any]]] = {
     "text": (
         sse_body(delta(role="assistant", content=""), delta(content="é"), delta("stop"), DONE),
         [TextDelta("é"), END],
@@ -180,7 +144,7 @@ SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
             TextDelta("b"),
             ToolCallStart(0, "i", "t"),
             ToolCallDelta(0, "{}"),
-            OpaquePart("openai_chat", "annotations", '[{"type":"url_citation"}]'),  # type: ignore[arg-type]
+            ("annotations", [{"type": "url_citation"}]),
             ToolCallEnd(0),
             Done(StopReason.TOOL_CALLS, "stop"),
         ],
@@ -230,11 +194,7 @@ SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
             ToolCallDelta(0, "{}"),
             ToolCallStart(1, "j", "t"),
             ToolCallDelta(1, "{}"),
-            OpaquePart(
-                "openai_chat",
-                "call_extras",
-                '[{"call":1,"extra_content":{"google":{"thought_signature":"x"}}}]',  # type: ignore[arg-type]
-            ),
+            ("call_extras", [{"call": 1, "extra_content": SIGNED}]),
             ToolCallEnd(0),
             ToolCallEnd(1),
             Done(StopReason.TOOL_CALLS, "stop"),
@@ -315,41 +275,27 @@ SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
             ThinkingDelta("b"),
             ThinkingEnd(),
             TextDelta("c"),
-            OpaquePart(
-                "openai_chat",
+            (
                 "reasoning_details",
-                json.dumps(  # type: ignore[arg-type]  # compared as bytes below
-                    [
-                        {"type": "reasoning.text", "text": "ab"},
-                        {"type": "reasoning.encrypted", "data": "x"},
-                    ],
-                    separators=(",", ":"),
-                ),
+                [
+                    {"type": "reasoning.text", "text": "ab"},
+                    {"type": "reasoning.encrypted", "data": "x"},
+                ],
             ),
-            OpaquePart("openai_chat", "annotations", '[{"type":"url_citation"}]'),  # type: ignore[arg-type]
+            ("annotations", [{"type": "url_citation"}]),
             END,
         ],
     ),
 }
 
 
-def plain(events: list[AnyStreamEvent]) -> list[Any]:
-    """Raw JSON compares by identity; as text it compares by what it says."""
-    return [
-        (e.kind, e.data if isinstance(e.data, str) else bytes(e.data).decode())
-        if isinstance(e, OpaquePart)
-        else e
-        for e in events
-    ]
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_is_read_the_same_at_every_cut(shape: str) -> None:
     body, events = SHAPES[shape]
-    assert plain(decode(body)) == plain(events)
+    assert plain(decode(body)) == events
     for at in range(len(body) + 1):
-        assert plain(decode(body, at)) == plain(events)
-    assert plain(decode(body, *range(len(body)))) == plain(events)
+        assert plain(decode(body, at)) == events
+    assert plain(decode(body, *range(len(body)))) == events
 
 
 def call(*values: Any) -> list[tuple[str, str, str]]:
@@ -574,11 +520,4 @@ JSON = st.recursive(
 def test_anything_is_read_without_raising_and_ends_once(
     values: list[Any], tail: bytes, data: st.DataObject
 ) -> None:
-    body = sse_body(*values) + tail
-    cuts = data.draw(st.lists(st.integers(0, len(body)), max_size=5))
-    events = decode(body, *cuts)
-    assert sum(isinstance(event, Done | StreamError) for event in events) == 1
-    assert isinstance(events[-1], Done | StreamError)
-    if isinstance(events[-1], Done):
-        calls_of(events)
-    assert plain(decode(body)) == plain(events)
+    check_any_body(decode, sse_body(*values) + tail, data)

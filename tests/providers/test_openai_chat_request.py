@@ -157,14 +157,6 @@ def test_inputs_in_a_row_are_one_message() -> None:
     assert messages_of(Input("a"), Input("b")) == [{"role": "user", "content": "a\n\nb"}]
 
 
-@pytest.mark.parametrize(
-    "arguments", ["", "{", "[]", "7", "null", '{"a":1} x', "nonsense", '{"a":}', "[" * 100_000]
-)
-def test_arguments_that_are_no_object_are_sent_as_an_empty_one(arguments: str) -> None:
-    [message] = messages_of(answer(Call("i", "t", arguments)))
-    assert message["tool_calls"][0]["function"]["arguments"] == "{}"
-
-
 @pytest.mark.parametrize("arguments", ["{}", ' {"a": [1, {"b": "é"}]} ', '{"a":1,"a":2}'])
 def test_arguments_that_are_an_object_are_sent_as_they_are(arguments: str) -> None:
     [message] = messages_of(answer(Call("i", "t", arguments)))
@@ -201,17 +193,3 @@ def test_a_round_is_encoded_once() -> None:
     [key] = round_.encoded
     round_.encoded[key] = b'{"role":"user","content":"kept"}'
     assert body_of(round_)["messages"] == [{"role": "user", "content": "kept"}]
-
-
-def test_tools_that_the_format_refuses_the_names_of_are_renamed_and_the_way_back_is_told() -> None:
-    tool = ToolDefinition(name="mcp.read file", description="d", parameters={"type": "object"})
-    request = ModelRequest(
-        model="m", rounds=[Round([Input("a")])], tools=(tool, TOOL), forced_tool=tool.name
-    )
-    for _ in range(2):  # the second time from what was kept
-        built = OPENAI_CHAT.build(request)
-        body = json.loads(built.body)
-        sent = [each["function"]["name"] for each in body["tools"]]
-        assert sent == [sent_name("mcp.read file"), "read_file"]
-        assert body["tool_choice"]["function"]["name"] == sent[0]
-        assert built.tool_names == {sent[0]: "mcp.read file"}

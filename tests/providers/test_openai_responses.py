@@ -10,7 +10,6 @@ import pytest
 
 from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
 from callboard.providers.provider import ModelRequest, ToolChoice
-from callboard.providers.tool_names import sent_name
 from callboard.runtime.definitions import ThinkingEffort, ToolDefinition
 from callboard.runtime.history import (
     Answer,
@@ -194,19 +193,6 @@ def test_a_tool_is_strict_when_its_schema_is_so_already() -> None:
     assert (sent["parameters"], sent["strict"]) == (optional, False)
 
 
-def test_names_that_the_format_refuses_go_out_as_others() -> None:
-    tool = msgspec.structs.replace(TOOL, name="mcp.read file")
-    sent = sent_name(tool.name)
-    rounds = [Round([answer(Call("i", tool.name, "{}")), Result("i", tool.name, "r")])]
-    request = ModelRequest(model="m", rounds=rounds, tools=(tool,), forced_tool=tool.name)
-    for _ in range(2):
-        built = OPENAI_RESPONSES.build(request)
-        body = json.loads(built.body)
-        assert built.tool_names == {sent: tool.name}
-        assert body["tools"][0]["name"] == body["input"][0]["name"] == sent
-        assert body["tool_choice"] == {"type": "function", "name": sent}
-
-
 @pytest.mark.parametrize(
     ("schema", "sent", "is_strict"),
     [
@@ -252,11 +238,6 @@ def test_a_turn_with_calls() -> None:
 def test_inputs_in_a_row_are_one_message_and_empty_rounds_are_none() -> None:
     assert items_of(Input("a"), Input(""), Input("b")) == [user("a\n\nb")]
     assert body_of([Input("a")], [], [Input("b")])["input"] == [user("a"), user("b")]
-
-
-@pytest.mark.parametrize("arguments", ["", "{", "[]", "null", '{"a":1} x', "[" * 100_000])
-def test_arguments_that_are_no_object_are_sent_as_an_empty_one(arguments: str) -> None:
-    assert items_of(answer(Call("i", "t", arguments)), Result("i", "t", "r"))[0] == call("i")
 
 
 def test_reasoning_goes_back_in_its_place() -> None:

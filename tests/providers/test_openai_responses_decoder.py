@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -19,7 +18,6 @@ from callboard.runtime.stream import (
     MAX_ARGUMENT_BYTES,
     AnyStreamEvent,
     Done,
-    OpaquePart,
     RefusalDelta,
     StopReason,
     StreamError,
@@ -31,6 +29,7 @@ from callboard.runtime.stream import (
     ToolCallStart,
     Usage,
 )
+from support.providers.decoding import calls_of, check_any_body, decode_with, error_of, plain
 
 Value = dict[str, Any]
 
@@ -91,46 +90,7 @@ def search(status: str = "completed", item_id: str = "ws_1") -> Value:
 
 
 def decode(data: bytes, *cuts: int) -> list[AnyStreamEvent]:
-    decoder = OpenAiResponsesDecoder({"sent": "ours"})
-    edges = [0, *sorted(cuts), len(data)]
-    events: list[AnyStreamEvent] = []
-    for start, end in itertools.pairwise(edges):
-        events += decoder.feed(data[start:end])
-    events += decoder.finish()
-    assert decoder.feed(sse_body(text("late"))) == []
-    assert decoder.finish() == []
-    return events
-
-
-def plain(events: list[AnyStreamEvent]) -> list[Any]:
-    """Opaque parts as their kind and value."""
-    return [(e.kind, json.loads(bytes(e.data))) if isinstance(e, OpaquePart) else e for e in events]
-
-
-def calls_of(events: list[AnyStreamEvent]) -> list[tuple[str, str, str]]:
-    """Id, name and arguments of each call; each must begin once, and end once."""
-    calls: list[list[str]] = []
-    over: list[int] = []
-    for each in events:
-        match each:
-            case ToolCallStart():
-                assert each.index == len(calls)
-                calls.append([each.call_id, each.name, ""])
-            case ToolCallDelta():
-                assert each.index not in over
-                calls[each.index][2] += each.arguments
-            case ToolCallEnd():
-                over.append(each.index)
-            case _:
-                pass
-    assert sorted(over) == list(range(len(calls)))
-    return [(call_id, name, arguments) for call_id, name, arguments in calls]
-
-
-def error_of(events: list[AnyStreamEvent]) -> StreamError:
-    assert not any(isinstance(each, Done) for each in events)
-    assert isinstance(events[-1], StreamError)
-    return events[-1]
+    return decode_with(OpenAiResponsesDecoder({"sent": "ours"}), data, *cuts)
 
 
 END = Done(StopReason.END, "completed")
@@ -735,10 +695,4 @@ def test_anything_is_read_without_raising_and_ends_once(
 ) -> None:
     body = sse_body(*(value if isinstance(value, dict) else json.dumps(value) for value in values))
     body += tail
-    cuts = data.draw(st.lists(st.integers(0, len(body)), max_size=5))
-    events = decode(body, *cuts)
-    assert sum(isinstance(each, Done | StreamError) for each in events) == 1
-    assert isinstance(events[-1], Done | StreamError)
-    if isinstance(events[-1], Done):
-        calls_of(events)
-    assert decode(body) == events
+    check_any_body(decode, body, data)

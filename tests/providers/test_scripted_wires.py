@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from callboard.providers.dialects import dialect_named
-from callboard.providers.provider import Dialect, ModelRequest
+from callboard.providers.provider import ModelRequest
 from callboard.providers.sse import SseParser
 from callboard.providers.testing.script import (
     Reply,
@@ -26,11 +26,11 @@ from callboard.providers.testing.script import (
     stall,
     status,
 )
-from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.providers.testing.wires import wire_named
 from callboard.runtime.errors import NetworkError, NotFoundError
 from callboard.runtime.history import Input, Round
-from callboard.runtime.http.client import HttpClient, open_http_client
+from callboard.runtime.http.client import open_http_client
 from callboard.runtime.stream import (
     AnyStreamEvent,
     Done,
@@ -44,6 +44,7 @@ from callboard.runtime.stream import (
     ToolCallStart,
     Usage,
 )
+from support.providers.decoding import ask
 
 DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 BESIDE_CHAT = DIALECTS[1:]
@@ -60,22 +61,6 @@ EVERYTHING = reply(
     ],
     usage=Usage(20, 9, 4, 3, 2),
 )
-
-
-async def ask(client: HttpClient, server: ScriptedServer, dialect: Dialect) -> list[AnyStreamEvent]:
-    """One model call, as the model stream makes it."""
-    request = ModelRequest(model="m", rounds=[Round([Input("hi")])])
-    built = dialect.build(request)
-    headers = {**built.headers, **dialect.auth_headers("k")}
-    async with client.stream_post(server.base_url + built.path, headers, built.body) as body:
-        if body.status != 200:
-            content = await body.read_all(10_000)
-            return [dialect.read_error(body.status, body.headers, content)]
-        decoder = dialect.decoder()
-        events: list[AnyStreamEvent] = []
-        while data := await body.read_some():
-            events += decoder.feed(data)
-        return events + decoder.finish()
 
 
 async def play(dialect: str, *steps: Step) -> list[list[AnyStreamEvent]]:
@@ -108,7 +93,7 @@ def plain(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     return [*parts, *(Done(e.stop_reason) for e in events if isinstance(e, Done))]
 
 
-@pytest.mark.parametrize("chunk", ["event", "all", "bytes:7"])
+@pytest.mark.parametrize("chunk", ["event", "all", "bytes:1", "bytes:7"])
 @each_dialect
 async def test_a_reply_arrives_as_the_events_that_it_stands_for(dialect: str, chunk: str) -> None:
     [events] = await play(dialect, msgspec.structs.replace(EVERYTHING, chunk=chunk))
@@ -289,7 +274,8 @@ async def test_a_request_beyond_the_script_is_refused_in_the_format(dialect: str
         [error] = await ask(client, server, its)
     assert isinstance(error, StreamError)
     assert "0 steps" in error.message
-    with pytest.raises(AssertionError):
+    assert not error.retryable
+    with pytest.raises(AssertionError, match="0 steps, and 1 requests"):
         server.assert_complete()
 
 
