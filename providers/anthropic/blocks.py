@@ -301,7 +301,7 @@ def _opaque_part(block: OpenBlock, value: dict[str, Any]) -> OpaquePart:
 
 
 def _merge(value: dict[str, Any], changes: list[bytes]) -> None:
-    """Adds the pieces of a kind that is not known here, by the form of their fields.
+    """Add the pieces of a kind that is not known here, by the form of their fields.
 
     So far all kinds are alike: text goes on, a list grows, anything else takes the field's place.
     """

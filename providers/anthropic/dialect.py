@@ -184,7 +184,7 @@ def _choice_of_tool(request: ModelRequest, family: ClaudeFamily) -> dict[str, An
 def _thinking(
     request: ModelRequest, family: ClaudeFamily, max_tokens: int, *, is_forced: bool
 ) -> dict[str, Any] | None:
-    """The parameter; `None` sends none, which is the model's own measure, or off."""
+    """Return the parameter; without one the model thinks as it likes, or does not think."""
     effort = ThinkingEffort.OFF if is_forced else request.thinking
     if not family.thinks:
         return None

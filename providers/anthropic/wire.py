@@ -120,8 +120,8 @@ def odd_event(payload: bytes) -> Event | None:
 
 
 def clean(payload: bytes) -> bytes | None:
-    """The same JSON with replacement characters for halves of surrogate pairs, which are no text:
-    they could not be encoded later. Return `None` if it is malformed or too large."""
+    """Return the JSON with replacement characters for halves of surrogate pairs, `None` if it is malformed
+    or too large. Such halves are not text, and could not be encoded later."""
     if len(payload) > MAX_ODD_BYTES:
         return None
     try:

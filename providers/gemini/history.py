@@ -81,10 +81,9 @@ _Part = dict[str, Any]
 
 
 def encoded_round(item: Round, provider: str, *, needs_signatures: bool) -> bytes:
-    """Three lines of parts, joined by commas: the inputs, the answer, the results; any may be empty.
+    """Return three lines of parts, joined by commas: inputs, answer, results; any may be empty.
 
-    Made once for a provider and a kind of model, and kept. JSON as it is made here holds no line
-    feeds.
+    They are made once for a provider and a kind of model, and kept. JSON made here has no line feeds.
     """
     key = f"{NAME}/{provider}/{needs_signatures:d}"
     encoded = item.encoded.get(key)

@@ -159,7 +159,7 @@ def odd_chunk(payload: bytes) -> OddChunk | None:
 
 
 def partial_arguments(raw: msgspec.Raw) -> list[dict[str, Any]]:
-    """Return the pieces of streamed arguments, without what is none."""
+    """Return the pieces of streamed arguments; ignore anything else among them."""
     pieces = sound_json(raw)
     return [p for p in pieces if isinstance(p, dict)] if isinstance(pieces, list) else []
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...runtime.stream import StreamError
 from ..error_answer import read_error_answer
 from ..provider import HttpRequest, ModelPage
 from .models import models_request, read_model_list
+from .strict_schema import strict_schema
+
+ANSWER_NAME = "answer"
+"""Name of an answer's schema: the formats want one, and the model sees it."""
 
 
 class OpenAiDialect:
@@ -28,3 +33,13 @@ class OpenAiDialect:
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
         """Return what an answer with an error status means; `headers` are in lower case."""
         return read_error_answer(status, headers, body)
+
+
+def answer_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an answer as both formats name it, strict if it can be said so."""
+    strict = strict_schema(schema)
+    return {
+        "name": ANSWER_NAME,
+        "schema": schema if strict is None else strict,
+        "strict": strict is not None,
+    }

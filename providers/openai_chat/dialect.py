@@ -21,9 +21,8 @@ from typing import Any
 import msgspec
 
 from ...runtime.definitions import ThinkingEffort, ToolDefinition
-from ..openai.dialect import OpenAiDialect
+from ..openai.dialect import OpenAiDialect, answer_schema
 from ..openai.families import openai_family
-from ..openai.strict_schema import strict_schema
 from ..provider import NO_NAMES, HttpRequest, ModelRequest, ToolChoice
 from ..tool_names import sent_name
 from ..tool_sets import ToolSet, ToolSets
@@ -35,9 +34,6 @@ PATH = "/chat/completions"
 
 MAX_STOPS = 4
 """OpenAI: "up to 4 sequences"; a request with more fails."""
-
-ANSWER_NAME = "answer"
-"""Name of an answer's schema: the format wants one, and the model sees it."""
 
 _HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 _encode = msgspec.json.Encoder().encode
@@ -142,13 +138,7 @@ def _tool(definition: ToolDefinition) -> dict[str, Any]:
 def _answer_format(schema: Mapping[str, Any], server: ChatServer) -> dict[str, Any]:
     if not server.takes_schema:
         return {"type": "json_object"}
-    strict = strict_schema(schema)
-    kind = {
-        "name": ANSWER_NAME,
-        "schema": schema if strict is None else strict,
-        "strict": strict is not None,
-    }
-    return {"type": "json_schema", "json_schema": kind}
+    return {"type": "json_schema", "json_schema": answer_schema(schema)}
 
 
 def _forced(request: ModelRequest) -> str | None:

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from ...runtime.definitions import ThinkingEffort, ToolDefinition
-from ..openai.dialect import OpenAiDialect
+from ..openai.dialect import OpenAiDialect, answer_schema
 from ..openai.families import OpenAiFamily, openai_family
 from ..openai.strict_schema import strict_schema
 from ..provider import NO_NAMES, HttpRequest, ModelRequest, ToolChoice
@@ -38,9 +38,6 @@ PATH = "/responses"
 
 MIN_OUTPUT_TOKENS = 16
 """OpenAI: "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16"."""
-
-ANSWER_NAME = "answer"
-"""Name of an answer's schema, which the format requires."""
 
 _HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 _GPT_WITHOUT_EFFORT = ("gpt-3", "gpt-4", "chatgpt-")
@@ -112,7 +109,7 @@ def _options(request: ModelRequest) -> Iterator[tuple[str, Any]]:
         yield "include", ["reasoning.encrypted_content"]
     yield from _choice_of_tool(request)
     if request.answer_schema is not None:
-        yield "text", {"format": _answer_format(request.answer_schema)}
+        yield "text", {"format": {"type": "json_schema", **answer_schema(request.answer_schema)}}
 
 
 def _reasoning(thinking: ThinkingEffort | None, family: OpenAiFamily, name: str) -> dict[str, str]:
@@ -148,16 +145,6 @@ def _choice_of_tool(request: ModelRequest) -> Iterator[tuple[str, Any]]:
         yield "tool_choice", ToolChoice.REQUIRED
     elif offered and request.tool_choice is not ToolChoice.AUTO:
         yield "tool_choice", request.tool_choice
-
-
-def _answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    strict = strict_schema(schema)
-    return {
-        "type": "json_schema",
-        "name": ANSWER_NAME,
-        "schema": schema if strict is None else strict,
-        "strict": strict is not None,
-    }
 
 
 OPENAI_RESPONSES = OpenAiResponses()

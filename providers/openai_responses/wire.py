@@ -133,7 +133,7 @@ def odd_event(payload: bytes) -> Event | None:
 
 
 def read_item(raw: msgspec.Raw) -> OutputItem | None:
-    """Read an item of the answer; return `None` if it is none."""
+    """Read an item of the answer; return `None` if it is not one."""
     item = attempt(_decode_item, raw)
     if item is not None or (value := _object(bytes(raw))) is None:
         return item
@@ -152,7 +152,7 @@ def read_item(raw: msgspec.Raw) -> OutputItem | None:
 
 
 def read_response(raw: msgspec.Raw | bytes) -> Response | None:
-    """Read the whole answer; return `None` if it is none."""
+    """Read the whole answer; return `None` if it is not one."""
     response = attempt(_decode_response, raw)
     if response is not None or (value := _object(bytes(raw))) is None:
         return response

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from ...runtime.stream import StreamError, Usage
 from .chat_wire import known_counts
-from .script import Reply, ScriptedCall, argument_pieces, signature_of, status_of
+from .script import Reply, argument_pieces, signature_of, status_of
 
 _STOP_REASONS = {
     "stop": "end_turn",
@@ -35,19 +35,35 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 def reply_events(reply: Reply, number: int) -> list[bytes]:
     """Return the server-sent events of an answer; `number` makes its ids unique."""
-    message = _Message()
-    message.begin(number, reply.usage)
-    if signature := signature_of(reply, number):
-        message.think(reply.thinking, signature)
-    if reply.text or reply.refusal:
-        message.write([*reply.text, *reply.refusal])
-    for index, call in enumerate(reply.calls):
-        message.call(call, call.call_id or f"toolu_{number}_{index}")
+    message: dict[str, Any] = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+    if reply.usage is not None:
+        message["usage"] = {**_read(reply.usage), "output_tokens": 1}
+    events = [_event("message_start", message=message)]
+    blocks = list(_blocks(reply, number))
+    for index, (block, deltas) in enumerate(blocks):
+        events.append(_event("content_block_start", index=index, content_block=block))
+        if index == 0:
+            events.append(PING)
+        events += [_event("content_block_delta", index=index, delta=delta) for delta in deltas]
+        # An answer that is cut off leaves its last block open.
+        if reply.finish is not None or index + 1 < len(blocks):
+            events.append(_event("content_block_stop", index=index))
     if reply.finish is not None:
         refused = bool(reply.refusal) and reply.finish == "stop"
         reason = "refusal" if refused else _STOP_REASONS.get(reply.finish, reply.finish)
-        message.end(reason, reply.usage)
-    return message.events
+        end: dict[str, Any] = {"delta": {"stop_reason": reason, "stop_sequence": None}}
+        if reply.usage is not None:
+            end["usage"] = {**_read(reply.usage), **_written(reply.usage)}
+        events += [_event("message_delta", **end), _event("message_stop")]
+    return events
 
 
 def error_events(error: StreamError) -> list[bytes]:
@@ -80,69 +96,25 @@ def model_list(models: Sequence[str]) -> bytes:
     return _encode({"data": data, "has_more": False, "first_id": first, "last_id": last})
 
 
-class _Message:
-    """The events of one message; a block ends where the next one begins, or the message ends."""
+def _blocks(reply: Reply, number: int) -> Iterator[tuple[dict[str, Any], list[dict[str, str]]]]:
+    """Yield each block as it begins, and its pieces."""
+    if signature := signature_of(reply, number):
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in reply.thinking]
+        deltas.append({"type": "signature_delta", "signature": signature})
+        yield {"type": "thinking", "thinking": "", "signature": ""}, deltas
+    if said := (*reply.text, *reply.refusal):
+        yield {"type": "text", "text": ""}, [{"type": "text_delta", "text": p} for p in said]
+    for index, call in enumerate(reply.calls):
+        call_id = call.call_id or f"toolu_{number}_{index}"
+        pieces = ("", *argument_pieces(call.arguments))
+        yield (
+            {"type": "tool_use", "id": call_id, "name": call.name, "input": {}},
+            [{"type": "input_json_delta", "partial_json": piece} for piece in pieces],
+        )
 
-    def __init__(self) -> None:
-        self.events: list[bytes] = []
-        self._blocks = 0
 
-    def begin(self, number: int, usage: Usage | None) -> None:
-        message: dict[str, Any] = {
-            "id": f"msg_{number}",
-            "type": "message",
-            "role": "assistant",
-            "model": "scripted",
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-        }
-        if usage is not None:
-            message["usage"] = {**_read(usage), "output_tokens": 1}
-        self._add("message_start", message=message)
-
-    def think(self, pieces: Sequence[str], signature: str) -> None:
-        self._open({"type": "thinking", "thinking": "", "signature": ""})
-        for piece in pieces:
-            self._piece({"type": "thinking_delta", "thinking": piece})
-        self._piece({"type": "signature_delta", "signature": signature})
-
-    def write(self, pieces: Sequence[str]) -> None:
-        self._open({"type": "text", "text": ""})
-        for piece in pieces:
-            self._piece({"type": "text_delta", "text": piece})
-
-    def call(self, call: ScriptedCall, call_id: str) -> None:
-        self._open({"type": "tool_use", "id": call_id, "name": call.name, "input": {}})
-        for piece in ("", *argument_pieces(call.arguments)):
-            self._piece({"type": "input_json_delta", "partial_json": piece})
-
-    def end(self, reason: str, usage: Usage | None) -> None:
-        self._close()
-        delta = {"stop_reason": reason, "stop_sequence": None}
-        if usage is None:
-            self._add("message_delta", delta=delta)
-        else:
-            self._add("message_delta", delta=delta, usage={**_read(usage), **_written(usage)})
-        self._add("message_stop")
-
-    def _open(self, block: dict[str, Any]) -> None:
-        self._close()
-        self._blocks += 1
-        self._add("content_block_start", index=self._blocks - 1, content_block=block)
-        if self._blocks == 1:
-            self.events.append(PING)
-
-    def _piece(self, delta: dict[str, Any]) -> None:
-        self._add("content_block_delta", index=self._blocks - 1, delta=delta)
-
-    def _close(self) -> None:
-        if self._blocks:
-            self._add("content_block_stop", index=self._blocks - 1)
-
-    def _add(self, kind: str, **fields: Any) -> None:
-        data = _encode({"type": kind, **fields})
-        self.events.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
+def _event(kind: str, **fields: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), _encode({"type": kind, **fields}))
 
 
 def _read(usage: Usage) -> dict[str, int]:

@@ -24,7 +24,6 @@ import trio
 from .script import (
     Answered,
     Broken,
-    BrokenHow,
     CutAfter,
     Drip,
     Events,
@@ -278,8 +277,14 @@ class _Play:
                 await self._send_reply(step)
                 await self._connection.send_chunk(b"")
                 return True
-            case Fail():
-                await self._fail(step)
+            case Fail(error, text):
+                said = Reply(text=(text,))
+                begun = self._wire.reply_events(said, self._number) if text else []
+                await self._connection.send_stream_head()
+                await self._connection.send_chunk(
+                    b"".join([*begun, *self._wire.error_events(error)])
+                )
+                await self._connection.send_chunk(b"")
                 return True
             case Answered():
                 return await self._connection.send_whole(step, self._wire)
@@ -293,8 +298,11 @@ class _Play:
                     await trio.sleep(interval_seconds)
             case CutAfter():
                 await self._cut(step)
+            case Broken("garbage"):
+                await self._connection.send(b"SSH-2.0-scripted\r\n\x00\xff\r\n\r\n")
             case Broken(how):
-                await self._break(how)
+                if how == "reset":
+                    self._connection.reset()
             case Events():
                 raise ValueError("a scripted server can't play raw stream events")
             case _:
@@ -310,15 +318,8 @@ class _Play:
                 await trio.sleep(reply.piece_seconds)
             await self._connection.send_chunk(chunk)
 
-    async def _fail(self, step: Fail) -> None:
-        await self._connection.send_stream_head()
-        begun = self._events(Reply(text=(step.text,))) if step.text else []
-        events = [*begun, *self._wire.error_events(step.error)]
-        await self._connection.send_chunk(b"".join(events))
-        await self._connection.send_chunk(b"")
-
     async def _cut(self, step: CutAfter) -> None:
-        body = b"".join(self._events(step.reply))[: step.size_bytes]
+        body = b"".join(self._wire.reply_events(step.reply, self._number))[: step.size_bytes]
         if step.clean:
             # Without a length, the end of the connection is the end of the body.
             headers = {"content-type": "text/event-stream", "connection": "close"}
@@ -329,19 +330,9 @@ class _Play:
             if body:
                 await self._connection.send_chunk(body)
 
-    async def _break(self, how: BrokenHow) -> None:
-        await trio.lowlevel.checkpoint()
-        if how == "garbage":
-            await self._connection.send(b"SSH-2.0-scripted\r\n\x00\xff\r\n\r\n")
-        elif how == "reset":
-            self._connection.reset()
-
-    def _events(self, reply: Reply) -> list[bytes]:
-        return self._wire.reply_events(reply, self._number)
-
     def _chunks(self, reply: Reply) -> Iterator[bytes]:
         # An empty reply sends nothing.
-        events = self._events(reply) if reply != Reply() else []
+        events = self._wire.reply_events(reply, self._number) if reply != Reply() else []
         if reply.chunk == "event":
             yield from events
             return
