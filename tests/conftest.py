@@ -172,6 +172,14 @@ def _no_home_of_a_person(
     monkeypatch.delenv("CALLBOARD_HOME", raising=False)
 
 
+@pytest.fixture
+def sandbox() -> None:
+    """Skips a test where programs can't run in a sandbox."""
+    from support.sandbox.sandbox_users import needs_sandbox
+
+    needs_sandbox()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _warm_process_ends() -> Iterator[None]:
     """What the tests of the command line have started for all of them (tests/support/cli)."""

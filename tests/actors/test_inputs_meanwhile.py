@@ -13,7 +13,6 @@ import callboard
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import InputMode
-from callboard.runtime.errors import CallboardError, StorageFull
 from callboard.runtime.events import (
     InputAccepted,
     InputCancelled,
@@ -25,7 +24,7 @@ from callboard.runtime.history import Input
 from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.messages import CancelTurn, InputTicket, ResumeTurn, SubmitInput
 from callboard.runtime.store.rows import Append
-from support.scene import FakeStore, Heard, Scene, assert_sound, open_scene
+from support.scene import FakeStore, Heard, Scene, assert_sound, full_for, open_scene
 
 ALL = ("journal", "broker", "dispatcher", "session")
 STEER, INTERRUPT = InputMode.STEER, InputMode.INTERRUPT
@@ -176,16 +175,11 @@ async def test_a_waiting_steering_input_can_be_cancelled_and_a_delivered_one_not
 
 
 async def test_what_steers_waits_again_when_it_can_t_be_stored(autojump_clock: Any) -> None:
-    def refuse(appends: Any) -> CallboardError | None:
-        events = [event for append in appends for event in append.events]
-        if any(isinstance(event, InputDelivered) for event in events) and not refused:
-            refused.append(1)
-            return StorageFull("No room.")
-        return None
-
-    refused: list[int] = []
     scene = await scene_with(
-        reply(calls=[("work", {})]), reply("Again."), reply("Done."), store=FakeStore(refuse)
+        reply(calls=[("work", {})]),
+        reply("Again."),
+        reply("Done."),
+        store=FakeStore(full_for(InputDelivered, once=True)),
     )
     async with open_scene(scene, *ALL):
         await submit(scene, "Go.")
@@ -193,7 +187,7 @@ async def test_what_steers_waits_again_when_it_can_t_be_stored(autojump_clock: A
         await submit(scene, "In French.", STEER)
         await trio.sleep(5)
         await (await submit(scene, "Well?")).to_the_end()
-    assert refused
+    assert (await turns(scene))[0] == (["Go."], "failed")
     told = [text for texts, _ in await turns(scene) for text in texts]
     assert sorted(told) == ["Go.", "In French.", "Well?"]
     await assert_sound(scene.store)

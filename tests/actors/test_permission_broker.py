@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import callboard
 from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Agent, CallStatus, Preset, Tier, ToolDefinition
 from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, StorageError
-from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, CallFinished
+from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, CallFinished, DurableEvent
 from callboard.runtime.history import Call
 from callboard.runtime.messages import (
     AnswerApproval,
@@ -23,8 +22,7 @@ from callboard.runtime.messages import (
     PermissionQuestion,
     Resolution,
 )
-from callboard.runtime.store.rows import Append
-from support.scene import FakeStore, Scene, open_scene, place_of
+from support.scene import FakeStore, Scene, full_for, open_scene, place_of
 
 ALL = ("journal", "broker")
 
@@ -206,20 +204,16 @@ async def test_withdrawing_a_question_takes_it_back_from_the_person() -> None:
 
 
 @pytest.mark.parametrize("lost", [ApprovalAsked, ApprovalAnswered])
-async def test_what_can_not_be_recorded_is_not_allowed(lost: type) -> None:
+async def test_what_can_not_be_recorded_is_not_allowed(lost: type[DurableEvent]) -> None:
     asked: list[ApprovalRequest] = []
 
     async def approver(request: ApprovalRequest) -> bool:
         asked.append(request)
         return True
 
-    def refuse(appends: Sequence[Append]) -> StorageError | None:
-        events = [event for append in appends for event in append.events]
-        return StorageError("no disk") if any(isinstance(e, lost) for e in events) else None
-
-    scene = await ready(approver, store=FakeStore(refuse))
+    scene = await ready(approver, store=FakeStore(full_for(lost)))
     async with open_scene(scene, *ALL):
-        with pytest.raises(StorageError, match="no disk"):
+        with pytest.raises(StorageError, match="no room"):
             await ask(scene)
         scene.fake.refuse = lambda _: None
         assert (await ask(scene)).decision == "allow"

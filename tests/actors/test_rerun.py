@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from callboard.actors.session.rerun import set_aside
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import CallStatus, SessionKind
-from callboard.runtime.errors import CallboardError, ConflictError, StorageFull
+from callboard.runtime.errors import ConflictError, StorageFull
 from callboard.runtime.events import (
     CallDeferred,
     CallFinished,
@@ -33,8 +32,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Call, Input, Text
 from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.messages import InputTicket, RerunTurn, SubmitInput
-from callboard.runtime.store.rows import Append
-from support.scene import FakeStore, Scene, assert_sound, open_scene
+from support.scene import FakeStore, Scene, assert_sound, full_for, open_scene
 
 BEGUN = SessionCreated(agent="general", workspace="/w")
 
@@ -210,14 +208,8 @@ async def heard_to_the_end(subscription: Subscription) -> list[str]:
 
 
 async def test_what_can_not_be_stored_is_not_set_aside() -> None:
-    def refuse(appends: Sequence[Append]) -> CallboardError | None:
-        events = [event for append in appends for event in append.events]
-        is_refused = is_full and any(isinstance(event, TurnSetAside) for event in events)
-        return StorageFull("no room") if is_refused else None
-
-    is_full = True
     model = ScriptedModel([reply("Old."), reply("New.")])
-    scene = Scene(model=model, store=FakeStore(refuse))
+    scene = Scene(model=model, store=FakeStore(full_for(TurnSetAside)))
     await scene.create()
     async with open_scene(scene, "journal", "broker", "dispatcher", "session"):
         first = Subscription()
@@ -229,7 +221,7 @@ async def test_what_can_not_be_stored_is_not_set_aside() -> None:
             await scene.session.ask(wanted)
         with pytest.raises(StorageFull):
             await lost.take()
-        is_full = False
+        scene.fake.refuse = lambda _: None
         heard = Subscription()
         ticket: InputTicket = await scene.session.ask(
             RerunTurn(session_id="s1", why="regenerate", subscription=heard)

@@ -18,7 +18,6 @@ from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ActorStopped, NotFoundError, StorageError, StorageFull
 from callboard.runtime.events import (
     CallStarted,
-    DurableEvent,
     InputAccepted,
     MessageCompleted,
     Stored,
@@ -30,7 +29,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Answer, Input
 from callboard.runtime.messages import CancelTurn, StopSession, SubmitInput
 from callboard.runtime.store.rows import Append, CommitResult
-from support.scene import FakeStore, Heard, Scene, assert_sound, open_scene
+from support.scene import FakeStore, Heard, Scene, assert_sound, full_for, open_scene
 
 ALL = ("journal", "broker", "dispatcher", "session")
 
@@ -264,10 +263,6 @@ async def test_who_waits_for_a_cancel_hears_of_a_crash(
 # ── a store that fails ───────────────────────────────────────────────────────────────────────────
 
 
-def events_of(appends: Sequence[Append]) -> list[DurableEvent]:
-    return [event for append in appends for event in append.events]
-
-
 @pytest.mark.parametrize("number", range(5))
 async def test_a_full_disk_is_told_and_a_later_prompt_recovers(
     number: int, autojump_clock: MockClock
@@ -297,14 +292,9 @@ async def test_a_full_disk_is_told_and_a_later_prompt_recovers(
 
 async def test_a_queued_input_survives_a_full_disk(autojump_clock: MockClock) -> None:
     scene = await scene_with(reply("first", delay_seconds=1), reply("second"), reply("third"))
-
-    def refuse(appends: Sequence[Append]) -> StorageError | None:
-        starts = [e for e in events_of(appends) if isinstance(e, TurnStarted)]
-        return StorageFull("The disk is full.") if starts else None
-
     async with open_scene(scene, *ALL):
         first, second = await submit(scene, "first"), await submit(scene, "second")
-        scene.fake.refuse = refuse
+        scene.fake.refuse = full_for(TurnStarted)
         assert (await first.to_the_end()).outcome == "answered"
         with pytest.raises(StorageError):
             await second.to_the_end()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -45,7 +45,7 @@ from callboard.runtime.messages import (
 )
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, ApprovalRow, GrantRow
-from support.scene import FakeStore, Scene, open_scene, place_of
+from support.scene import FakeStore, Scene, full_for, has, open_scene, place_of
 
 ALL = ("journal", "broker")
 ALLOW = ApprovalAnswer(decision="allow")
@@ -136,14 +136,6 @@ def on_record(approval_id: str, call_id: str, **more: Any) -> ApprovalAsked:
     )  # fmt: skip
 
 
-def has(appends: Sequence[Append], kind: type[DurableEvent]) -> bool:
-    return any(isinstance(event, kind) for each in appends for event in each.events)
-
-
-def full_for(kind: type[DurableEvent]) -> Callable[[Sequence[Append]], CallboardError | None]:
-    return lambda appends: StorageFull("no room") if has(appends, kind) else None
-
-
 class Gate:
     """Holds commits with an event of a kind back until it is opened."""
 
@@ -198,13 +190,7 @@ async def test_two_who_revoke_at_once_put_nothing_back() -> None:
     scene = await ready(Person())
     async with open_scene(scene, *ALL) as nursery:
         grant = await granted(scene)
-        fails = [True]
-
-        def refuse(appends: Sequence[Append]) -> CallboardError | None:
-            return StorageFull("no room") if has(appends, GrantRevoked) and fails.pop() else None
-
-        fails = [False, True]
-        scene.fake.refuse = refuse
+        scene.fake.refuse = full_for(GrantRevoked, once=True)
         errors: list[CallboardError] = []
 
         async def one() -> None:
@@ -400,14 +386,7 @@ async def test_those_who_follow_one_that_gives_no_answer_are_asked_themselves() 
     scene = await ready(person)
     async with open_scene(scene, *ALL) as nursery:
         gate = Gate(scene.fake, ApprovalAsked)
-        refused = [True]
-
-        def refuse(appends: Sequence[Append]) -> CallboardError | None:
-            is_first = has(appends, ApprovalAsked) and refused.pop()
-            return StorageFull("no room") if is_first else None
-
-        refused = [False, True]
-        scene.fake.refuse = refuse
+        scene.fake.refuse = full_for(ApprovalAsked, once=True)
         failed: list[CallboardError] = []
 
         async def first() -> None:

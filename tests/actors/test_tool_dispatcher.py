@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -16,13 +16,11 @@ from trio.testing import MockClock
 import callboard
 from callboard.config.settings import Limits
 from callboard.runtime.definitions import Agent, CallStatus, Effect, Preset, Resource
-from callboard.runtime.errors import StorageError
 from callboard.runtime.events import ApprovalAnswered, CallFinished, CallStarted, TurnStarted
 from callboard.runtime.history import Call
 from callboard.runtime.messages import ApprovalRequest
-from callboard.runtime.store.rows import Append
 from callboard.tools.tool import ToolContext
-from support.scene import FakeStore, Scene, assert_sound, open_scene, run_calls
+from support.scene import FakeStore, Scene, assert_sound, full_for, open_scene, run_calls
 
 AUTO = Agent(policy=Preset.AUTO)
 
@@ -343,14 +341,10 @@ async def test_a_call_whose_start_can_not_be_stored_does_not_run() -> None:
         ran.append(1)
         await trio.lowlevel.checkpoint()
 
-    def refuse(appends: Sequence[Append]) -> StorageError | None:
-        events = [event for append in appends for event in append.events]
-        return StorageError("no disk") if any(isinstance(e, CallStarted) for e in events) else None
-
     async def allow(request: ApprovalRequest) -> bool:
         return True
 
-    scene = Scene(tools=[erase], approver=allow, store=FakeStore(refuse))
+    scene = Scene(tools=[erase], approver=allow, store=FakeStore(full_for(CallStarted)))
     async with dispatching(scene):
         await run_calls(scene, calls("erase"))
     assert any(isinstance(e, ApprovalAnswered) for e in await scene.events())

@@ -1,6 +1,6 @@
-"""ADR-0004 on tiers, approvals, session kinds and retries: every line, and that it is so.
+"""ADR-0004 on tiers, approvals, session kinds and retries: each line, and its proof.
 
-Where a line is of another platform's words, the test says what stands for it here.
+Where a line is of another platform's words, the proof says what stands for it here.
 """
 
 from __future__ import annotations
@@ -18,60 +18,81 @@ from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.definitions import Capability, Effect, SessionKind, ToolFailure
-from callboard.runtime.event_types.calls import CallDeferred, ToolGivenUp
-from callboard.runtime.events import ApprovalAsked, ChildAsks, MessageSent
+from callboard.runtime.event_types.calls import ToolGivenUp
 from callboard.runtime.handles import Delegation
 from callboard.tools.registry import HANDLES, ToolRegistry, builtin_tools
-from callboard.tools.tool import Tool
-from support.flows.seed_lines import Lines
+from support.flows.seed_proofs import Proofs, missing
 from support.stage import open_local_stage, play, play_in, read_result
 
-ADR = Lines(
-    [
-        "ReadOnly: observe only, never mutate.",
-        "Workspace: mutate within the agent's workspace.",
-        "System: mutate outside workspace.",
-        "Elevated: irreversible or high-impact.",
-        "`ReadOnly` and `Workspace`: always allowed, no approval needed.",
-        "`System`: allowed by default.",
-        "`System` can be restricted per-agent or per-channel via policy config.",
-        "`Elevated`: requires explicit human approval before execution.",
-        "The runtime presents the tool call to the human and blocks until approved or denied.",
-        "Deferred approval: agent continues other non-blocked work while waiting.",
-        "Branches pass Elevated requests up the parent chain until they reach a session with a "
-        "channel handle (typically Main).",
-        "The approval prompt is displayed there.",
-        "The originating branch suspends that tool call while waiting; it can continue other "
-        "non-Elevated work in the meantime.",
-        "If the entire parent chain has no channel, the request is denied with a "
-        "`PermissionDenied` error.",
-        "ToolContext: session_id, agent_id, workspace_root, memory, channel, config.",
-        "Tools receive only what they need.",
-        "A Worker session's `ToolContext` will have `channel: None`.",
-        "ValidationError { message, field }: retry eligible.",
-        "ExecutionError: not retry eligible.",
-        "PermissionDenied { tier, reason }: never retry.",
-        "Timeout { elapsed }: retry eligible with backoff.",
-        "Runtime validates args against `parameters_schema()`.",
-        "On `ValidationError`: send the error back to the model with the schema and the specific "
-        "field that failed.",
-        "Model retries with corrected args.",
-        "Max 2 retries (3 total attempts). After that, surface the error to the parent session.",
-        "Retry loop must be implemented in the dispatcher (not in individual tools).",
-        "Tool availability per session kind: the table.",
-        "Workers are read-only by design.",
-        "Tool availability is enforced structurally via `ToolContext` construction: even if a "
-        "tool is somehow registered for a Worker session, it cannot mutate anything.",
-        "Tools that require these capabilities receive `None` and return `PermissionDenied`.",
-        "Branches inherit the parent's channel handle: a branch can send messages on behalf of "
-        "the parent.",
-        "Channel policies govern what the branch can actually send.",
-        "Elevated tier tools need an approval flow (block and prompt in the Main session's "
-        "channel).",
-        "Structured results enable parent sessions to make programmatic decisions about child "
-        "outputs.",
-    ]
-)
+HERE = "flows/test_adr_0004::"
+CHANNELS = "flows/test_channel_flow::"
+TIERS = f"{HERE}test_each_tier_holds_tools_of_its_kind"
+PRESETS = "config/test_policy_preset::test_each_preset_decides_as_the_table_of_tools_says"
+SIBLINGS = "flows/test_approval_flow::test_siblings_run_while_one_waits"
+DEEP = "flows/test_suspended_tree::test_it_asks_again_and_answers_go_up"
+NO_HANDLE = "actors/test_kind_handles::test_a_call_gets_no_other_handle_even_if_its_tool_is_offered"
+WORKER = "flows/test_delegate_flow::test_a_worker_changes_nothing_whatever_is_registered"
+ERRORS = f"{HERE}test_each_error_says_what_it_is"
+WRONG_TWICE = "flows/test_validation_retry_flow::test_after_three_answers_the_tool_is_given_up"
+
+ADR: Proofs = {
+    "ReadOnly: observe only, never mutate.": TIERS,
+    "Workspace: mutate within the agent's workspace.": TIERS,
+    "System: mutate outside workspace.": TIERS,
+    "Elevated: irreversible or high-impact.": TIERS,
+    "`ReadOnly` and `Workspace`: always allowed, no approval needed.": PRESETS,
+    "`System`: allowed by default.": PRESETS,
+    "`System` can be restricted per-agent or per-channel via policy config.":
+        "config/test_policy_rules::test_rules_of_an_agent_stand_with_the_agent "
+        f"{CHANNELS}test_a_rule_about_a_channel_restricts_it",
+    "`Elevated`: requires explicit human approval before execution.": PRESETS,
+    "The runtime presents the tool call to the human and blocks until approved or denied.":
+        "flows/test_spec_approvals::test_the_flow_of_an_approval",
+    "Deferred approval: agent continues other non-blocked work while waiting.":
+        f"{SIBLINGS} flows/test_deferred_calls::test_a_late_answer_starts_a_turn_by_itself",
+    "Branches pass Elevated requests up the parent chain until they reach a session with a channel "
+    "handle (typically Main).": f"{CHANNELS}test_what_a_branch_asks_and_says_comes_to_the_parents_people {DEEP}",
+    "The approval prompt is displayed there.":
+        f"{CHANNELS}test_what_a_branch_asks_and_says_comes_to_the_parents_people",
+    "The originating branch suspends that tool call while waiting; it can continue other non-Elevated "
+    "work in the meantime.": f"{CHANNELS}test_only_the_call_that_asks_waits",
+    "If the entire parent chain has no channel, the request is denied with a `PermissionDenied` error.":
+        f"{CHANNELS}test_who_is_asked_about_the_calls_of_a_child",
+    "ToolContext: session_id, agent_id, workspace_root, memory, channel, config.":
+        f"{HERE}test_a_context_holds_what_the_tool_needs",
+    "Tools receive only what they need.": f"{HERE}test_a_context_holds_what_the_tool_needs",
+    "A Worker session's `ToolContext` will have `channel: None`.": NO_HANDLE,
+    "ValidationError { message, field }: retry eligible.": ERRORS,
+    "ExecutionError: not retry eligible.": ERRORS,
+    "PermissionDenied { tier, reason }: never retry.": ERRORS,
+    "Timeout { elapsed }: retry eligible with backoff.": ERRORS,
+    "Runtime validates args against `parameters_schema()`.": ERRORS,
+    "On `ValidationError`: send the error back to the model with the schema and the specific field "
+    "that failed.": f"{ERRORS} {WRONG_TWICE}",
+    "Model retries with corrected args.":
+        "flows/test_validation_retry_flow::test_a_right_call_gives_no_attempt_back",
+    "Max 2 retries (3 total attempts). After that, surface the error to the parent session.":
+        f"{WRONG_TWICE} {HERE}test_three_wrong_answers_are_told_to_the_parent",
+    "Retry loop must be implemented in the dispatcher (not in individual tools).": WRONG_TWICE,
+    "Tool availability per session kind: the table.": f"{HERE}test_the_table_of_kinds",
+    "Workers are read-only by design.": f"{WORKER} flows/test_worker_flow::test_a_worker_may_only_read",
+    "Tool availability is enforced structurally via `ToolContext` construction: even if a tool is "
+    "somehow registered for a Worker session, it cannot mutate anything.": f"{WORKER} {NO_HANDLE}",
+    "Tools that require these capabilities receive `None` and return `PermissionDenied`.": NO_HANDLE,
+    "Branches inherit the parent's channel handle: a branch can send messages on behalf of the "
+    "parent.": f"{CHANNELS}test_what_a_branch_asks_and_says_comes_to_the_parents_people",
+    "Channel policies govern what the branch can actually send.":
+        f"{CHANNELS}test_a_rule_about_the_parents_channel_holds_for_its_branch",
+    "Elevated tier tools need an approval flow (block and prompt in the Main session's channel).":
+        f"{CHANNELS}test_a_channel_approves",
+    "Structured results enable parent sessions to make programmatic decisions about child outputs.":
+        f"{HERE}test_a_program_reads_what_a_child_gave",
+}  # fmt: skip
+
+
+def test_every_line_has_its_proof() -> None:
+    assert missing(ADR) == []
+
 
 ROWS: Mapping[str, tuple[str, str]] = {
     "Read": ("read_file", "main branch worker"),
@@ -87,61 +108,6 @@ ROWS: Mapping[str, tuple[str, str]] = {
 """The table of kinds: our name of each tool, and where it is available."""
 
 
-class Desk(callboard.Channel):
-    """Where a person sits who says yes, and keeps what they were shown.
-
-    Attributes:
-        gate: What they wait for before they answer.
-    """
-
-    name = "desk"
-
-    def __init__(self, *, is_open: bool = True) -> None:
-        self.shown: list[callboard.ApprovalRequest] = []
-        self.told: list[callboard.ChannelMessage] = []
-        self.asked = trio.Event()
-        self.gate = trio.Event()
-        if is_open:
-            self.gate.set()
-
-    async def approve(self, request: callboard.ApprovalRequest) -> bool:
-        self.shown.append(request)
-        self.asked.set()
-        await self.gate.wait()
-        return True
-
-    async def tell(self, message: callboard.ChannelMessage) -> None:
-        self.told.append(message)
-
-
-def tool_of(tier: str, ran: list[str], **options: Any) -> Tool:
-    """A tool of a tier, of its own name, that notes its run."""
-
-    @callboard.tool(name=f"{tier}_tool", tier=tier, **options)
-    def act() -> str:
-        """Acts."""
-        ran.append(tier)
-        return "acted"
-
-    return act
-
-
-def tools_of(ran: list[str]) -> list[Tool]:
-    return [tool_of(tier, ran) for tier in callboard.Tier]
-
-
-CALL_EACH: list[tuple[str, dict[str, Any]]] = [(f"{tier}_tool", {}) for tier in callboard.Tier]
-
-
-# ── tiers ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@ADR.says(
-    "ReadOnly: observe only, never mutate.",
-    "Workspace: mutate within the agent's workspace.",
-    "System: mutate outside workspace.",
-    "Elevated: irreversible or high-impact.",
-)
 def test_each_tier_holds_tools_of_its_kind() -> None:
     tiers: dict[str, set[str]] = {}
     for tool in builtin_tools():
@@ -159,180 +125,17 @@ def test_each_tier_holds_tools_of_its_kind() -> None:
     assert [tier.rank for tier in callboard.Tier] == [0, 1, 2, 3]
 
 
-@ADR.says(
-    "`ReadOnly` and `Workspace`: always allowed, no approval needed.",
-    "`System`: allowed by default.",
-    "`Elevated`: requires explicit human approval before execution.",
-)
-@pytest.mark.parametrize("preset", ["auto", "balanced"])
-async def test_elevated_alone_asks_by_tier(tmp_path: Path, preset: str) -> None:
-    for answer in (True, False):
-        ran: list[str] = []
-        asked: list[str] = []
-
-        async def ask(
-            request: callboard.ApprovalRequest, asked: list[str] = asked, answer: bool = answer
-        ) -> bool:
-            asked.append(request.tool)
-            return answer
-
-        steps: list[ScriptStep] = [reply(calls=CALL_EACH), reply("Done.")]
-        options: dict[str, Any] = {"tools": tools_of(ran), "policy": preset, "on_approval": ask}
-        async with open_local_stage(tmp_path, steps, **options) as (runtime, _):
-            await play(await runtime.create_session(), "Go.")
-        assert asked == ["elevated_tool"]
-        assert sorted(ran) == sorted(["read_only", "workspace", "system", "elevated"][: 3 + answer])
+def test_the_table_of_kinds() -> None:
+    tools = ToolRegistry(builtin_tools())
+    offered = {kind: {its.name for its in tools.definitions(None, kind)} for kind in SessionKind}
+    needs = {tool.definition.name: set(tool.definition.needs) for tool in builtin_tools()}
+    for name, kinds in ROWS.values():
+        for kind in SessionKind:
+            assert (name in offered[kind]) == (kind in kinds.split()), (name, kind)
+            # By its handles too, whatever is registered.
+            assert (needs[name] <= HANDLES[kind]) == (kind in kinds.split()), (name, kind)
 
 
-@ADR.says(
-    "`System` can be restricted per-agent or per-channel via policy config.",
-)
-@pytest.mark.parametrize("whose", ["agent", "channel", "nobody's"])
-async def test_system_can_be_restricted(tmp_path: Path, whose: str) -> None:
-    rule = {
-        "agent": '[[agents.general.rules]]\ntier = "system"\nverdict = "deny"\n',
-        "channel": '[[rules]]\nchannel = "desk"\ntier = "system"\nverdict = "deny"\n',
-        "nobody's": '[[rules]]\nchannel = "elsewhere"\ntier = "system"\nverdict = "deny"\n',
-    }[whose]
-    from callboard.config.files import load_settings
-
-    path = tmp_path / "callboard.toml"
-    path.write_text(rule)
-    ran: list[str] = []
-    steps: list[ScriptStep] = [reply(calls=[("system_tool", {})]), reply("Done.")]
-    async with open_local_stage(
-        tmp_path, steps, tools=tools_of(ran), channel=Desk(), settings=load_settings(path)
-    ) as (runtime, _):
-        played = await play(await runtime.create_session(), "Go.")
-    denied = whose != "nobody's"
-    assert played.statuses == [("system_tool", "denied" if denied else "success")]
-    assert ran == ([] if denied else ["system"])
-
-
-# ── approval ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@ADR.says(
-    "The runtime presents the tool call to the human and blocks until approved or denied.",
-    "Elevated tier tools need an approval flow (block and prompt in the Main session's channel).",
-)
-async def test_the_call_waits_for_the_person(tmp_path: Path) -> None:
-    ran: list[str] = []
-    desk = Desk(is_open=False)
-    steps: list[ScriptStep] = [reply(calls=[("elevated_tool", {})]), reply("Done.")]
-    async with open_local_stage(tmp_path, steps, tools=tools_of(ran), channel=desk) as (runtime, _):
-        session = await runtime.create_session()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(play, session, "Go.")
-            await desk.asked.wait()
-            await trio.testing.wait_all_tasks_blocked()
-            assert ran == []
-            desk.gate.set()
-    assert ran == ["elevated"]
-    [request] = desk.shown
-    assert (request.session_id, request.tool) == (session.session_id, "elevated_tool")
-    assert request.tier is callboard.Tier.ELEVATED
-
-
-@ADR.says("Deferred approval: agent continues other non-blocked work while waiting.")
-@pytest.mark.parametrize("defer", [False, True])
-async def test_other_work_goes_on(tmp_path: Path, defer: bool) -> None:
-    ran: list[str] = []
-    desk = Desk(is_open=False)
-    agent = callboard.Agent(defer=defer)
-    both = reply(calls=[("elevated_tool", {}), ("system_tool", {})])
-    steps: list[ScriptStep] = [both, reply("Done."), *([reply("Late.")] if defer else [])]
-    async with open_local_stage(
-        tmp_path, steps, tools=tools_of(ran), channel=desk, agents=[agent]
-    ) as (runtime, _):
-        session = await runtime.create_session()
-        async with trio.open_nursery() as nursery:
-            if defer:  # the whole turn goes on; the call runs in one of its own
-                played = await play(session, "Go.")
-                assert [e.name for e in played.events if isinstance(e, CallDeferred)]
-                assert played.ended.outcome == "answered"
-            else:  # its siblings do
-                nursery.start_soon(play, session, "Go.")
-                await desk.asked.wait()
-                while not ran:
-                    await trio.testing.wait_all_tasks_blocked()
-            assert ran == ["system"]
-            desk.gate.set()
-            while len(ran) < 2:
-                await trio.testing.wait_all_tasks_blocked()
-            if defer and (turn := await session.resume()) is not None:
-                async with turn:
-                    assert await turn.answer() == "Late."
-    assert ran == ["system", "elevated"]
-
-
-def delegated(kind: str, **more: Any) -> tuple[str, dict[str, Any]]:
-    return ("delegate", {"kind": kind, "task": "Do it.", **more})
-
-
-@ADR.says(
-    "Branches pass Elevated requests up the parent chain until they reach a session with a "
-    "channel handle (typically Main).",
-    "The approval prompt is displayed there.",
-    "The originating branch suspends that tool call while waiting; it can continue other "
-    "non-Elevated work in the meantime.",
-)
-async def test_a_deep_branch_asks_where_the_people_are(tmp_path: Path) -> None:
-    ran: list[str] = []
-    desk = Desk(is_open=False)
-    steps: list[ScriptStep] = [
-        reply(calls=[delegated("branch")]),
-        reply(calls=[delegated("branch")]),
-        reply(calls=[("elevated_tool", {}), ("system_tool", {})]),
-        reply("Deepest."),
-        reply("Deep."),
-        reply("Done."),
-    ]
-    async with open_local_stage(tmp_path, steps, tools=tools_of(ran), channel=desk) as (runtime, _):
-        main = await runtime.create_session()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(play, main, "Go.")
-            await desk.asked.wait()
-            while not ran:
-                await trio.testing.wait_all_tasks_blocked()
-            assert ran == ["system"]
-            desk.gate.set()
-        [request] = desk.shown
-        record = [stored.event for stored in await runtime.store.events(main.session_id)]
-        [asks] = [event for event in record if isinstance(event, ChildAsks)]
-        assert request.asked_in == main.session_id
-        assert request.session_id == asks.child_id != main.session_id
-        deep = [stored.event for stored in await runtime.store.events(asks.child_id)]
-        assert [e.asked_in for e in deep if isinstance(e, ApprovalAsked)] == [main.session_id]
-    assert ran == ["system", "elevated"]
-
-
-@ADR.says(
-    "If the entire parent chain has no channel, the request is denied with a "
-    "`PermissionDenied` error.",
-)
-async def test_without_any_channel_the_answer_is_no(tmp_path: Path) -> None:
-    ran: list[str] = []
-    steps: list[ScriptStep] = [
-        reply(calls=[delegated("branch")]),
-        reply(calls=[("elevated_tool", {})]),
-        reply("It was denied."),
-        reply("Done."),
-    ]
-    async with open_local_stage(tmp_path, steps, tools=tools_of(ran)) as (runtime, model):
-        await play(await runtime.create_session(), "Go.")
-    result = json.loads(model.requests[2].rounds[-1].items[-1].content)  # type: ignore[union-attr]
-    assert (result["error_type"], result["tier"]) == ("permission_denied", "elevated")
-    assert ran == []
-
-
-# ── the context ──────────────────────────────────────────────────────────────────────────────────
-
-
-@ADR.says(
-    "ToolContext: session_id, agent_id, workspace_root, memory, channel, config.",
-    "Tools receive only what they need.",
-)
 @pytest.mark.parametrize("needs", [[], ["files.read"], ["files.write"], ["channel"], ["sessions"]])
 async def test_a_context_holds_what_the_tool_needs(tmp_path: Path, needs: list[str]) -> None:
     """The agent's id and the configuration are `agent`; the workspace is a handle, no path."""
@@ -345,7 +148,10 @@ async def test_a_context_holds_what_the_tool_needs(tmp_path: Path, needs: list[s
         return "seen"
 
     steps: list[ScriptStep] = [reply(calls=[("look", {})]), reply("Done.")]
-    async with open_local_stage(tmp_path, steps, tools=[look], channel=Desk()) as (runtime, _):
+    async with open_local_stage(tmp_path, steps, tools=[look], channel=callboard.Channel()) as (
+        runtime,
+        _,
+    ):
         session, _ = await play_in(runtime, "Go.")
     [context] = seen
     assert context.session_id == session.session_id
@@ -360,90 +166,6 @@ async def test_a_context_holds_what_the_tool_needs(tmp_path: Path, needs: list[s
     assert held == (wanted | {"files_read"} if "files_write" in wanted else wanted)
 
 
-@ADR.says(
-    "A Worker session's `ToolContext` will have `channel: None`.",
-    "Workers are read-only by design.",
-    "Tool availability is enforced structurally via `ToolContext` construction: even if a tool is "
-    "somehow registered for a Worker session, it cannot mutate anything.",
-    "Tools that require these capabilities receive `None` and return `PermissionDenied`.",
-)
-@pytest.mark.parametrize("need", ["files.write", "channel", "sessions", "files.read"])
-async def test_a_worker_has_no_handle_to_change_anything(
-    tmp_path: Path, need: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran: list[str] = []
-
-    @callboard.tool(tier="read_only", needs=[need])
-    def sneak(context: callboard.ToolContext) -> str:
-        """Says that it only reads."""
-        ran.append(need)
-        return "ran"
-
-    # Somehow it is registered for workers all the same.
-    for module in ("actors.delegation.tree", "tools.registry"):
-        monkeypatch.setattr(f"callboard.{module}.is_available", lambda *_: True, raising=False)
-    steps: list[ScriptStep] = [
-        reply(calls=[delegated("worker")]),
-        reply(calls=[("sneak", {})]),
-        reply("Tried."),
-        reply("Done."),
-    ]
-    async with open_local_stage(tmp_path, steps, tools=[sneak], channel=Desk()) as (runtime, model):
-        await play(await runtime.create_session(), "Go.")
-    result = json.loads(model.requests[2].rounds[-1].items[-1].content)  # type: ignore[union-attr]
-    if need == "files.read":  # the control: what it may have, it has
-        assert (ran, result["status"]) == ([need], "success")
-    else:
-        assert ran == []
-        assert result["error_type"] == "permission_denied"
-        assert need in result["message"]
-
-
-@ADR.says("Tool availability per session kind: the table.")
-def test_the_table_of_kinds() -> None:
-    tools = ToolRegistry(builtin_tools())
-    offered = {kind: {its.name for its in tools.definitions(None, kind)} for kind in SessionKind}
-    needs = {tool.definition.name: set(tool.definition.needs) for tool in builtin_tools()}
-    for name, kinds in ROWS.values():
-        for kind in SessionKind:
-            assert (name in offered[kind]) == (kind in kinds.split()), (name, kind)
-            # By its handles too, whatever is registered.
-            assert (needs[name] <= HANDLES[kind]) == (kind in kinds.split()), (name, kind)
-
-
-@ADR.says(
-    "Branches inherit the parent's channel handle: a branch can send messages on behalf of the "
-    "parent.",
-    "Channel policies govern what the branch can actually send.",
-)
-@pytest.mark.parametrize("is_denied", [False, True])
-async def test_a_branch_speaks_for_its_parent(tmp_path: Path, is_denied: bool) -> None:
-    from callboard.config.files import load_settings
-
-    path = tmp_path / "callboard.toml"
-    rule = '[[rules]]\nchannel = "desk"\ntool = "message"\nverdict = "deny"\n'
-    path.write_text(rule if is_denied else "")
-    desk = Desk()
-    steps: list[ScriptStep] = [
-        reply(calls=[delegated("branch")]),
-        reply(calls=[("message", {"text": "Halfway."})]),
-        reply("Told."),
-        reply("Done."),
-    ]
-    async with open_local_stage(tmp_path, steps, channel=desk, settings=load_settings(path)) as (
-        runtime,
-        _,
-    ):
-        main, _ = await play_in(runtime, "Go.")
-        record = [stored.event for stored in await runtime.store.events(main.session_id)]
-    sent = [event for event in record if isinstance(event, MessageSent)]
-    assert [message.text for message in desk.told] == ([] if is_denied else ["Halfway."])
-    assert [bool(event.child_id) for event in sent] == ([] if is_denied else [True])
-
-
-@ADR.says(
-    "Structured results enable parent sessions to make programmatic decisions about child outputs.",
-)
 async def test_a_program_reads_what_a_child_gave(tmp_path: Path) -> None:
     outcomes: list[str] = []
 
@@ -484,18 +206,12 @@ async def result_of(
     return read_result(result)
 
 
-@ADR.says(
-    "ValidationError { message, field }: retry eligible.",
-    "ExecutionError: not retry eligible.",
-    "PermissionDenied { tier, reason }: never retry.",
-    "Timeout { elapsed }: retry eligible with backoff.",
-    "Runtime validates args against `parameters_schema()`.",
-    "On `ValidationError`: send the error back to the model with the schema and the specific field "
-    "that failed.",
-)
 async def test_each_error_says_what_it_is(tmp_path: Path, autojump_clock: Any) -> None:
-    ran: list[str] = []
-    tools = [fail_as, tool_of("elevated", ran)]
+    @callboard.tool(tier="elevated")
+    def elevated_tool() -> None:
+        """Is denied."""
+
+    tools = [fail_as, elevated_tool]
     wrong = await result_of(tmp_path, ("fail_as", {"how": "x", "times": "many"}), tools=tools)
     assert (wrong["error_type"], wrong["field"]) == ("validation_error", "times")
     assert wrong["schema"]["properties"]["times"]["type"] == "integer"
@@ -519,37 +235,10 @@ async def test_each_error_says_what_it_is(tmp_path: Path, autojump_clock: Any) -
     assert ToolFailure("timeout", "late").error_type.retry == "backoff"
 
 
-WRONG = ("fail_as", {"how": 1})
-
-
-@ADR.says("Model retries with corrected args.")
-async def test_a_corrected_call_runs(tmp_path: Path) -> None:
-    ran: list[str] = []
-    tool = tool_of("system", ran)
-    steps: list[ScriptStep] = [
-        reply(calls=[WRONG]),
-        reply(calls=[WRONG]),
-        reply(calls=[("fail_as", {"how": "now"}), ("system_tool", {})]),
-        reply("Done."),
-    ]
-    async with open_local_stage(tmp_path, steps, tools=[fail_as, tool]) as (runtime, _):
-        played = await play(await runtime.create_session(), "Go.")
-    types = [read_result(result).get("error_type") for result in played.results]
-    assert sorted(types, key=str) == [
-        None, "execution_error", "validation_error", "validation_error",
-    ]  # fmt: skip
-    assert ran == ["system"]
-    assert not [event for event in played.events if isinstance(event, ToolGivenUp)]
-
-
-@ADR.says(
-    "Max 2 retries (3 total attempts). After that, surface the error to the parent session.",
-    "Retry loop must be implemented in the dispatcher (not in individual tools).",
-)
 async def test_three_wrong_answers_are_told_to_the_parent(tmp_path: Path) -> None:
     steps: list[ScriptStep] = [
-        reply(calls=[delegated("branch")]),
-        *[reply(calls=[WRONG, WRONG]) for _ in range(3)],
+        reply(calls=[("delegate", {"kind": "branch", "task": "Do it."})]),
+        *[reply(calls=[("fail_as", {"how": 1})] * 2) for _ in range(3)],
         reply("I stop."),
         reply("Done."),
     ]
@@ -565,7 +254,3 @@ async def test_three_wrong_answers_are_told_to_the_parent(tmp_path: Path) -> Non
     assert given_up.child_id
     results = [item.content for item in model.requests[4].rounds[-1].items[-2:]]  # type: ignore[union-attr]
     assert all("Do not call fail_as again" in json.loads(result)["message"] for result in results)
-
-
-def test_every_line_is_asserted() -> None:
-    assert ADR.unsaid == []

@@ -49,12 +49,11 @@ async def late_of(store: StoreReader, session_id: str) -> list[InputAccepted]:
 
 async def ended(store: StoreReader, session_id: str, turns: int) -> list[DurableEvent]:
     """The record of a session, once so many of its turns are over."""
-    with trio.fail_after(30):
-        while True:
-            events = await events_of(store, session_id)
-            if sum(isinstance(event, TurnEnded) for event in events) >= turns:
-                return events
-            await trio.sleep(0.01)
+    while True:
+        events = await events_of(store, session_id)
+        if sum(isinstance(event, TurnEnded) for event in events) >= turns:
+            return events
+        await trio.sleep(0.01)
 
 
 @on_both_stores
@@ -290,9 +289,8 @@ ACTING: dict[str, Any] = {"tools": [act], "data": True, "on_approval": "wait"}
 
 
 async def asked(runtime: callboard.Runtime) -> None:
-    with trio.fail_after(30):
-        while not await runtime.approvals():  # noqa: ASYNC110  commits tell nobody
-            await trio.sleep(0.01)
+    while not await runtime.approvals():  # noqa: ASYNC110  commits tell nobody
+        await trio.sleep(0.01)
 
 
 @pytest.mark.parametrize(("most", "is_refused"), [(1, True), (2, False)])

@@ -15,7 +15,6 @@ from callboard.runtime.definitions import Capability, SessionKind
 from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.redaction import Secret
 from callboard.tools.registry import ToolRegistry, builtin_tools
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import open_local_stage, play, read_result
 from support.tools.development_bench import make_repository, plain_git
 from support.tools.git_server import open_git_server
@@ -27,9 +26,7 @@ NAMES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 async def results(

@@ -164,8 +164,7 @@ async def take_over(server: ScriptedServer, folder: Path, session_id: str) -> li
         strict=True,
     ) as runtime:
         session = await runtime.get_session(session_id)
-        with trio.fail_after(30):
-            assert await session.run("Go on.") == "Here I am."
+        assert await session.run("Go on.") == "Here I am."
         record = await runtime.store.events(session_id)
     check_record(record)
     for request in server.requests:

@@ -76,17 +76,16 @@ async def test_all_have_turns_few_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(waking, "WAKE_SECONDS", math.inf)
     names, model = await queue_prompts(tmp_path), CountingModel(answers=True)
     ended: set[str] = set()
-    with trio.fail_after(PATIENCE_SECONDS):
-        async with callboard.open_runtime(
-            model=model, data=tmp_path / "data", workspace=tmp_path / "work", environ={}
-        ) as runtime:
-            while len(ended) < SESSIONS:
-                await trio.sleep(0.05)
-                for name in [*names]:
-                    events = await runtime.store.events(name, after_seq=3)
-                    if any(isinstance(each.event, TurnEnded) for each in events):
-                        ended.add(name)
-                        names.remove(name)
+    async with callboard.open_runtime(
+        model=model, data=tmp_path / "data", workspace=tmp_path / "work", environ={}
+    ) as runtime:
+        while len(ended) < SESSIONS:
+            await trio.sleep(0.05)
+            for name in [*names]:
+                events = await runtime.store.events(name, after_seq=3)
+                if any(isinstance(each.event, TurnEnded) for each in events):
+                    ended.add(name)
+                    names.remove(name)
     assert model.asked == SESSIONS
     assert 1 < model.most <= MAX_WAKING
 
@@ -97,9 +96,8 @@ async def test_turns_that_do_not_end_hold_up_nobody(
     monkeypatch.setattr(waking, "WAKE_SECONDS", 0.01)
     await queue_prompts(tmp_path)
     model = CountingModel(answers=False)
-    with trio.fail_after(PATIENCE_SECONDS):
-        async with callboard.open_runtime(
-            model=model, data=tmp_path / "data", workspace=tmp_path / "work", environ={}
-        ):
-            await model.wait_asked(SESSIONS)
+    async with callboard.open_runtime(
+        model=model, data=tmp_path / "data", workspace=tmp_path / "work", environ={}
+    ):
+        await model.wait_asked(SESSIONS)
     assert model.most == SESSIONS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from callboard.providers.testing.script import Step, reply
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import MemoryStored, PrivateDataRead, SessionTainted
-from support.stage import Played, make_workspace, on_both_stores, play, play_in, read_result
+from support.stage import Played, on_both_stores, open_in, play, play_in, read_result
 from support.web.web_server import open_web_server, page
 
 STORE = ("memory_store", {"text": "The build needs make.", "tags": ["build"]})
@@ -28,16 +27,6 @@ SEARCH = ("memory_search", {"query": "how to build"})
 
 def steps(*calls: tuple[str, dict[str, Any]]) -> list[Step]:
     return [reply(calls=calls), reply("Done.")]
-
-
-def options(tmp_path: Path, script: Sequence[Step], store: str = "memory") -> dict[str, Any]:
-    return {
-        "model": callboard.ScriptedModel(list(script)),
-        "workspace": make_workspace(tmp_path),
-        "data": tmp_path / "data" if store == "disk" else None,
-        "environ": {},
-        "strict": True,
-    }
 
 
 def only(played: Played) -> Any:
@@ -49,7 +38,7 @@ def only(played: Played) -> Any:
 async def test_a_later_session_finds_what_an_earlier_one_stored(tmp_path: Path, store: str) -> None:
     script = [*steps(STORE), *steps(SEARCH), *steps(SEARCH)]
     agents = [Agent(name="other")]
-    async with callboard.open_runtime(**options(tmp_path, script, store), agents=agents) as runtime:
+    async with open_in(tmp_path, script, store, agents=agents) as runtime:
         first = await runtime.create_session()
         stored = only(await play(first, "Remember it."))
         assert stored["trust"] == "trusted"
@@ -67,9 +56,9 @@ async def test_a_later_session_finds_what_an_earlier_one_stored(tmp_path: Path, 
 
 
 async def test_memories_outlive_the_process(tmp_path: Path) -> None:
-    async with callboard.open_runtime(**options(tmp_path, steps(STORE), "disk")) as runtime:
+    async with open_in(tmp_path, steps(STORE), "disk") as runtime:
         await play(await runtime.create_session(), "Remember it.")
-    async with callboard.open_runtime(**options(tmp_path, steps(SEARCH), "disk")) as runtime:
+    async with open_in(tmp_path, steps(SEARCH), "disk") as runtime:
         found = only(await play(await runtime.create_session(), "How?"))["memories"]
         assert [memory["text"] for memory in found] == ["The build needs make."]
 
@@ -77,7 +66,7 @@ async def test_memories_outlive_the_process(tmp_path: Path) -> None:
 @on_both_stores
 async def test_a_call_that_is_repeated_stores_it_once(tmp_path: Path, store: str) -> None:
     script = [reply(calls=[STORE, STORE]), reply(calls=[STORE]), reply("Done.")]
-    async with callboard.open_runtime(**options(tmp_path, script, store)) as runtime:
+    async with open_in(tmp_path, script, store) as runtime:
         session, played = await play_in(runtime, "Remember it.")
         ids = {read_result(result)["result"]["memory_id"] for result in played.results}
         assert len(played.results) == 3
@@ -94,9 +83,7 @@ async def test_what_a_tainted_session_stored_taints_readers(tmp_path: Path, stor
         other = ("memory_search", {"query": "unrelated"})
         script = [reply(calls=[fetch]), *steps(STORE), *steps(other), *steps(SEARCH)]
         settings = Settings(network=NetworkSettings(allow=(address,)))
-        async with callboard.open_runtime(
-            **options(tmp_path, script, store), settings=settings
-        ) as runtime:
+        async with open_in(tmp_path, script, store, settings=settings) as runtime:
             await play(await runtime.create_session(), "Fetch it.")
             reader, _ = await play_in(runtime, "Something else.")
             assert not await is_tainted(runtime, reader)
@@ -130,9 +117,7 @@ async def clip(context: callboard.ToolContext) -> str:
 async def test_a_tool_washes_no_memory(tmp_path: Path) -> None:
     """Both in one call: its session is tainted by it only afterwards."""
     script = [*steps(("clip", {})), *steps(("pass_on", {})), *steps(SEARCH)]
-    async with callboard.open_runtime(
-        **options(tmp_path, script), tools=[clip, pass_on]
-    ) as runtime:
+    async with open_in(tmp_path, script, tools=[clip, pass_on]) as runtime:
         assert only(await play(await runtime.create_session(), "Clip.")) == "True"
         await play(await runtime.create_session(), "Pass it on.")
         found = await runtime.store.memories()
@@ -146,9 +131,7 @@ async def test_a_tool_washes_no_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("policy", "status"), [("balanced", "success"), ("strict", "denied")])
 async def test_strict_asks_before_it_remembers(tmp_path: Path, policy: str, status: str) -> None:
     script = [reply(calls=[STORE, SEARCH]), reply("Done.")]
-    async with callboard.open_runtime(
-        **options(tmp_path, script), policy=policy, on_approval="deny"
-    ) as runtime:
+    async with open_in(tmp_path, script, policy=policy, on_approval="deny") as runtime:
         played = await play(await runtime.create_session(), "Remember it.")
         assert played.statuses == [("memory_search", "success"), ("memory_store", status)]
 
@@ -156,8 +139,7 @@ async def test_strict_asks_before_it_remembers(tmp_path: Path, policy: str, stat
 async def test_a_secret_is_masked_in_a_memory_and_its_key(tmp_path: Path) -> None:
     key = "sk-test-0123456789abcdefghij"
     script = steps(("memory_store", {"text": f"the key is {key}"}))
-    given: dict[str, Any] = {**options(tmp_path, script), "environ": {"OPENAI_API_KEY": key}}
-    async with callboard.open_runtime(**given) as runtime:
+    async with open_in(tmp_path, script, environ={"OPENAI_API_KEY": key}) as runtime:
         await play(await runtime.create_session(), "Remember it.")
         (memory,) = await runtime.store.memories()
         assert key not in memory.text
@@ -175,7 +157,7 @@ async def test_a_secret_is_masked_in_a_memory_and_its_key(tmp_path: Path) -> Non
     ],
 )
 async def test_no_memory(tmp_path: Path, name: str, arguments: dict[str, Any], why: str) -> None:
-    async with callboard.open_runtime(**options(tmp_path, steps((name, arguments)))) as runtime:
+    async with open_in(tmp_path, steps((name, arguments))) as runtime:
         (result,) = (await play(await runtime.create_session(), "Do it.")).results
         assert read_result(result)["error_type"] == "validation_error"
         assert why in read_result(result)["message"]
@@ -198,14 +180,14 @@ async def test_vectors_find_a_paraphrase(tmp_path: Path, store: str, settings: S
     """Control: words don't find it. On disk, what was stored before they were switched on counts."""
     script = [*steps(DEPLOYED), *steps(PARAPHRASE)]
     begun = settings if store == "memory" else Settings()
-    given = options(tmp_path, script, store)
+    model = callboard.ScriptedModel(script)
     async with AsyncExitStack() as stack:
-        runtime = await stack.enter_async_context(callboard.open_runtime(**given, settings=begun))
+        runtime = await stack.enter_async_context(open_in(tmp_path, model, store, settings=begun))
         await play(await runtime.create_session(), "Remember it.")
         if store == "disk":
             await stack.aclose()
             runtime = await stack.enter_async_context(
-                callboard.open_runtime(**given, settings=settings)
+                open_in(tmp_path, model, store, settings=settings)
             )
             if settings is BY_MEANING:
                 await wait_filled(tmp_path / "data" / "vectors.db")
@@ -216,10 +198,9 @@ async def test_vectors_find_a_paraphrase(tmp_path: Path, store: str, settings: S
 
 
 async def wait_filled(index: Path) -> None:
-    with trio.fail_after(30):
-        await trio.lowlevel.checkpoint()
-        while not is_filled(index):  # noqa: ASYNC110  a thread of the runtime does it: nothing tells
-            await trio.sleep(0.01)
+    await trio.lowlevel.checkpoint()
+    while not is_filled(index):  # noqa: ASYNC110  a thread of the runtime does it: nothing tells
+        await trio.sleep(0.01)
 
 
 def is_filled(index: Path) -> bool:
@@ -244,9 +225,7 @@ async def test_a_search_by_meaning_is_tainted_by_what_strangers_wrote_too(tmp_pa
         assert context.memory_write is not None
         return (await context.memory_write.store(text)).memory_id
 
-    async with callboard.open_runtime(
-        **options(tmp_path, script), tools=[clip_text], settings=BY_MEANING
-    ) as runtime:
+    async with open_in(tmp_path, script, tools=[clip_text], settings=BY_MEANING) as runtime:
         await play(await runtime.create_session(), "Clip.")
         reader = await runtime.create_session()
         (memory,) = only(await play(reader, "When?"))["memories"]
@@ -270,7 +249,7 @@ async def test_a_missing_extra_is_named_with_how_to_install_it(
     )
     settings = Settings(memory=MemorySettings(search=MemorySearch.VECTORS, store=place))
     with pytest.raises(ValidationError, match=rf"{package}: .*callboard\[{extra}\]"):
-        async with callboard.open_runtime(**options(tmp_path, []), settings=settings):
+        async with open_in(tmp_path, [], settings=settings):
             raise AssertionError("it was opened")
-    async with callboard.open_runtime(**options(tmp_path, [])) as runtime:
+    async with open_in(tmp_path, []) as runtime:
         assert await runtime.sessions() == []

@@ -19,13 +19,9 @@ from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
 from callboard.tools.sandbox import sandbox as sandbox_module
 from support.flows.program_calls import Call, results
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import make_workspace, open_local_stage
 
-
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 class Person:

@@ -15,7 +15,6 @@ from callboard.portals import aio
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 from support.flows.program_calls import Call, count, new_tag, results, tagged
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import (
     messages_of,
     open_local_stage,
@@ -32,9 +31,7 @@ CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 25
 LEAVES = "echo begun; (setsid sh -c 'trap \"\" TERM; sleep {tag}' &); sleep {tag}"
 
 
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 def sleeps_beside(tag: str) -> Call:

@@ -18,14 +18,10 @@ from callboard.providers.testing.script import reply
 from callboard.tools.sandbox import sandbox as sandbox_module
 from callboard.tools.sandbox.changes.git_files import NO_REPOSITORY
 from callboard.tools.sandbox.selftest.self_test import SandboxStatus
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import messages_of, open_local_stage, play, read_result, tool_contents
 from support.tools.workbench import wait_until
 
-
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 async def results(

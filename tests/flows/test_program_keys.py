@@ -10,16 +10,13 @@ import pytest
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallProposed
 from support.flows.program_calls import Call
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import make_workspace, open_local_stage, play, read_result
 
 ALONE = "mkdir busy || exit 9; sleep 0.2; ls -A | grep -v -e busy -e seen > others; cat others; rmdir busy"
 """Fails when another one is at work, and says what appeared meanwhile."""
 
 
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 async def at_once(folder: Path, *calls: Call) -> list[dict[str, Any]]:

@@ -20,7 +20,6 @@ from callboard.runtime.definitions import Tier, Verdict
 from callboard.runtime.events import PrivateDataRead, SessionTainted
 from callboard.runtime.processes import Command
 from support.flows.person import Person
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import Played, open_in, play, play_in, read_result
 from support.web.web_server import WebServer, open_web_server, page
 
@@ -40,9 +39,7 @@ for target in sys.argv[1:]:
 """
 
 
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 from callboard.tools.sandbox.running.capture import MAX_LINE_CHARACTERS, Capture, Lines
 from support.flows.program_calls import Call, new_tag, results, tagged
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import open_local_stage, read_result
 
 KEPT = 64 * 1024
@@ -24,9 +23,7 @@ SETTINGS = Settings(
 )
 
 
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 def python(code: str, **more: Any) -> Call:

@@ -12,13 +12,9 @@ from callboard.runtime.events import FilesMarked, SessionTainted
 from callboard.tools.sandbox.changes import scan
 from support.flows.file_taints import FETCH, READ, WRITE, open_it, run, taints
 from support.flows.program_calls import Call
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import make_workspace, on_both_stores, play, read_result, run_in
 
-
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 def sh(line: str, **more: Any) -> Call:

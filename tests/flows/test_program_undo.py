@@ -23,16 +23,13 @@ from callboard.tools.undo.plan import plan_undo
 from support.flows import killed_program
 from support.flows.file_calls import random_calls
 from support.flows.killed import killed_when_ready
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import make_workspace, run_in
 from support.tools.shell_edits import git, random_lines, seed_repository, tree
 
 Call = tuple[str, dict[str, Any]]
 
 
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture

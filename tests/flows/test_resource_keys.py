@@ -204,8 +204,7 @@ async def play_wishes(asked: list[list[Wish]], slots: int) -> list[tuple[str, st
         session_id = await begin_turn(scene, f"s{number}")
         labels = [f"{number}.{place}" for place in range(count)]
         calls = [Call(f"call{label}", "hold", json.dumps({"label": label})) for label in labels]
-        with trio.fail_after(1000):
-            await run_calls(scene, calls, session_id=session_id)
+        await run_calls(scene, calls, session_id=session_id)
 
     async with open_scene(scene, "journal", "broker", "dispatcher"):
         async with trio.open_nursery() as nursery:

@@ -239,8 +239,7 @@ async def grow(folder: Path, seed: int) -> list[tuple[Got, Got]]:
         channel=Desk() if rng.random() < 0.8 else None,
     ) as runtime:  # fmt: skip
         session = await runtime.create_session(agent="random")
-        with trio.fail_after(60):
-            await session.run("+")
+        await session.run("+")
         rows = await runtime.store.sessions(limit=100)
         all_of_them = {row.session_id: await got(runtime, row, seen) for row in rows}
     return [

@@ -15,32 +15,36 @@ from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
 from callboard.tools.registry import builtin_tools
-from support.flows.seed_lines import Lines
+from support.flows.seed_proofs import Proofs, missing
 from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import open_local_stage, play, read_result
 
-SPEC = Lines(
-    [
-        "list_directory: Approval: Auto.",
-        "read_file: Approval: Auto.",
-        "write_file: Auto if new file.",
-        "write_file: Confirm if overwriting existing file.",
-        "delete_file: Approval: Confirm (always).",
-        "move_file: Auto (unless overwriting).",
-        "run_code: Approval: Auto.",
-        "web_fetch: Auto (if URL on allowlist).",
-        "web_search: Approval: Auto.",
-        "requiresApproval: boolean | ((args: unknown) => boolean).",
-        "ApprovalRequest: stepId, tool, args, reason (human-readable explanation).",
-        "ApprovalResponse: approved, modifiedArgs (user can modify args).",
-        "1. Agent calls tool requiring approval.",
-        "2. Execution pauses.",
-        "3. UI shows approval dialog with details.",
-        "4. User approves/denies (optionally modifies args).",
-        "5. Execution resumes or aborts.",
-        "Some tools require conditional approval: require approval only if overwriting.",
-    ]
-)
+HERE = "flows/test_spec_approvals::"
+ASKS = f"{HERE}test_which_calls_ask"
+FLOW = f"{HERE}test_the_flow_of_an_approval"
+
+SPEC: Proofs = {
+    "list_directory: Approval: Auto.": ASKS,
+    "read_file: Approval: Auto.": ASKS,
+    "write_file: Auto if new file.": ASKS,
+    "write_file: Confirm if overwriting existing file.": ASKS,
+    "delete_file: Approval: Confirm (always).": ASKS,
+    "move_file: Auto (unless overwriting).": ASKS,
+    "run_code: Approval: Auto.": f"{HERE}test_running_code_and_searching_ask_nobody",
+    "web_fetch: Auto (if URL on allowlist).": f"{HERE}test_a_rule_is_the_list_of_urls",
+    "web_search: Approval: Auto.": f"{HERE}test_running_code_and_searching_ask_nobody",
+    "requiresApproval: boolean | ((args: unknown) => boolean).":
+        f"{HERE}test_a_tool_says_itself_when_it_asks",
+    "ApprovalRequest: stepId, tool, args, reason (human-readable explanation).": FLOW,
+    "ApprovalResponse: approved, modifiedArgs (user can modify args).": FLOW,
+    "1. Agent calls tool requiring approval.": FLOW,
+    "2. Execution pauses.": FLOW,
+    "3. UI shows approval dialog with details.": FLOW,
+    "4. User approves/denies (optionally modifies args).": FLOW,
+    "5. Execution resumes or aborts.": FLOW,
+    "Some tools require conditional approval: require approval only if overwriting.":
+        f"{HERE}test_the_same_call_asks_only_over_a_file",
+}  # fmt: skip
 
 CALLS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "list_directory: Approval: Auto.": ("list_directory", {"path": "."}, False),
@@ -84,7 +88,6 @@ def make_files(folder: Path) -> Path:
     return work
 
 
-@SPEC.says(*[line for line in CALLS if line in SPEC.lines])
 @pytest.mark.parametrize("line", CALLS)
 async def test_which_calls_ask(tmp_path: Path, line: str) -> None:
     name, arguments, asks = CALLS[line]
@@ -97,7 +100,6 @@ async def test_which_calls_ask(tmp_path: Path, line: str) -> None:
     assert [request.tool for request in person.shown] == ([name] if asks else [])
 
 
-@SPEC.says("run_code: Approval: Auto.", "web_search: Approval: Auto.")
 @pytest.mark.parametrize(
     "call",
     [("run_code", {"language": "bash", "code": "true"}), ("web_search", {"query": "weather"})],
@@ -118,7 +120,6 @@ async def test_running_code_and_searching_ask_nobody(
     assert (read_result(played.results[0]).get("error_type") == "permission_denied") == asks
 
 
-@SPEC.says("web_fetch: Auto (if URL on allowlist).")
 @pytest.mark.parametrize("host", ["docs.example", "other.example"])
 async def test_a_rule_is_the_list_of_urls(tmp_path: Path, host: str) -> None:
     """http_request stands for it: a rule names hosts, and the preset says what others are."""
@@ -139,7 +140,6 @@ async def test_a_rule_is_the_list_of_urls(tmp_path: Path, host: str) -> None:
     assert len(person.shown) == (host != "docs.example")
 
 
-@SPEC.says("requiresApproval: boolean | ((args: unknown) => boolean).")
 @pytest.mark.parametrize(
     ("approval", "asked"),
     [("never", 0), ("always", 2), (lambda arguments, _: arguments.amount > 10, 1)],
@@ -158,15 +158,6 @@ async def test_a_tool_says_itself_when_it_asks(tmp_path: Path, approval: Any, as
     assert len(person.shown) == asked
 
 
-@SPEC.says(
-    "ApprovalRequest: stepId, tool, args, reason (human-readable explanation).",
-    "ApprovalResponse: approved, modifiedArgs (user can modify args).",
-    "1. Agent calls tool requiring approval.",
-    "2. Execution pauses.",
-    "3. UI shows approval dialog with details.",
-    "4. User approves/denies (optionally modifies args).",
-    "5. Execution resumes or aborts.",
-)
 @pytest.mark.parametrize("answer", ["approves", "denies", "modifies"])
 async def test_the_flow_of_an_approval(tmp_path: Path, answer: str) -> None:
     work = make_files(tmp_path)
@@ -201,7 +192,6 @@ async def test_the_flow_of_an_approval(tmp_path: Path, answer: str) -> None:
         assert result["status"] == ("error" if answer == "denies" else "success")
 
 
-@SPEC.says("Some tools require conditional approval: require approval only if overwriting.")
 async def test_the_same_call_asks_only_over_a_file(tmp_path: Path) -> None:
     work = make_files(tmp_path)
     person = Person(ALLOW)
@@ -220,5 +210,5 @@ def test_the_definitions_say_what_may_ask() -> None:
     assert approval["list_directory"] == approval["read_file"] == "never"
 
 
-def test_every_line_is_asserted() -> None:
-    assert SPEC.unsaid == []
+def test_every_line_has_its_proof() -> None:
+    assert missing(SPEC) == []

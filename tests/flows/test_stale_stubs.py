@@ -14,13 +14,9 @@ from callboard.tools.sandbox.box.protected import Protection
 from callboard.tools.sandbox.stale_stubs import FILE_NAME, StaleStubs, stale_stubs
 from support.flows import killed_program
 from support.flows.killed import killed_when_ready
-from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import play, read_result
 
-
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 def killed_in(folder: Path) -> Path:

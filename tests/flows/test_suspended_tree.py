@@ -66,12 +66,11 @@ def open_tree(folder: Path, parts: dict[str, Any], **options: Any) -> Any:
 
 
 async def until_asked(runtime: callboard.Runtime) -> None:
-    with trio.fail_after(30):
-        while True:
-            plain = [call for call in await runtime.store.calls(name="plain") if call.result]
-            if len(plain) == 2 and await runtime.approvals():
-                return
-            await trio.sleep(0.01)
+    while True:
+        plain = [call for call in await runtime.store.calls(name="plain") if call.result]
+        if len(plain) == 2 and await runtime.approvals():
+            return
+        await trio.sleep(0.01)
 
 
 async def ask_until_the_end(folder: Path) -> None:

@@ -33,15 +33,14 @@ async def opened(
 ) -> AsyncGenerator[callboard.Runtime]:
     """A runtime on the data of `folder`."""
     scripted = callboard.ScriptedModel([callboard.reply(each) for each in answers])
-    with trio.fail_after(PATIENCE_SECONDS):
-        async with callboard.open_runtime(
-            model=model or scripted,  # type: ignore[arg-type]
-            data=folder / "data",
-            workspace=folder / "work",
-            environ={},
-            **options,  # type: ignore[arg-type]
-        ) as runtime:
-            yield runtime
+    async with callboard.open_runtime(
+        model=model or scripted,  # type: ignore[arg-type]
+        data=folder / "data",
+        workspace=folder / "work",
+        environ={},
+        **options,  # type: ignore[arg-type]
+    ) as runtime:
+        yield runtime
 
 
 async def story(runtime: callboard.Runtime, session_id: str) -> list[str]:

@@ -29,7 +29,7 @@ from callboard.providers.provider import LocalModel, ModelTarget
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.channel import Channel
 from callboard.runtime.definitions import Agent, SessionKind
-from callboard.runtime.errors import CallboardError, NotFoundError
+from callboard.runtime.errors import CallboardError, NotFoundError, StorageFull
 from callboard.runtime.events import (
     CallDeferred,
     CallFinished,
@@ -69,6 +69,23 @@ from callboard.tools.registry import ToolRegistry
 from callboard.tools.tool import Tool
 
 Refuse = Callable[[Sequence[Append]], CallboardError | None]
+
+
+def has(appends: Sequence[Append], kind: type[DurableEvent]) -> bool:
+    return any(isinstance(event, kind) for each in appends for event in each.events)
+
+
+def full_for(kind: type[DurableEvent], *, once: bool = False) -> Refuse:
+    """No room for events of a kind, or for the first of them alone."""
+    refused: list[StorageFull] = []
+
+    def refuse(appends: Sequence[Append]) -> CallboardError | None:
+        if not has(appends, kind) or (once and refused):
+            return None
+        refused.append(StorageFull("no room: the disk is full"))
+        return refused[-1]
+
+    return refuse
 
 
 class FakeStore:

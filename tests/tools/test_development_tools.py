@@ -15,15 +15,12 @@ from callboard.runtime.processes import Command
 from callboard.tools.development import packages
 from callboard.tools.development.run_tests import _counts
 from callboard.tools.sandbox.sandbox import Sandbox
-from support.sandbox.sandbox_users import give_up, needs_sandbox
+from support.sandbox.sandbox_users import give_up
 from support.tools import development_bench
 from support.tools.development_bench import Bench
 from support.tools.package_index import Pages, npm_pages, open_index, pip_pages
 
-
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from callboard.runtime.processes import Command
 from callboard.runtime.redaction import Secret
 from callboard.tools.git.push import answerer, parse_remote
 from callboard.tools.sandbox.sandbox import Sandbox
-from support.sandbox.sandbox_users import needs_sandbox
 from support.tools import development_bench
 from support.tools.development_bench import Bench, make_repository, plain_git
 from support.tools.git_server import GitServer, open_git_server
@@ -23,9 +22,7 @@ from support.tools.git_server import GitServer, open_git_server
 TOKEN = "token-4f1c9a"
 
 
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture

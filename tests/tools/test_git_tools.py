@@ -12,13 +12,9 @@ import pytest
 
 from callboard.runtime.definitions import ErrorType
 from callboard.tools.workshop import Author
-from support.sandbox.sandbox_users import needs_sandbox
 from support.tools.development_bench import Bench, make_repository
 
-
-@pytest.fixture(autouse=True)
-def _sandbox() -> None:
-    needs_sandbox()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture
