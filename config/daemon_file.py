@@ -103,18 +103,12 @@ class DaemonFile:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if self._is_own():
+            if os.path.samestat(self.path.lstat(), os.fstat(self._descriptor)):
                 self.path.unlink(missing_ok=True)
         except OSError:
-            pass  # the disk fails; unlocked, the file counts for nothing
+            pass  # it is gone, or the disk fails; unlocked, the file counts for nothing
         finally:
             self._release()
-
-    def _is_own(self) -> bool:
-        try:
-            return os.path.samestat(self.path.lstat(), os.fstat(self._descriptor))
-        except FileNotFoundError:
-            return False
 
     def _release(self) -> None:
         if self._descriptor >= 0:

@@ -98,8 +98,14 @@ def load_settings(path: Path | None = None) -> Settings:
         async with callboard.open_runtime(settings=settings) as runtime:
             print(settings.policy)
     """
-    managed = config_file(path).with_name(MANAGED_NAME)
-    return _merged(load_own_settings(path), read_managed(managed))
+    own = load_own_settings(path)
+    managed = read_managed(config_file(path).with_name(MANAGED_NAME))
+    return msgspec.structs.replace(
+        own,
+        model=own.model or managed.model,
+        inactive=tuple(dict.fromkeys((*own.inactive, *managed.inactive))),
+        providers={**managed.providers, **own.providers},
+    )
 
 
 def load_own_settings(path: Path | None = None) -> Settings:
@@ -191,15 +197,6 @@ def _prices(reader: TomlReader, document: Mapping[str, Any]) -> dict[str, Price]
     return prices
 
 
-def _merged(settings: Settings, managed: ManagedSettings) -> Settings:
-    return msgspec.structs.replace(
-        settings,
-        model=settings.model or managed.model,
-        inactive=tuple(dict.fromkeys((*settings.inactive, *managed.inactive))),
-        providers={**managed.providers, **settings.providers},
-    )
-
-
 def read_bytes(file: Path) -> bytes | None:
     """Return the beginning of a file, one byte more than may be; `None` when there is none.
 
@@ -207,7 +204,10 @@ def read_bytes(file: Path) -> bytes | None:
         StorageError: It can't be read, or is a pipe or another special file.
     """
     try:
-        with open(file, "rb", opener=_open) as stream:
+        # O_NONBLOCK: the name may be a pipe's.
+        with open(
+            file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)
+        ) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise StorageError(f"{file} can't be read: it is not a regular file.")
             return stream.read(MAX_FILE_BYTES + 1)
@@ -232,8 +232,3 @@ def _read(file: Path, *, required: bool) -> str | None:
         raise ValidationError(
             f"{file}, line {line}: not UTF-8 text. Nothing of it was used."
         ) from exc
-
-
-def _open(path: str, flags: int) -> int:
-    # O_NONBLOCK: the name may be a pipe's.
-    return os.open(path, flags | os.O_NONBLOCK)

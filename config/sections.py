@@ -132,9 +132,9 @@ def _problem(url: str) -> str:
         return "it is not a URL like https://hooks.example/callboard"
     if where.username is not None or where.fragment:
         return "it has a user's name or a fragment: leave them out"
-    if where.scheme == "http" and not _is_here(where.hostname):
-        return "http is for this machine alone: say https"
-    return ""
+    host = where.hostname
+    is_here = ipaddress.ip_address(host).is_loopback if is_address(host) else host == HERE
+    return "" if is_here or where.scheme == "https" else "http is for this machine alone: say https"
 
 
 def is_address(host: str) -> bool:
@@ -144,10 +144,6 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_here(host: str) -> bool:
-    return ipaddress.ip_address(host).is_loopback if is_address(host) else host == HERE
 
 
 class PluginSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -329,6 +329,18 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return FunctionTool(function, **options)
 
 
+def tool_family(
+    **usual: Unpack[ToolOptions],
+) -> Callable[..., Callable[[Callable[..., Any]], FunctionTool]]:
+    """Return a decorator like `tool` for tools that share some options; a tool's own win."""
+
+    def family(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], FunctionTool]:
+        merged: ToolOptions = {**usual, **options}
+        return tool(**merged)
+
+    return family
+
+
 def checked_name(name: str) -> str:
     """Return the name if providers take it; raise `ValidationError` otherwise."""
     if (

@@ -11,8 +11,9 @@ import msgspec
 from cyclopts import Parameter
 
 from ...config.files import load_settings
-from ...config.policy.match import CompiledRule, is_pattern
+from ...config.policy.match import CompiledRule
 from ...config.policy.new_hosts import URL_ARGUMENTS
+from ...config.policy.path_pattern import is_wild
 from ...config.policy.rules import Condition, PlacedRule, Rule
 from ...config.settings import Settings
 from ...runtime.definitions import Capability, SessionKind, Tier, ToolDefinition, Verdict
@@ -103,7 +104,7 @@ class _Lint:
     def _unknown_names(self, number: int, rule: Rule) -> Iterator[str]:
         names = self._known.union(self._definitions)
         for name in rule.tools:
-            if is_pattern(name):
+            if is_wild(name):
                 one = CompiledRule(PlacedRule(Rule(verdict=rule.verdict, tool=name), ""))
                 if not any(map(one.is_about_tool, names)):
                     yield f"no tool that is known here is named like {name!r}"
@@ -250,8 +251,7 @@ def _covers_tools(wide: Rule, narrow: Rule) -> bool:
         return True
     about = CompiledRule(PlacedRule(Rule(verdict=wide.verdict, tool=wide.tools), ""))
     return all(
-        name in wide.tools if is_pattern(name) else about.is_about_tool(name)
-        for name in narrow.tools
+        name in wide.tools if is_wild(name) else about.is_about_tool(name) for name in narrow.tools
     )
 
 

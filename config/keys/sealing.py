@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -87,7 +88,7 @@ class MasterKey:
         if len(data) == KEY_BYTES:
             return cls(data)
         text = data.strip()
-        for decode in (binascii.unhexlify, _unbase64):
+        for decode in (binascii.unhexlify, partial(base64.b64decode, validate=True)):
             try:
                 value = decode(text)
             except ValueError:
@@ -126,7 +127,3 @@ class MasterKey:
 
     def __repr__(self) -> str:
         return f"MasterKey({self.key_id})"
-
-
-def _unbase64(text: bytes) -> bytes:
-    return base64.b64decode(text, validate=True)

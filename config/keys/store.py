@@ -31,7 +31,7 @@ from ...runtime.redaction import Secret, redactor
 from ...runtime.store.file import make_folder
 from ...runtime.store.ledger import storage_error
 from ..files import config_folder
-from ..private_file import MODE, locked
+from ..private_file import locked, write_new
 from ..settings import KeySettings
 from .master import MasterKeyPlace, key_place
 from .sealing import KeyBinding, MasterKey, Sealed, SealError
@@ -368,12 +368,7 @@ def _make_file(path: Path, store_id: str) -> None:
     try:
         for leftover in (new, journal):
             leftover.unlink(missing_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(new, flags, MODE)
-        try:
-            os.fchmod(descriptor, MODE)
-        finally:
-            os.close(descriptor)
+        os.close(write_new(new, b""))
         with _connection(new) as connection:
             connection.execute("begin immediate")
             connection.execute(_SCHEMA)

@@ -14,13 +14,15 @@ import msgspec
 
 from ...runtime.definitions import Binding, Capability, Tier, ToolDefinition
 from .match import CallArguments
-from .path_pattern import PathPattern
+from .path_pattern import PathPattern, is_wild
 
 MAX_CACHED_PATTERNS = 256
 """Patterns kept compiled: more grants of paths than a person gives."""
+_pattern = lru_cache(maxsize=MAX_CACHED_PATTERNS)(PathPattern)
 
 MAX_CACHED_ARGUMENTS = 4
 """Arguments kept decoded while one grant after the other is compared with them."""
+_read = lru_cache(maxsize=MAX_CACHED_ARGUMENTS)(CallArguments)
 
 
 class _Subject(msgspec.Struct, frozen=True):
@@ -105,11 +107,6 @@ def covers(binding: Binding, arguments: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=MAX_CACHED_ARGUMENTS)
-def _read(arguments: str) -> CallArguments:
-    return CallArguments(arguments)
-
-
 def lasting_problem(definition: ToolDefinition, arguments: str) -> str | None:
     """Return why an answer can't be remembered beyond its session; `None` when it can."""
     said: dict[str, Any] = CallArguments(arguments).given
@@ -149,17 +146,10 @@ def _widened(tool: str, paths: dict[str, str] | None, pattern: str) -> dict[str,
 
 def _is_plain(path: str) -> bool:
     """Whether a path, read as a pattern, matches itself only."""
-    if "*" in path or "?" in path:
-        return False
     try:
-        return PathPattern(path).matches(path)
+        return not is_wild(path) and PathPattern(path).matches(path)
     except ValueError:
         return False
-
-
-@lru_cache(maxsize=MAX_CACHED_PATTERNS)
-def _pattern(text: str) -> PathPattern:
-    return PathPattern(text)
 
 
 def _json(value: object) -> str:

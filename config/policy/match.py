@@ -18,7 +18,7 @@ import msgspec
 
 from ...runtime.definitions import SessionKind, Tier, ToolFailure, Verdict
 from ...runtime.http.url import parse_url
-from .path_pattern import PathPattern, folded, judged_path
+from .path_pattern import PathPattern, folded, is_wild, judged_path
 from .rules import Condition, PlacedRule, Rule
 
 _Read = TypeVar("_Read")
@@ -101,9 +101,9 @@ class CompiledRule:
         self.rule = rule
         self.place = placed.place
         self.verdict = rule.verdict
-        self.tools = frozenset(name for name in rule.tools if not is_pattern(name))
+        self.tools = frozenset(name for name in rule.tools if not is_wild(name))
         """Tools that it names; others may match `tool_pattern`."""
-        patterns = [fnmatch.translate(name) for name in rule.tools if is_pattern(name)]
+        patterns = [fnmatch.translate(name) for name in rule.tools if is_wild(name)]
         self.tool_pattern = re.compile("|".join(patterns)) if patterns else None
         is_strict = rule.verdict is not Verdict.ALLOW
         self._tiers = rule.tiers
@@ -171,11 +171,6 @@ def check_examples(compiled: CompiledRule) -> None:
             if compiled.accepts(CallArguments(text)) is not wanted:
                 found = "does not match the rule" if wanted else "matches the rule"
                 raise ValueError(f"{field}[{number}]: {text} {found}")
-
-
-def is_pattern(name: str) -> bool:
-    """Whether a tool's name in a rule is a pattern."""
-    return "*" in name or "?" in name
 
 
 def advice(rule: Rule, arguments: CallArguments) -> str:

@@ -55,7 +55,7 @@ class PathPattern:
         names = _names(text)
         self._names = tuple(map(folded, names)) if fold else names
         fixed = 0
-        while fixed < len(names) and not _is_wild(names[fixed]):
+        while fixed < len(names) and not is_wild(names[fixed]):
             fixed += 1
         self.head = self._names[0] if fixed else None
         """The first name, unless it is a wildcard: a path that begins otherwise does not match."""
@@ -121,8 +121,9 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _is_wild(name: str) -> bool:
-    return "*" in name or "?" in name
+def is_wild(text: str) -> bool:
+    """Whether a text, read as a pattern, has a wildcard."""
+    return "*" in text or "?" in text
 
 
 def _sequence(names: tuple[str, ...]) -> str:

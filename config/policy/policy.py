@@ -148,12 +148,12 @@ class PolicyLayer:
         )
         found = ruling(self.preset, least, reason, new, is_exposed=question.is_exposed)
         if found.verdict is Verdict.ASK and Verdict.ALLOW in about:
-            is_way_out = new is not None and question.is_exposed
+            tool, is_way_out = question.definition, new is not None and question.is_exposed
             for rule in about[Verdict.ALLOW].candidates(arguments):
                 if (
                     rule.matches(tier, arguments)
                     and rule.answers(tier, arguments, is_raised=question.is_raised)
-                    and not (is_way_out and not _names_place(rule, question, arguments))
+                    and (not is_way_out or (tool and names_place(rule, tool, arguments)))
                 ):
                     return _ruling_of(rule, question)
         return found
@@ -307,10 +307,6 @@ def _judges(rule: CompiledRule, question: PolicyQuestion, arguments: CallArgumen
     if not question.is_redirect or rule.verdict is Verdict.DENY or question.definition is None:
         return True
     return is_about(rule, url_arguments(question.definition, arguments))
-
-
-def _names_place(rule: CompiledRule, question: PolicyQuestion, arguments: CallArguments) -> bool:
-    return question.definition is not None and names_place(rule, question.definition, arguments)
 
 
 def _ruling_of(rule: CompiledRule, question: PolicyQuestion, hint: str = "") -> Ruling:

@@ -7,21 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ...runtime.definitions import (
-    Capability,
-    Effect,
-    ErrorType,
-    Resource,
-    Tier,
-    ToolFailure,
-    ToolResult,
-)
+from ...runtime.definitions import Effect, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.processes import Command
 from ..context import ToolContext
 from ..failures import failed
 from ..git.command import Paths, checked
-from ..programs.program_result import title, unkept
-from ..tool import tool
+from ..programs.program_result import sandboxed_tool, title, unkept
 from ..workspace.paths import shown
 
 SECONDS = 60.0
@@ -36,13 +27,8 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return f"formats with ruff, gofmt, rustfmt and prettier: {where}"
 
 
-@tool(
-    tier=Tier.WORKSPACE,
-    needs=[Capability.PROCESSES],
-    timeout_seconds=SECONDS,
-    effect=Effect.IDEMPOTENT,
-    resources=lambda arguments: [Resource("")],
-    preview=_preview,
+@sandboxed_tool(
+    tier=Tier.WORKSPACE, timeout_seconds=SECONDS, effect=Effect.IDEMPOTENT, preview=_preview
 )
 async def format_code(context: ToolContext, paths: Paths | None = None) -> ToolResult:
     """Formats code with ruff, gofmt, rustfmt or prettier, by the kind of each file, and says what changed.

@@ -9,15 +9,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from ...runtime.definitions import Capability, ErrorType, Resource, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Capability, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.processes import ChangedFiles, Command, Ran
 from ..context import ToolContext
 from ..failures import failed, invalid
 from ..git.command import checked, said
 from ..processes.threads import run_read
-from ..programs.program_result import change_fields, changes_line, title
+from ..programs.program_result import change_fields, changes_line, sandboxed_tool, title
 from ..schema.validation import in_words
-from ..tool import tool
 from ..workshop import ALL_BY_PROXY
 
 SECONDS = 120.0
@@ -129,11 +128,10 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return f"{arguments.manager} installs into {where}, from {' and '.join(places)}; {scripts}:\n{names}"
 
 
-@tool(
+@sandboxed_tool(
     tier=Tier.ELEVATED,
     needs=[Capability.PROCESSES, Capability.NETWORK],
     timeout_seconds=SECONDS,
-    resources=lambda arguments: [Resource("")],
     preview=_preview,
 )
 async def install_package(

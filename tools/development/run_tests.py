@@ -7,16 +7,22 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ...runtime.definitions import Capability, Resource, Tier, ToolResult
+from ...runtime.definitions import Tier, ToolResult
 from ...runtime.processes import Command, Processes, Ran
 from ..context import ToolContext
 from ..failures import failed, invalid
 from ..files.preview import command_line
 from ..git.command import Paths
 from ..processes.threads import run_read
-from ..programs.program_result import change_fields, changes_line, ending, result_of_program, title
+from ..programs.program_result import (
+    change_fields,
+    changes_line,
+    ending,
+    result_of_program,
+    sandboxed_tool,
+    title,
+)
 from ..schema.parameters import Timeout
-from ..tool import tool
 
 SECONDS = 600.0
 PROBE_SECONDS = 20.0
@@ -94,13 +100,7 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return command_line(_argv(arguments.runner or "", words, arguments.args, arguments.paths))
 
 
-@tool(
-    tier=Tier.WORKSPACE,
-    needs=[Capability.PROCESSES],
-    timeout_seconds=SECONDS,
-    resources=lambda arguments: [Resource("")],
-    preview=_preview,
-)
+@sandboxed_tool(tier=Tier.WORKSPACE, timeout_seconds=SECONDS, preview=_preview)
 async def run_tests(
     context: ToolContext,
     runner: Runner | None = None,

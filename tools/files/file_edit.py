@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...runtime.definitions import Artifact, Capability, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Artifact, ErrorType, ToolFailure, ToolResult
 from ...runtime.handles import ReadableFiles, WritableFiles
 from ..processes.threads import run_read, run_write
-from ..tool import ToolContext, tool
+from ..tool import ToolContext
 from ..workspace.paths import shown
-from .file_facts import in_bytes, reading, resource, undo_note, writing
+from .file_facts import in_bytes, reading, resource, undo_note, writing, writing_tool
 from .text_diff import diff, whole_diff
 
 MAX_EDITED_BYTES = 10 * 1024 * 1024
@@ -51,13 +51,7 @@ def _shown(files: ReadableFiles, path: str, edits: list[Edit]) -> str:
     return changes or "(the content stays the same)"
 
 
-@tool(
-    tier=Tier.WORKSPACE,
-    needs=[Capability.FILES_WRITE],
-    timeout_seconds=10,
-    resources=lambda arguments: resource(arguments.path, write=True),
-    preview=_preview,
-)
+@writing_tool(resources=lambda arguments: resource(arguments.path, write=True), preview=_preview)
 async def edit_file(
     context: ToolContext,
     path: str,

@@ -7,13 +7,22 @@ from functools import partial
 from typing import NoReturn
 
 from ...runtime.changes.file_versions import KeepsVersions
-from ...runtime.definitions import ErrorType, Resource, ToolFailure
+from ...runtime.definitions import Capability, Effect, ErrorType, Resource, Tier, ToolFailure
 from ...runtime.handles import ReadableFiles, WritableFiles
-from ..context import ToolContext
 from ..processes.threads import run_read
+from ..tool import ToolContext, tool, tool_family
 from ..workspace.paths import shown, split_path
 
 NOTE = "can't be undone"
+
+reading_tool = tool(
+    tier=Tier.READ_ONLY,
+    needs=[Capability.FILES_READ],
+    timeout_seconds=10,
+    effect=Effect.READ,
+    resources=lambda arguments: resource(arguments.path, write=False),
+)
+writing_tool = tool_family(tier=Tier.WORKSPACE, needs=[Capability.FILES_WRITE], timeout_seconds=10)
 
 
 def reading(context: ToolContext) -> ReadableFiles:

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
 from ...runtime.handles import ArtifactReader
 from ..processes.threads import run_read
-from ..tool import ToolContext, tool
+from ..tool import ToolContext
 from ..workspace.paths import shown
-from .file_facts import in_bytes, reading, resource, timestamp
+from .file_facts import in_bytes, reading, reading_tool, timestamp
 from .text_codec import BASE64, codec_name, decode_page, page_codec
 
 MAX_READ_BYTES = 1024 * 1024
@@ -33,13 +33,7 @@ Source = Callable[[int, int], Piece]
 """(offset, limit) → a piece of the file or artifact."""
 
 
-@tool(
-    tier=Tier.READ_ONLY,
-    needs=[Capability.FILES_READ],
-    timeout_seconds=10,
-    effect=Effect.READ,
-    resources=lambda arguments: resource(arguments.path, write=False),
-)
+@reading_tool
 async def read_file(
     context: ToolContext,
     path: str,

@@ -5,13 +5,23 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from ...runtime.definitions import Artifact, Capability, Effect, Tier, ToolResult
+from ...runtime.definitions import Artifact, Effect, ToolResult
 from ...runtime.handles import FileInfo, ReadableFiles
 from ..processes.threads import run_read, run_write
 from ..schema.parameters import WireName
-from ..tool import ToolContext, tool
+from ..tool import ToolContext
 from ..workspace.paths import shown
-from .file_facts import in_bytes, overwrite_reason, reading, resource, timestamp, undo_note, writing
+from .file_facts import (
+    in_bytes,
+    overwrite_reason,
+    reading,
+    reading_tool,
+    resource,
+    timestamp,
+    undo_note,
+    writing,
+    writing_tool,
+)
 from .preview import preview_of_delete, preview_of_move, preview_of_write
 from .text_codec import encode
 
@@ -21,13 +31,7 @@ MAX_NAMED_DELETIONS = 1_000
 """As many names as a listing has; the total is always stated."""
 
 
-@tool(
-    tier=Tier.READ_ONLY,
-    needs=[Capability.FILES_READ],
-    timeout_seconds=10,
-    effect=Effect.READ,
-    resources=lambda arguments: resource(arguments.path, write=False),
-)
+@reading_tool
 async def list_directory(
     context: ToolContext, path: str, recursive: bool = False, include_hidden: bool = False
 ) -> ToolResult:
@@ -70,10 +74,7 @@ def _entry(info: FileInfo, base: str) -> dict[str, Any]:
     }
 
 
-@tool(
-    tier=Tier.WORKSPACE,
-    needs=[Capability.FILES_WRITE],
-    timeout_seconds=10,
+@writing_tool(
     approval=lambda arguments, context: (
         overwrite_reason(context, arguments.path) if arguments.mode == "overwrite" else None
     ),
@@ -118,10 +119,7 @@ async def write_file(
     )
 
 
-@tool(
-    tier=Tier.WORKSPACE,
-    needs=[Capability.FILES_WRITE],
-    timeout_seconds=10,
+@writing_tool(
     approval=lambda arguments, context: (
         overwrite_reason(context, arguments.destination) if arguments.overwrite else None
     ),
@@ -153,10 +151,7 @@ async def move_file(
     )
 
 
-@tool(
-    tier=Tier.WORKSPACE,
-    needs=[Capability.FILES_WRITE],
-    timeout_seconds=10,
+@writing_tool(
     approval=lambda arguments, context: (
         f"deletes {shown(arguments.path)}{' and all that it holds' if arguments.recursive else ''}"
     ),

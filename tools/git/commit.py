@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...runtime.definitions import Capability, Resource, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Tier, ToolFailure, ToolResult
 from ..context import ToolContext
 from ..failures import failed
 from ..processes.threads import run_read
-from ..tool import tool
+from ..programs.program_result import sandboxed_tool
 from ..workshop import Author
 from ..workspace.paths import shown
 from .command import SECONDS, STATUS, Paths, Repository, check_paths, checked, open_repository
@@ -38,12 +38,7 @@ _COMMITTED = ("show", "-z", "--format=", "--name-status", "--no-renames", "--no-
 """Lists what a commit changed; of a merge, in the branch that was checked out."""
 
 
-@tool(
-    tier=Tier.WORKSPACE,
-    needs=[Capability.PROCESSES],
-    timeout_seconds=SECONDS,
-    resources=lambda arguments: [Resource("")],
-)
+@sandboxed_tool(tier=Tier.WORKSPACE, timeout_seconds=SECONDS)
 async def git_commit(
     context: ToolContext,
     message: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)],

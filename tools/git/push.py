@@ -23,7 +23,7 @@ import trio
 
 from ...config.base_url import checked_base_url, may_carry_key, origin
 from ...config.sections import GIT_KEYS
-from ...runtime.definitions import Capability, ErrorType, Resource, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Capability, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.errors import CallboardError
 from ...runtime.processes import Ran
 from ...runtime.redaction import Secret, mask
@@ -31,8 +31,8 @@ from ..context import ToolContext
 from ..failures import failed, invalid
 from ..processes.system_programs import find_system_program
 from ..processes.threads import run_read
+from ..programs.program_result import sandboxed_tool
 from ..schema.validation import in_words
-from ..tool import tool
 from ..workshop import ALL_BY_PROXY
 from ..workspace.paths import shown
 from .command import Repository, checked, open_repository, said
@@ -203,11 +203,10 @@ async def _preview(arguments: Any, context: ToolContext) -> str:
     return "\n".join(lines)
 
 
-@tool(
+@sandboxed_tool(
     tier=Tier.ELEVATED,
     needs=[Capability.PROCESSES, Capability.NETWORK],
     timeout_seconds=SECONDS,
-    resources=lambda arguments: [Resource("")],
     preview=_preview,
 )
 async def git_push(

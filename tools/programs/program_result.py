@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...runtime.definitions import Capability, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Capability, ErrorType, Resource, Tier, ToolFailure, ToolResult
 from ...runtime.processes import ChangedFiles, Ran
-from ..context import ToolContext
+from ..tool import ToolContext, tool_family
 from ..workspace.paths import shown
 
 MAX_TITLE_CHARACTERS = 80
@@ -143,6 +143,11 @@ def _asks(arguments: Any, context: ToolContext) -> str | None:
         )
     return "its program may reach hosts, and send there what it reads"
 
+
+sandboxed_tool = tool_family(
+    needs=[Capability.PROCESSES], resources=lambda arguments: [Resource("")]
+)
+"""For tools whose programs may touch all of the workspace: no other call does meanwhile."""
 
 WITH_NETWORK: dict[str, Any] = {
     "approval": _asks,

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ...runtime.definitions import Capability, Resource, Tier, ToolResult
+from ...runtime.definitions import Tier, ToolResult
 from ...runtime.processes import Command
 from ..files.preview import command_line
 from ..schema.parameters import Timeout
-from ..tool import ToolContext, tool
-from .program_result import PREVIEW, WITH_NETWORK, result_of_program, title
+from ..tool import ToolContext
+from .program_result import PREVIEW, WITH_NETWORK, result_of_program, sandboxed_tool, title
 
 SECONDS = 120.0
 CODE_SECONDS = 60.0
@@ -47,14 +47,7 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return f"{line}\n(in the background)" if arguments.background else line
 
 
-@tool(
-    tier=Tier.SYSTEM,
-    needs=[Capability.PROCESSES],
-    timeout_seconds=SECONDS,
-    resources=lambda arguments: [Resource("")],
-    preview=_preview,
-    **WITH_NETWORK,
-)
+@sandboxed_tool(tier=Tier.SYSTEM, timeout_seconds=SECONDS, preview=_preview, **WITH_NETWORK)
 async def shell(
     context: ToolContext,
     command: Line | Words,
@@ -102,13 +95,8 @@ def _code_argv(language: str, args: list[str] | None) -> list[str]:
     return [interpreter, f"{FOLDER}/{name}", *(args or [])]
 
 
-@tool(
-    tier=Tier.WORKSPACE,
-    needs=[Capability.PROCESSES],
-    timeout_seconds=CODE_SECONDS,
-    resources=lambda arguments: [Resource("")],
-    preview=_preview_code,
-    **WITH_NETWORK,
+@sandboxed_tool(
+    tier=Tier.WORKSPACE, timeout_seconds=CODE_SECONDS, preview=_preview_code, **WITH_NETWORK
 )
 async def run_code(
     context: ToolContext,

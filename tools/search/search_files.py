@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import msgspec
 import trio
 
-from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
 from ...runtime.handles import FileInfo, Listing, ReadableFiles
 from ...runtime.taint.tracked_files import disregard
 from ..failures import invalid
-from ..files.file_facts import reading, resource
+from ..files.file_facts import reading, reading_tool
 from ..processes.threads import run_read
-from ..tool import ToolContext, tool
+from ..tool import ToolContext
 from ..workspace.paths import shown
 from .ignore_rules import IgnoreRules, NamePattern
 from .search_pattern import MAX_LINE_CHARACTERS, SearchPattern
@@ -38,13 +38,7 @@ _PROBE_BYTES = 8192
 """git and grep look at as much to tell a binary file."""
 
 
-@tool(
-    tier=Tier.READ_ONLY,
-    needs=[Capability.FILES_READ],
-    timeout_seconds=10,
-    effect=Effect.READ,
-    resources=lambda arguments: resource(arguments.path, write=False),
-)
+@reading_tool
 async def search_files(
     context: ToolContext,
     pattern: str = "",
