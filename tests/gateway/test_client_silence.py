@@ -11,7 +11,6 @@ import trio.testing
 
 import callboard
 from callboard.client import link as client_link
-from callboard.client import link as client_silence
 from callboard.client.client import Client, connect
 from callboard.config.sections import ServerSettings
 from callboard.gateway.methods.all import all_methods
@@ -77,8 +76,8 @@ class Tunnel:
 async def test_a_link_that_swallows_everything_is_left_and_nothing_is_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_silence, "QUIET_SECONDS", 0.02)
-    monkeypatch.setattr(client_silence, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(client_link, "QUIET_SECONDS", 0.02)
+    monkeypatch.setattr(client_link, "SILENT_SECONDS", 0.2)
     tunnel = Tunnel()
     model = callboard.ScriptedModel([reply("One."), reply("Two.")])
     async with open_server(tunnel.serve) as url:
@@ -92,7 +91,7 @@ async def test_a_link_that_swallows_everything_is_left_and_nothing_is_missed(
                         await client.prompt(session.session_id, "1?")
                         stored = [await _next_stored(events)]
                         for _ in range(3):  # quiet is not silent: its pings are answered
-                            await trio.sleep(client_silence.QUIET_SECONDS * 2)
+                            await trio.sleep(client_link.QUIET_SECONDS * 2)
                         assert (client.is_connected, tunnel.connections) == (True, 1)
                         tunnel.swallowed = 1
                         await client.prompt(session.session_id, "2?")
@@ -112,8 +111,8 @@ async def _next_stored(events: Any) -> Stored:
 async def test_a_request_that_is_swallowed_fails_when_the_link_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_silence, "QUIET_SECONDS", 0.02)
-    monkeypatch.setattr(client_silence, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(client_link, "QUIET_SECONDS", 0.02)
+    monkeypatch.setattr(client_link, "SILENT_SECONDS", 0.05)
     tunnel = Tunnel()
     async with open_server(tunnel.serve) as url:
         settings = ServerSettings(port=0, allowed_hosts=(url[5:-3],))
@@ -199,9 +198,9 @@ async def test_what_waits_for_a_daemon_that_stays_away_fails(
             client = await nursery.start(_keep, daemon.url, daemon.token)  # noqa: ASYNC111
         await until(lambda: not client.is_connected)
         with trio.fail_after(PATIENCE):
-            with pytest.raises(NetworkError, match=r"^session/prompt: .* is away"):
+            with pytest.raises(NetworkError, match=r"^session/prompt: .* has been away"):
                 await client.prompt("session_1", "Hello")
-            with pytest.raises(NetworkError, match=r"^session/list: .* is away"):
+            with pytest.raises(NetworkError, match=r"^session/list: .* has been away"):
                 await client.sessions()
         nursery.cancel_scope.cancel()
 

@@ -2,10 +2,11 @@
 
 `scripts/plain-portal` generates `plain_handles` from this module by dropping `async` and `await`, so
 that there the same methods block. Everything that differs between the two is in `event_loop` and
-`threads`, under the same names: `cross`, `cross_to_end`, `close_portal` and `forwarded`.
+`threads`, under the same names: `cross`, `cross_to_end`, `close_portal`, `forwarded` and
+`forwarded_to`.
 
-A method whose arguments and result are those of the Trio object is `forwarded`: it has its signature and
-its documentation, whose examples are therefore for Trio.
+A method with the arguments of the Trio object's method is `forwarded`: it has its signature and its
+documentation, whose examples are therefore for Trio.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -23,92 +23,9 @@ from ..embedding.turn import TurnEvent
 from ..runtime.budget import Budget
 from ..runtime.errors import ActorStopped, ConflictError
 from ..runtime.history import Attachment
-from ..runtime.identity import RequestKey
 from ..runtime.store.interface import StoreReader
-from .event_loop import close_portal, cross, cross_to_end, forwarded
+from .event_loop import close_portal, cross, cross_to_end, forwarded, forwarded_to
 from .portal import Handle, Portal, RuntimeHandle, TurnHandle
-
-
-class Runtime(RuntimeHandle):
-    """A running callboard, made by `open_runtime`.
-
-    Attributes:
-        store: Reads the record: sessions, messages, calls, usage.
-    """
-
-    def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
-        super().__init__(portal, runtime)
-        self.store = Records(portal, runtime.store)
-
-    async def create_session(
-        self,
-        *,
-        agent: str = "general",
-        workspace: str | Path | None = None,
-        model: str | None = None,
-        title: str = "",
-        budget: Budget | None = None,
-        request: RequestKey | None = None,
-    ) -> Session:
-        """Create a session; see `callboard.Runtime.create_session`."""
-        create = partial(
-            self._inner.create_session,
-            agent=agent,
-            workspace=workspace,
-            model=model,
-            title=title,
-            budget=budget,
-            request=request,
-        )
-        return Session(self._portal, await cross(self._portal, create))
-
-    async def get_session(self, session_id: str) -> Session:
-        """Return a stored session.
-
-        Raises:
-            NotFoundError: No session has that id.
-        """
-        found = await cross(self._portal, partial(self._inner.get_session, session_id))
-        return Session(self._portal, found)
-
-    sessions = forwarded(embedded.Runtime.sessions)
-    search = forwarded(embedded.Runtime.search)
-    purge = forwarded(embedded.Runtime.purge)
-    usage = forwarded(embedded.Runtime.usage)
-    approvals = forwarded(embedded.Runtime.approvals)
-    approval = forwarded(embedded.Runtime.approval)
-    answer = forwarded(embedded.Runtime.answer)
-    answer_question = forwarded(embedded.Runtime.answer_question)
-    grants = forwarded(embedded.Runtime.grants)
-    revoke = forwarded(embedded.Runtime.revoke)
-    status = forwarded(embedded.Runtime.status)
-    list_models = forwarded(embedded.Runtime.list_models)
-    test_provider = forwarded(embedded.Runtime.test_provider)
-    complete = forwarded(embedded.Runtime.complete)
-
-    async def aclose(self) -> None:
-        """End all turns, close the store and end the thread. Idempotent.
-
-        Cancelling it does not stop the closing; the cancellation is raised when that is done.
-
-        Raises:
-            Exception: The runtime's own error, if one ended it before.
-        """
-        await close_portal(self._portal)
-        self._portal.check_end()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await close_portal(self._portal)  # noqa: ASYNC102  an event loop has no scopes
-        if error is None:  # the block's own error takes precedence
-            self._portal.check_end()
 
 
 class Records(Handle[StoreReader]):
@@ -259,3 +176,56 @@ class Turn(TurnHandle):
         if self._inner.input_id and self._inner.ended is None:
             with suppress(ActorStopped):  # session or runtime have ended, and the turn with them
                 await cross_to_end(self._portal, partial(self._inner.__aexit__, None, None, None))
+
+
+class Runtime(RuntimeHandle):
+    """A running callboard, made by `open_runtime`.
+
+    Attributes:
+        store: Reads the record: sessions, messages, calls, usage.
+    """
+
+    def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
+        super().__init__(portal, runtime)
+        self.store = Records(portal, runtime.store)
+
+    create_session = forwarded_to(Session, embedded.Runtime.create_session)
+    get_session = forwarded_to(Session, embedded.Runtime.get_session)
+    sessions = forwarded(embedded.Runtime.sessions)
+    search = forwarded(embedded.Runtime.search)
+    purge = forwarded(embedded.Runtime.purge)
+    usage = forwarded(embedded.Runtime.usage)
+    approvals = forwarded(embedded.Runtime.approvals)
+    approval = forwarded(embedded.Runtime.approval)
+    answer = forwarded(embedded.Runtime.answer)
+    answer_question = forwarded(embedded.Runtime.answer_question)
+    grants = forwarded(embedded.Runtime.grants)
+    revoke = forwarded(embedded.Runtime.revoke)
+    status = forwarded(embedded.Runtime.status)
+    list_models = forwarded(embedded.Runtime.list_models)
+    test_provider = forwarded(embedded.Runtime.test_provider)
+    complete = forwarded(embedded.Runtime.complete)
+
+    async def aclose(self) -> None:
+        """End all turns, close the store and end the thread. Idempotent.
+
+        Cancelling it does not stop the closing; the cancellation is raised when that is done.
+
+        Raises:
+            Exception: The runtime's own error, if one ended it before.
+        """
+        await close_portal(self._portal)
+        self._portal.check_end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await close_portal(self._portal)  # noqa: ASYNC102  an event loop has no scopes
+        if error is None:  # the block's own error takes precedence
+            self._portal.check_end()

@@ -147,6 +147,7 @@ class _Task:
 Answer = TypeVar("Answer")
 Args = ParamSpec("Args")
 Inner = TypeVar("Inner")
+Outer = TypeVar("Outer")
 
 
 async def cross(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -220,5 +221,18 @@ def forwarded(
     async def call(self: Handle[Inner], /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
         inner: Callable[Args, Awaitable[Answer]] = getattr(self._inner, method.__name__)
         return await cross(self._portal, partial(inner, *args, **kwargs))
+
+    return call
+
+
+def forwarded_to(
+    kind: Callable[[Portal, Answer], Outer],
+    method: Callable[Concatenate[Inner, Args], Awaitable[Answer]],
+) -> Callable[Concatenate[Handle[Inner], Args], Coroutine[Any, Any, Outer]]:
+    """Return the method as `forwarded`, with a handle of this kind for its result."""
+
+    @wraps(method)
+    async def call(self: Handle[Inner], /, *args: Args.args, **kwargs: Args.kwargs) -> Outer:
+        return kind(self._portal, await forwarded(method)(self, *args, **kwargs))
 
     return call

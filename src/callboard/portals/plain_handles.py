@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -18,90 +17,9 @@ from ..embedding.turn import TurnEvent
 from ..runtime.budget import Budget
 from ..runtime.errors import ActorStopped, ConflictError
 from ..runtime.history import Attachment
-from ..runtime.identity import RequestKey
 from ..runtime.store.interface import StoreReader
 from .portal import Handle, Portal, RuntimeHandle, TurnHandle
-from .threads import close_portal, cross, cross_to_end, forwarded
-
-
-class Runtime(RuntimeHandle):
-    """A running callboard, made by `callboard.start_in_thread`.
-
-    Attributes:
-        store: Reads the record: sessions, messages, calls, usage.
-    """
-
-    def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
-        super().__init__(portal, runtime)
-        self.store = Records(portal, runtime.store)
-
-    def create_session(
-        self,
-        *,
-        agent: str = "general",
-        workspace: str | Path | None = None,
-        model: str | None = None,
-        title: str = "",
-        budget: Budget | None = None,
-        request: RequestKey | None = None,
-    ) -> Session:
-        """Create a session; see `callboard.Runtime.create_session`."""
-        create = partial(
-            self._inner.create_session,
-            agent=agent,
-            workspace=workspace,
-            model=model,
-            title=title,
-            budget=budget,
-            request=request,
-        )
-        return Session(self._portal, cross(self._portal, create))
-
-    def get_session(self, session_id: str) -> Session:
-        """Return a stored session.
-
-        Raises:
-            NotFoundError: No session has that id.
-        """
-        found = cross(self._portal, partial(self._inner.get_session, session_id))
-        return Session(self._portal, found)
-
-    sessions = forwarded(embedded.Runtime.sessions)
-    search = forwarded(embedded.Runtime.search)
-    purge = forwarded(embedded.Runtime.purge)
-    usage = forwarded(embedded.Runtime.usage)
-    approvals = forwarded(embedded.Runtime.approvals)
-    approval = forwarded(embedded.Runtime.approval)
-    answer = forwarded(embedded.Runtime.answer)
-    answer_question = forwarded(embedded.Runtime.answer_question)
-    grants = forwarded(embedded.Runtime.grants)
-    revoke = forwarded(embedded.Runtime.revoke)
-    status = forwarded(embedded.Runtime.status)
-    list_models = forwarded(embedded.Runtime.list_models)
-    test_provider = forwarded(embedded.Runtime.test_provider)
-    complete = forwarded(embedded.Runtime.complete)
-
-    def close(self) -> None:
-        """End all turns, close the store and end the thread. Idempotent.
-
-        Raises:
-            Exception: The runtime's own error, if one ended it before.
-        """
-        close_portal(self._portal)
-        self._portal.check_end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        close_portal(self._portal)
-        if error is None:  # the block's own error takes precedence
-            self._portal.check_end()
+from .threads import close_portal, cross, cross_to_end, forwarded, forwarded_to
 
 
 class Records(Handle[StoreReader]):
@@ -252,3 +170,54 @@ class Turn(TurnHandle):
         if self._inner.input_id and self._inner.ended is None:
             with suppress(ActorStopped):  # session or runtime have ended, and the turn with them
                 cross_to_end(self._portal, partial(self._inner.__aexit__, None, None, None))
+
+
+class Runtime(RuntimeHandle):
+    """A running callboard, made by `callboard.start_in_thread`.
+
+    Attributes:
+        store: Reads the record: sessions, messages, calls, usage.
+    """
+
+    def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
+        super().__init__(portal, runtime)
+        self.store = Records(portal, runtime.store)
+
+    create_session = forwarded_to(Session, embedded.Runtime.create_session)
+    get_session = forwarded_to(Session, embedded.Runtime.get_session)
+    sessions = forwarded(embedded.Runtime.sessions)
+    search = forwarded(embedded.Runtime.search)
+    purge = forwarded(embedded.Runtime.purge)
+    usage = forwarded(embedded.Runtime.usage)
+    approvals = forwarded(embedded.Runtime.approvals)
+    approval = forwarded(embedded.Runtime.approval)
+    answer = forwarded(embedded.Runtime.answer)
+    answer_question = forwarded(embedded.Runtime.answer_question)
+    grants = forwarded(embedded.Runtime.grants)
+    revoke = forwarded(embedded.Runtime.revoke)
+    status = forwarded(embedded.Runtime.status)
+    list_models = forwarded(embedded.Runtime.list_models)
+    test_provider = forwarded(embedded.Runtime.test_provider)
+    complete = forwarded(embedded.Runtime.complete)
+
+    def close(self) -> None:
+        """End all turns, close the store and end the thread. Idempotent.
+
+        Raises:
+            Exception: The runtime's own error, if one ended it before.
+        """
+        close_portal(self._portal)
+        self._portal.check_end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        close_portal(self._portal)
+        if error is None:  # the block's own error takes precedence
+            self._portal.check_end()

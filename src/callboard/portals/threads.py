@@ -20,6 +20,7 @@ MAX_APPROVAL_THREADS = 64
 Answer = TypeVar("Answer")
 Args = ParamSpec("Args")
 Inner = TypeVar("Inner")
+Outer = TypeVar("Outer")
 
 
 def cross(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -47,6 +48,19 @@ def forwarded(
     def call(self: Handle[Inner], /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
         inner: Callable[Args, Awaitable[Answer]] = getattr(self._inner, method.__name__)
         return cross(self._portal, partial(inner, *args, **kwargs))
+
+    return call
+
+
+def forwarded_to(
+    kind: Callable[[Portal, Answer], Outer],
+    method: Callable[Concatenate[Inner, Args], Awaitable[Answer]],
+) -> Callable[Concatenate[Handle[Inner], Args], Outer]:
+    """Return the method as `forwarded`, with a handle of this kind for its result."""
+
+    @wraps(method)
+    def call(self: Handle[Inner], /, *args: Args.args, **kwargs: Args.kwargs) -> Outer:
+        return kind(self._portal, forwarded(method)(self, *args, **kwargs))
 
     return call
 
