@@ -197,19 +197,19 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         minimum: How much it must hold (`full` or `partial`); below it those tools are not offered.
         read_only: Folders that programs may read besides the system's own and those of the tools
             on PATH, as absolute paths.
-        cpu_seconds: Of processor time, all processes of a program together. 600: as long as a call
+        cpu_seconds: Processor time of all processes of a program together. 600: as long as a call
             may take, on one processor.
-        memory_bytes: Of memory, all processes together. 2 GiB: a compiler or a test suite fits.
-        processes: At once, of one program. 256: a parallel build fits, a fork bomb does not.
-        file_bytes: Of one file that a program writes. 1 GiB.
-        temporary_bytes: Of /tmp, which is in memory and goes with the program. 256 MiB.
-        temporary_files: In /tmp and /dev/shm, which are in memory. 100,000: an archive is unpacked
-            there, and the kernel's memory is not filled with names.
-        output_bytes: Of each of stdout and stderr, how much is kept: beginning and end. 1 MiB.
+        memory_bytes: Memory of all its processes together. 2 GiB: a compiler or a test suite fits.
+        processes: Its processes at once. 256: a parallel build fits, a fork bomb does not.
+        file_bytes: The largest file that it may write. 1 GiB.
+        temporary_bytes: The size of /tmp, which is in memory and goes with the program. 256 MiB.
+        temporary_files: Files in /tmp and /dev/shm, which are in memory. 100,000: an archive is
+            unpacked there, and the kernel's memory is not filled with names.
+        output_bytes: How much of each of stdout and stderr is kept: beginning and end. 1 MiB.
         network: Whether programs that models write may ask to reach hosts, through a guarded proxy
             (`run_code` and `shell` with `network`). Off: a program can send away what it reads.
-        network_bytes: What one program may move over it, both ways together. 1 GiB: the packages
-            of a large installation fit.
+        network_bytes: What one program may send and receive there together. 1 GiB: the packages of
+            a large installation fit.
         run_as: The ordinary user that runs sandboxes when callboard runs as root.
         self_test_hours: After how many hours the sandbox is tested again. 6: an update of the
             system is noticed on the same day.
@@ -264,16 +264,18 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             the console's own.
         roots: Folders below which a client may choose workspaces, as absolute paths. Without one, each
             session gets a folder of its own in the data folder.
-        max_connections: At once. 2,000: as many descriptors are left for the rest where a process
-            may have 4,096. Where it may have too few, fewer are let in.
-        max_peer_connections: At once from one address. 1,000: all clients of one machine.
-        max_frame_bytes: Of one message of a client. 24 MiB: the attachments of an input.
-        max_outbox_bytes: That wait for a slow client. 4 MiB: some seconds of a busy session.
-        head_seconds: For the head of a request. 5: it is a kilobyte.
-        send_seconds: For a client to take 64 KiB of what is sent to it. 10: a slow line does it.
-        ping_seconds: Between pings; who misses two is gone. 20: proxies forget after 60.
-        drain_seconds: For turns to end when the daemon stops. 20: supervisors kill after 90.
-        log_level: Of the daemon's log: `debug`, `info`, `warning` or `error`. `info`: what begins,
+        max_connections: Connections at once. 2,000: as many descriptors are left for the rest where
+            a process may have 4,096. Where it may have too few, fewer are let in.
+        max_peer_connections: Connections at once from one address. 1,000: all clients of a machine.
+        max_frame_bytes: The size of one message of a client. 24 MiB: the attachments of an input.
+        max_outbox_bytes: Bytes that wait for a slow client. 4 MiB: some seconds of a busy session.
+        head_seconds: Time for the head of a request. 5: it is a kilobyte.
+        send_seconds: Time in which a client takes 64 KiB. 10: a slow line does it.
+        ping_seconds: Time between pings; a client that misses two is cut off. 20: proxies forget
+            after 60.
+        drain_seconds: Time that turns have to end when the daemon stops. 20: supervisors kill
+            after 90.
+        log_level: What the daemon logs: `debug`, `info`, `warning` or `error`. `info`: what begins,
             ends and fails.
     """
 
@@ -331,8 +333,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         max_store_mib: How much the store may hold. Above it, deleted sessions are purged before their
             time, the oldest first; when that is not enough, no session begins. 0, the default: no
             bound but the disk's.
-        titles: Where they come from. By default the model is asked in a daemon, where people have
-            lists of them, if a provider serves it; a program that embeds callboard makes no model
+        titles: Where titles come from. By default a daemon, where people have lists of sessions,
+            asks the model, if a provider serves it; a program that embeds callboard makes no model
             call that it did not ask for.
     """
 

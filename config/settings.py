@@ -76,15 +76,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             256: twice a wave, far above what models ask for when they work as they should.
         max_arguments_bytes: Where the arguments of a call are cut while they stream, with an error
             result for that call. 1 MiB, and at most that: as much as read_file gives at once.
-        max_result_bytes: Of a result, how much the model gets; the whole is kept as an artifact.
+        max_result_bytes: How much of a result the model gets; the whole is kept as an artifact.
             64 KiB: about 16,000 tokens.
-        connect_seconds: To connect to a provider. 30: RFC-000's figure.
-        first_byte_seconds: From a request to the first byte of its answer. 60: models that think
-            before they speak, and local ones that load, need it.
-        idle_seconds: Between two reads of an answer. 60: RFC-000's figure.
-        progress_seconds: Between two events that say something; pings say nothing. 120: twice the
+        connect_seconds: Time to connect to a provider. 30: RFC-000's figure.
+        first_byte_seconds: Time from a request to the first byte of its answer. 60: models that
+            think before they speak, and local ones that load, need it.
+        idle_seconds: Time between two reads of an answer. 60: RFC-000's figure.
+        progress_seconds: Time between two events that carry content; pings do not. 120: twice the
             idle time, because a provider that still pings is at least alive.
-        model_call_seconds: For one whole call of a model. 900: long reasoning fits, a stuck one ends.
+        model_call_seconds: Time for one whole model call. 900: long reasoning fits, a stuck one ends.
         model_retries: How often a failed model call is made again before the next model has its
             turn, where the failure may pass and nothing has run. 3: the usual number of clients.
         retry_wait_seconds: The longest wait before a model call is made again, whatever the provider
@@ -96,7 +96,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         deferred_seconds: The same for a question that its turn does not wait for. 604,800, a week:
             whoever is away comes back to it; an older yes is hardly meant any more.
         max_session_depth: How far sessions may delegate below a main one: 1 is its children. 3: a
-            plan, its parts and who looks things up for them; what is deeper repeats itself.
+            plan, its parts, and workers that look things up; what is deeper repeats itself.
         max_child_sessions: Sessions below one session that run at once. 8: as many as people follow,
             and few enough that three levels of them don't flood a provider.
         max_repeats: How often the same call with the same arguments and the same result may repeat
@@ -135,7 +135,7 @@ else:
 
 
 class LiveLimits(_AnyLimits):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
-    """Stands wherever `Limits` stand, while the configuration changes: one reading is one moment.
+    """Takes the place of `Limits` while the configuration can change; each read sees the limits of now.
 
     Attributes:
         now: The limits that hold; a new object takes the place of the old one.
@@ -295,11 +295,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         tests: What `run_tests` runs.
         server: How `callboard serve` is reached.
         sessions: What becomes of sessions.
-        notify: How questions make themselves heard where nobody sits.
+        notify: Where people are notified of questions.
         keys: How provider keys are kept.
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
-        plugins: What is said of plugins, by name; those that are not enabled are not used.
+        plugins: Settings of plugins, by name; those that are not enabled are not used.
         agents: Configured agents, by name; `general` exists without being listed.
         prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
         rules: The policy's rules, those of agents too, each with its place in the file.
@@ -334,7 +334,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rules: tuple[PlacedRule, ...] = ()
 
     def agent(self, name: str = "general") -> Agent:
-        """The agent of that name.
+        """Return the agent of that name.
 
         Raises:
             NotFoundError: It does not exist; the message lists those that do.

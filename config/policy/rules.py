@@ -122,7 +122,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError('defer: only a question can wait; it goes with verdict = "ask"')
         for field in ("tool", "agent", "channel"):
             if not all(_several(getattr(self, field))):
-                raise ValueError(f"{field}: an empty name is none")
+                raise ValueError(f"{field}: a name is empty")
 
     @property
     def tools(self) -> tuple[str, ...]:

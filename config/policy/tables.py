@@ -45,7 +45,7 @@ def _check_channels(reader: TomlReader, channels: object) -> None:
         if not isinstance(channel, dict):
             raise reader.error(("channels", name), f"expected tables that begin with {header}")
         if not name:
-            raise reader.error(("channels", name), "an empty name is none")
+            raise reader.error(("channels", name), "a name is empty")
         for key in channel.keys() - {"rules"}:
             problem = f"a channel has no such setting; it has rules, written as {header}"
             raise reader.error(("channels", name, key), problem)

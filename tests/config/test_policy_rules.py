@@ -117,7 +117,7 @@ def test_the_rule_that_is_spoiled_below_is_right() -> None:
         ("not_match", "not_macth", "line 12: rules[2].not_macth: there is no such setting; did"),
         ('tool = "write_file"', "", "line 7: rules[2].tool: say which tool, or a tier"),
         ('"write_file"', '""', "line 8: rules[2].tool: say which tool"),
-        ('"write_file"', '["a", ""]', "line 8: rules[2].tool: an empty name is none"),
+        ('"write_file"', '["a", ""]', "line 8: rules[2].tool: a name is empty"),
         ('"write_file"', '"w"\ntier = "high"', "line 9: rules[2].tier: invalid enum value 'high'"),
         (
             '"write_file"',
@@ -207,7 +207,7 @@ def test_rules_of_a_channel() -> None:
         ("[channels]\nweb = 1\n", r"line 2: channels.web: expected tables that begin with \[\["),
         ("channels = 1\n", r"line 1: channels: expected tables that begin with \[\["),
         ("[channels.web]\nrules = 1\n", r"line 2: channels.web.rules: expected tables that"),
-        ('[[channels."".rules]]\ntool = "x"\nverdict = "deny"\n', "an empty name is none"),
+        ('[[channels."".rules]]\ntool = "x"\nverdict = "deny"\n', "a name is empty"),
     ],
 )
 def test_what_a_channels_table_can_not_hold(text: str, problem: str) -> None:

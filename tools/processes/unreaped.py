@@ -69,4 +69,4 @@ class Unreaped:
 
 
 unreaped = RunLocal("unreaped", Unreaped)
-"""Return the one of the current Trio run."""
+"""Return the list of the current Trio run, made at its first use."""
