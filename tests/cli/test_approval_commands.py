@@ -136,7 +136,9 @@ async def test_questions_are_listed_in_short_and_shown_whole(command: Command, s
         check_refused(await say("approvals", "zzz"), "no question and no session 'zzz'")
 
 
-async def test_an_answered_question_is_listed_with_all_alone(command: Command, say: Say) -> None:
+async def test_an_answered_question_is_over_and_listed_with_all_alone(
+    command: Command, say: Say
+) -> None:
     async with left_behind(command, [OVERWRITE]):
         row = await only(command)
         assert (await say("deny", row.approval_id, "--reason", "Keep it.")).code == 0
@@ -149,6 +151,10 @@ async def test_an_answered_question_is_listed_with_all_alone(command: Command, s
         whole = await say("approvals", row.approval_id)
         assert "answer: deny by terminal, " in whole.out
         assert ": Keep it." in whole.out
+        refused = await say("approve", row.approval_id)
+        check_refused(refused, "is not open: it is denied by terminal")
+        check_refused(await say("deny", "approval_zz"), "no question 'approval_zz'")
+        assert (await questions(command, state=None))[0].state == "denied"
 
 
 async def test_where_there_is_no_store_nothing_is_made(command: Command, say: Say) -> None:
@@ -191,18 +197,7 @@ async def test_what_is_allowed_runs_when_the_session_goes_on(command: Command, s
         assert len(server.requests) == 2
 
 
-async def test_what_is_denied_is_told_to_the_model(command: Command, say: Say) -> None:
-    async with left_behind(command, [OVERWRITE]) as server:
-        said = await say("deny", (await only(command)).approval_id, "--reason", "It is Ann's.")
-        assert said.code == 0
-        assert (await command("run", "--continue", *at(server))).code == 0
-        assert (command.workspace / "a.txt").read_text() == "old\n"
-        (told,) = results(server)
-        assert told["error_type"] == "permission_denied"
-        assert "denied by terminal: It is Ann's." in told["message"]
-
-
-async def test_other_arguments_run_and_the_model_sees_them(command: Command, say: Say) -> None:
+async def test_the_model_sees_a_denial_and_other_arguments(command: Command, say: Say) -> None:
     async with left_behind(command, [OVERWRITE, OTHER]) as server:
         row, other = await questions(command)
         changed = {"path": "a.txt", "content": "changed\n"}
@@ -211,10 +206,14 @@ async def test_other_arguments_run_and_the_model_sees_them(command: Command, say
         assert "with other arguments:" in said.out
         assert '| + "changed\\n"' in said.out or "+changed" in said.out
         assert f"This session also asks: {other.approval_id}\n" in said.out
-        assert (await say("deny", other.approval_id)).code == 0
+        assert (await say("deny", other.approval_id, "--reason", "It is Ann's.")).code == 0
         assert (await command("run", "--continue", *at(server))).code == 0
         assert (command.workspace / "a.txt").read_text() == "changed\n"
-        assert results(server)[0]["arguments"] == changed
+        assert (command.workspace / "b.txt").read_text() == "other\n"
+        ran, denied = results(server)
+        assert ran["arguments"] == changed
+        assert denied["error_type"] == "permission_denied"
+        assert "denied by terminal: It is Ann's." in denied["message"]
 
 
 @pytest.mark.parametrize(
@@ -294,16 +293,6 @@ async def test_what_is_suspended_in_its_session_is_said_to_be(
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────
-
-
-async def test_an_answer_is_given_once(command: Command, say: Say) -> None:
-    async with left_behind(command, [OVERWRITE]):
-        row = await only(command)
-        assert (await say("deny", row.approval_id)).code == 0
-        refused = await say("approve", row.approval_id)
-        check_refused(refused, "is not open: it is denied by terminal")
-        check_refused(await say("deny", "approval_zz"), "no question 'approval_zz'")
-        assert (await questions(command, state=None))[0].state == "denied"
 
 
 async def test_of_two_that_answer_at_once_one_wins(command: Command) -> None:

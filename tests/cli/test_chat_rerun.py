@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from callboard.providers.testing.script import reply
-from support.cli.chat_scene import chat_command, scripted
+from support.cli.chat_scene import command as command
+from support.cli.chat_scene import scripted
+from support.cli.command import Command
 
 
-async def test_a_chat_has_the_last_turn_answered_anew(tmp_path: Path) -> None:
-    command = chat_command(tmp_path)
+async def test_a_chat_has_the_last_turn_answered_anew(command: Command) -> None:
     async with scripted(command, reply("Old answer."), reply("New answer.")) as server:
         done = await command("chat", stdin=b"/retry\nGo.\n/retry\n/regenerate\n")
         assert done.code == 1  # two of the commands were refused

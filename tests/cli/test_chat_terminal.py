@@ -6,19 +6,13 @@ import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import pytest
-
 from callboard.providers.testing.script import reply, stall
-from support.cli.chat_scene import chat_command, chatting, say, scripted, serving
+from support.cli.chat_scene import chatting, say, scripted, serving
+from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 CTRL_C, CTRL_D = "\x03", "\x04"
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return chat_command(tmp_path)
 
 
 async def test_a_prompt_is_answered_and_the_chat_goes_on(command: Command) -> None:

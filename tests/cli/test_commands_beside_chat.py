@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from callboard.config.managed import load_managed
 from callboard.providers.testing.script import reply
-from support.cli.chat_scene import chat_command, chatting, say, scripted
+from support.cli.chat_scene import chatting, say, scripted
+from support.cli.chat_scene import command as command
+from support.cli.command import Command
 
 
-async def test_a_provider_is_added_while_a_chat_lasts(tmp_path: Path) -> None:
-    command = chat_command(tmp_path)
+async def test_a_provider_is_added_while_a_chat_lasts(command: Command) -> None:
     async with scripted(command, reply("Hello there.")), chatting(command) as terminal:
         place = ("--base-url", "https://models.example/v1")
         added = await command("providers", "add", "mine", *place)

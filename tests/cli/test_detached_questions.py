@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import callboard
 from callboard.config.daemon_file import find_daemon
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest
-from support.cli.chat_scene import chat_command, chatting, say, scripted
+from support.cli.chat_scene import chatting, say, scripted
+from support.cli.chat_scene import command as command
+from support.cli.command import Command
 
 AWAY = ("delegate", {"kind": "branch", "task": "Tidy up.", "wait": False})
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
@@ -25,8 +25,9 @@ def said(request: ScriptedRequest) -> Step:
     return reply("On its way.", delay_seconds=1.0)
 
 
-async def test_a_question_of_a_branch_outlives_the_turn_but_not_its_branch(tmp_path: Path) -> None:
-    command = chat_command(tmp_path)
+async def test_a_question_of_a_branch_outlives_the_turn_but_not_its_branch(
+    command: Command,
+) -> None:
     async with scripted(command, said, said, said, reply("Tidy."), reply("It is."), *3 * [said]):
         async with chatting(command) as chat:
             daemon = find_daemon(command.home / "data")

@@ -169,12 +169,6 @@ async def test_clock(doctor: Doctor, tmp_path: Path) -> None:
     assert await doctor.is_good("clock")
 
 
-def running_daemon(port: int = 9) -> RunningDaemon:
-    return RunningDaemon(
-        url=f"ws://127.0.0.1:{port}/ws", pid=os.getpid(), token=Secret("cb_x"), started_at_ms=1
-    )
-
-
 @contextmanager
 def another_process(code: str, *arguments: str) -> Generator[subprocess.Popen[str]]:
     """One that does this, and then nothing more until it is ended."""
@@ -191,7 +185,10 @@ def another_process(code: str, *arguments: str) -> Generator[subprocess.Popen[st
 async def test_what_a_dead_daemon_left(doctor: Doctor) -> None:
     assert await doctor.is_good("locks")
     doctor.file.write_text(f"{doctor.file.read_text()}\n[server]\nport = 0\n")  # free in any case
-    with DaemonFile(doctor.data, running_daemon()) as file:
+    running = RunningDaemon(
+        url="ws://127.0.0.1:9/ws", pid=os.getpid(), token=Secret("cb_x"), started_at_ms=1
+    )
+    with DaemonFile(doctor.data, running) as file:
         content = file.path.read_bytes()
     file.path.write_bytes(content)
     file.path.chmod(0o600)

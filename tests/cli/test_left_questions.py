@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from callboard.providers.testing.script import reply
-from support.cli.chat_scene import chat_command, chatting, say, scripted, serving
+from support.cli.chat_scene import chatting, say, scripted, serving
+from support.cli.chat_scene import command as command
+from support.cli.command import Command
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 async def test_who_leaves_a_question_knows_that_it_waits_and_only_who_denied_it_did(
-    tmp_path: Path,
+    command: Command,
 ) -> None:
-    command = chat_command(tmp_path)
     async with scripted(command, reply(calls=[OVERWRITE]), reply("So be it.")):
         async with serving(command), chatting(command) as first:
             await say(first, "Change it")
@@ -46,8 +45,7 @@ async def test_who_leaves_a_question_knows_that_it_waits_and_only_who_denied_it_
     assert (command.workspace / "a.txt").read_text() == "old\n"
 
 
-async def test_a_chat_that_only_prints_has_its_prompt_again_behind_a_turn(tmp_path: Path) -> None:
-    command = chat_command(tmp_path)
+async def test_a_chat_that_only_prints_has_its_prompt_again_behind_a_turn(command: Command) -> None:
     command.extra["TERM"] = "dumb"
     async with scripted(command, reply("Well.")), command.at_terminal("chat") as terminal:
         await terminal.expect("> ")

@@ -10,7 +10,6 @@ from callboard.config.sections import MemorySearch, MemorySettings
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.memory.vector_file import FILE_NAME
-from callboard.runtime.store.sqlite_store import open_disk_store
 from support.cli.command import Command
 
 NOTES = (
@@ -53,16 +52,6 @@ async def test_a_memory_is_forgotten_for_good(command: Command) -> None:
     assert "There is no memory" in again.err
     shown = await command("show", "last")
     assert f"{memory['memory_id']} is forgotten (by terminal)" in shown.out
-
-
-async def test_nothing_is_forgotten_while_another_process_has_the_store(command: Command) -> None:
-    (memory,) = (await command("memory", "search", "tea", "--json")).lines
-    store = await open_disk_store(command.home / "data")
-    refused = await command("memory", "forget", memory["memory_id"])
-    await store.aclose()
-    assert refused.code == 1
-    assert "Nothing was changed" in refused.err
-    assert (await command("memory", "search", "tea")).out != ""
 
 
 @pytest.mark.parametrize(

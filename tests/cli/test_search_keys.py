@@ -110,8 +110,3 @@ def test_a_broken_key_is_an_error_that_names_its_variable(home: Path) -> None:
     configure(home, 'engine = "brave"')
     with pytest.raises(AuthError, match="BRAVE_API_KEY"):
         found(home, BRAVE_API_KEY="a\nb")
-
-
-def test_an_unknown_name_is_still_unknown(home: Path, put: Put, capsys: Captured) -> None:
-    assert put("bing") != 0
-    assert "There is no provider 'bing'" in capsys.readouterr().err

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from callboard.providers.testing.script import stall
-from support.cli.chat_scene import chat_command, chatting, say, scripted, serving
+from support.cli.chat_scene import chatting, say, scripted, serving
+from support.cli.chat_scene import command as command
 from support.cli.command import Command
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return chat_command(tmp_path)
 
 
 async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(

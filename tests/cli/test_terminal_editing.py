@@ -15,17 +15,11 @@ import trio
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from support.cli.chat_scene import command as command
 from support.cli.command import Command, Terminal, at, results
 
 CALL = ("write_file", {"path": "a.txt", "content": "new\n"})
 LONG_CALL = ("write_file", {"path": "a.txt", "content": "one\ntwo\n"})
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    command = Command(tmp_path)
-    (command.workspace / "a.txt").write_text("old\n")
-    return command
 
 
 @asynccontextmanager

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from support.cli.chat_scene import command as command
 from support.cli.command import Command, at, results
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 BRANCH = ("delegate", {"kind": "branch", "task": "Tidy up a.txt"})
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    command = Command(tmp_path)
-    (command.workspace / "a.txt").write_text("old\n")
-    return command
 
 
 def run_at(server: ScriptedServer, *options: str) -> tuple[str, ...]:

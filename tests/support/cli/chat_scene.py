@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
@@ -19,8 +20,10 @@ READY = "/help"
 """Stands above the input of a chat in which nothing runs."""
 
 
-def chat_command(folder: Path) -> Command:
-    command = Command(folder)
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """A command of a fresh user, with a file in the workspace."""
+    command = Command(tmp_path)
     (command.workspace / "a.txt").write_text("old\n")
     return command
 
