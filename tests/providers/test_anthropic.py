@@ -706,26 +706,3 @@ def test_a_page_of_models_is_read() -> None:
 def test_a_body_that_is_no_list_of_models_is_an_error(body: bytes) -> None:
     with pytest.raises(ProviderError, match="no list of models"):
         ANTHROPIC.read_models(body)
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "error_type", "retryable"),
-    [
-        (400, "invalid_request_error", "provider", False),
-        (401, "authentication_error", "auth", False),
-        (403, "permission_error", "auth", False),
-        (404, "not_found_error", "provider", False),
-        (413, "request_too_large", "context_overflow", False),
-        (429, "rate_limit_error", "overloaded", True),
-        (500, "api_error", "provider", True),
-        (504, "timeout_error", "timeout", True),
-        (529, "overloaded_error", "overloaded", True),
-    ],
-)
-def test_error_answers(status: int, code: str, error_type: str, retryable: bool) -> None:
-    body = {"type": "error", "error": {"type": code, "message": "Its words"}, "request_id": "r"}
-    headers = {"retry-after": "3"}
-    error = ANTHROPIC.read_error(status, headers, json.dumps(body).encode())
-    assert (error.error_type, error.retryable, error.status) == (error_type, retryable, status)
-    assert error.retry_after_seconds == (3.0 if retryable else None)
-    assert "Its words" in error.message

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard.config.settings import DialectName
+from callboard.providers.dialects import dialect_named
 from callboard.providers.error_answer import (
     MAX_MESSAGE_CHARS,
     MAX_RETRY_AFTER_SECONDS,
@@ -17,7 +19,6 @@ from callboard.providers.error_answer import (
     read_error_answer,
     read_error_event,
 )
-from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.runtime.redaction import Secret, redactor
 
 
@@ -50,10 +51,13 @@ def body(value: Any) -> bytes:
     ],
 )
 def test_each_status_has_its_meaning(status: int, kind: str, retryable: bool, words: str) -> None:
-    error = OPENAI_CHAT.read_error(status, {}, body({"error": {"message": "the reason"}}))
-    assert (error.error_type, error.retryable, error.status) == (kind, retryable, status)
-    assert words in error.text
-    assert f"(HTTP {status}): the reason." in error.message
+    headers = {"retry-after": "3"}
+    for dialect in map(dialect_named, DialectName):
+        error = dialect.read_error(status, headers, body({"error": {"message": "the reason"}}))
+        assert (error.error_type, error.retryable, error.status) == (kind, retryable, status)
+        assert error.retry_after_seconds == (3.0 if retryable else None)
+        assert words in error.text
+        assert f"(HTTP {status}): the reason." in error.message
 
 
 @pytest.mark.parametrize(

@@ -424,9 +424,3 @@ def test_the_list_of_models_is_openai_s() -> None:
     assert (built.path, built.body) == ("/models", b"")
     page = OPENAI_RESPONSES.read_models(b'{"data":[{"id":"gpt-5"},{"id":"tts-1"}]}')
     assert [model.model for model in page.models] == ["gpt-5"]
-
-
-def test_an_error_answer_is_read() -> None:
-    body = b'{"error":{"message":"No such model.","code":"model_not_found"}}'
-    error = OPENAI_RESPONSES.read_error(400, {}, body)
-    assert "No such model." in error.message

@@ -20,8 +20,8 @@ def changing(**arguments: object) -> callboard.ApprovalAnswer:
     return callboard.ApprovalAnswer(decision="allow", arguments=json.dumps(arguments))
 
 
-async def said(folder: Path, text: str, answer: callboard.ApprovalAnswer) -> str:
-    """The model's answer, with one answer to all that it asks."""
+async def said(folder: Path, answer: callboard.ApprovalAnswer, *texts: str) -> list[str]:
+    """The model's answers in one session, with one answer to all that it asks."""
 
     async def ask(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
         return answer
@@ -30,33 +30,21 @@ async def said(folder: Path, text: str, answer: callboard.ApprovalAnswer) -> str
         model="rehearsal", workspace=folder, environ={}, on_approval=ask, strict=True
     ) as runtime:
         session = await runtime.create_session()
-        return await session.run(text)
+        return [await session.run(text) for text in texts]
 
 
-async def test_what_a_person_changed_is_told_as_it_ran(tmp_path: Path) -> None:
+async def test_what_a_person_changed_is_reported_as_it_ran(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old\n")
+    # The file that was written is the one that is meant later.
     answer = changing(path="c.txt", content="other\n")
-    text = await said(tmp_path, "Write 'hello' to a.txt.", answer)
-    assert text.endswith("A person changed the call. Wrote c.txt (6 bytes).")
+    written, read = await said(tmp_path, answer, "Write 'hello' to a.txt.", "Read it.")
+    assert written.endswith("A person changed the call. Wrote c.txt (6 bytes).")
+    assert read.endswith("c.txt says: other\n")
     assert (tmp_path / "c.txt").read_text() == "other\n"
-    text = await said(tmp_path, "Delete a.txt.", changing(path="c.txt"))
-    assert text.endswith("A person changed the call. Deleted c.txt.")
-    text = await said(tmp_path, "Delete a.txt.", changing(path="d.txt"))
-    assert "A person changed the call. Failed: deleting d.txt: " in text
-
-
-async def test_the_file_that_was_written_is_the_one_that_is_meant_later(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("old\n")
-
-    async def ask(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
-        return changing(path="c.txt", content="other\n")
-
-    async with callboard.open_runtime(
-        model="rehearsal", workspace=tmp_path, environ={}, on_approval=ask, strict=True
-    ) as runtime:
-        session = await runtime.create_session()
-        await session.run("Write 'hello' to a.txt.")
-        assert (await session.run("Read it.")).endswith("c.txt says: other\n")
+    [deleted] = await said(tmp_path, changing(path="c.txt"), "Delete a.txt.")
+    assert deleted.endswith("A person changed the call. Deleted c.txt.")
+    [failed] = await said(tmp_path, changing(path="d.txt"), "Delete a.txt.")
+    assert "A person changed the call. Failed: deleting d.txt: " in failed
 
 
 async def test_a_pending_call_waits_and_its_late_result_is_one_sentence(tmp_path: Path) -> None:
