@@ -1,4 +1,4 @@
-"""The bytes of one answer on their way to a decoder.
+"""The bytes of one answer on their way to a decoder, and how a decoder ends the answer.
 
 Every decoder of server-sent events does the same first: cut the bytes into events, bound them, and
 keep the beginning of a body until an event was seen, to tell what it was if none comes.
@@ -47,7 +47,6 @@ class AnswerBody:
 
     Attributes:
         head: The beginning of a body in which no event was seen; empty once one was.
-        names: Names of the events that the last call returned, if names are kept.
 
     Args:
         with_names: Whether the names of events are kept.

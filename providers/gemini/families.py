@@ -43,13 +43,13 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         needs_signatures: A call in the history without a signature is refused.
-        takes_schema_with_tools: A schema of the answer may stand beside tools.
-        takes_system: There may be a system instruction.
+        takes_schema_with_tools: A request with tools may have a schema of the answer too.
+        takes_system: A request may have a system instruction.
         has_budget: Thinking is set in tokens.
         has_levels: Thinking is set by level.
-        least_budget: The budget for as little as it can.
-        least_level: The level for as little as it can.
-        has_medium: It knows the level `MEDIUM`.
+        least_budget: The smallest budget that it takes.
+        least_level: The lowest level that it takes.
+        has_medium: It has the level `MEDIUM`.
     """
 
     needs_signatures: bool = False

@@ -45,11 +45,11 @@ class ThinkingStyle(enum.Enum):
     OPENAI = enum.auto()
     """`reasoning_effort`, by the family of OpenAI's models."""
     EFFORT = enum.auto()
-    """`reasoning_effort`: low, medium, high. It has no word for off that all of them take."""
+    """`reasoning_effort`: low, medium, high. No word for off is taken by all of these servers."""
     OPEN_WEIGHTS = enum.auto()
-    """The same, which it takes for gpt-oss alone."""
+    """`reasoning_effort`, for gpt-oss only."""
     MINIMAL = enum.auto()
-    """The same, and `minimal`, the nearest to off that all its models take."""
+    """`reasoning_effort` with `minimal`, the nearest to off that all its models take."""
     OPENROUTER = enum.auto()
     """A `reasoning` object."""
     DEEPSEEK = enum.auto()
