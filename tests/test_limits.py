@@ -418,10 +418,7 @@ class NoNames(trio.abc.HostnameResolver):
 async def test_the_time_of_connecting_is_the_settings(tmp_path: Path) -> None:
     trio.socket.set_custom_hostname_resolver(NoNames())
     settings = Settings(limits=Limits(connect_seconds=0.05))
-    async with callboard.open_runtime(
-        model="m", base_url="http://h.example/v1", workspace=tmp_path, environ={},
-        settings=settings, strict=True,
-    ) as runtime:  # fmt: skip
+    async with open_in(tmp_path, "m", base_url="http://h.example/v1", settings=settings) as runtime:
         played = await play(await runtime.create_session(), "Go.")
     assert (played.ended.outcome, played.ended.error_type) == ("failed", "timeout")
     assert "within 0.05 s" in played.ended.message

@@ -8,17 +8,14 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
 import trio
 
 import callboard
 from callboard.actors.calls import dispatcher as tool_dispatcher
-from callboard.actors.directory import Directory
 from callboard.actors.journal import Journal
-from callboard.actors.model.stream import ModelStream, StartModelCall
-from callboard.actors.permissions.broker import PermissionBroker
+from callboard.actors.model.stream import StartModelCall
 from callboard.actors.services import SessionServices
 from callboard.actors.session.session import Session
 from callboard.actors.session.subscribers import Subscribers
@@ -31,7 +28,6 @@ from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent, Effect, Resource, Tier
 from callboard.runtime.events import SessionCreated, Stored, TitleSet, TurnEnded, TurnStarted
 from callboard.runtime.history import Call, Result
-from callboard.runtime.http.client import HttpClient
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.messages import (
     AnswerApproval,
@@ -119,7 +115,7 @@ def question(name: str) -> PermissionQuestion:
     )
 
 
-def broker_scenario(side: str, make: type[PermissionBroker] = PermissionBroker) -> Scenario:
+def broker_scenario(side: str) -> Scenario:
     async def scenario(cut: Cut) -> None:
         asked: list[ApprovalRequest] = []
 
@@ -131,7 +127,6 @@ def broker_scenario(side: str, make: type[PermissionBroker] = PermissionBroker) 
             return False
 
         scene = Scene(approver=approver)
-        scene.broker_class = make
         await scene.create()
 
         async def ask(name: str, *, patience: float = 100) -> None:
@@ -252,13 +247,10 @@ def dispatcher_scenario(side: str) -> Scenario:
 # ── model stream ─────────────────────────────────────────────────────────────────────────────────
 
 
-def model_stream_scenario(side: str, make: type[ModelStream] = ModelStream) -> Scenario:
+def model_stream_scenario(side: str) -> Scenario:
     async def scenario(cut: Cut) -> None:
         model = ScriptedModel([answer(["a", "b", "c"], piece_seconds=1)] * 2)
         scene = Scene(model=model)
-        scene.make_model_stream = lambda: make(  # type: ignore[method-assign]
-            scene.model_stream, cast(HttpClient, None), scene.limits
-        )
 
         async def use() -> None:
             for _ in range(2):
@@ -344,11 +336,10 @@ def session_scenario(side: str, make: type[Session] = Session) -> Scenario:
     return scenario
 
 
-def directory_scenario(side: str, make: type[Directory] = Directory) -> Scenario:
+def directory_scenario(side: str) -> Scenario:
     async def scenario(cut: Cut) -> None:
         tools = Tools()
         scene = Scene(tools=tools.all(), model=Answering())
-        scene.make_directory = make
         created: list[str] = []
 
         async def talk() -> None:
@@ -512,15 +503,6 @@ class ForgetfulJournal(Journal):
             request.reply.send(outcome)
 
 
-class ForgetfulBroker(PermissionBroker):
-    """Forgets who asked when it is cancelled itself."""
-
-    async def _ask(self, message: AskPerson) -> None:
-        with message.scope:
-            message.reply.send(await self._resolver.ask(message))
-        message.reply.abandon()
-
-
 class ForgetfulBatch(tool_dispatcher.CallBatch):
     """Forgets one end of its channel when it is cancelled."""
 
@@ -529,15 +511,6 @@ class ForgetfulBatch(tool_dispatcher.CallBatch):
         await super().run()
         if not self._request.scope.cancelled_caught:
             forgotten.close()
-
-
-class ForgetfulModelStream(ModelStream):
-    """Forgets one end of its channel when it is cancelled."""
-
-    async def _call(self, message: StartModelCall) -> None:
-        forgotten = message.outlet.clone()
-        await super()._call(message)
-        forgotten.close()
 
 
 class ForgetfulSubscribers(Subscribers):
@@ -557,14 +530,6 @@ class ForgetfulSession(Session):
         self._subscribers = ForgetfulSubscribers(session_id)
 
 
-class ForgetfulDirectory(Directory):
-    """Forgets who asked for a session when it is cancelled."""
-
-    async def _create(self, message: CreateSession) -> None:
-        await trio.lowlevel.checkpoint()  # in front of the block that abandons the reply
-        await super()._create(message)
-
-
 LEFT = r"cut before step \d+: .*(LeftBehind|TooSlowError)"
 
 
@@ -572,12 +537,9 @@ LEFT = r"cut before step \d+: .*(LeftBehind|TooSlowError)"
     "scenario",
     [
         journal_scenario("actor", ForgetfulJournal),
-        broker_scenario("actor", ForgetfulBroker),
-        model_stream_scenario("actor", ForgetfulModelStream),
         session_scenario("actor", ForgetfulSession),
-        directory_scenario("actor", ForgetfulDirectory),
     ],
-    ids=["journal", "broker", "model stream", "session", "directory"],
+    ids=["a reply", "a listener"],
 )
 def test_the_sweep_finds_what_an_actor_forgets(scenario: Scenario) -> None:
     with pytest.raises(AssertionError, match=LEFT):

@@ -31,6 +31,7 @@ from support.stage import (
     heard,
     make_workspace,
     on_both_stores,
+    open_in,
     open_local_stage,
     open_stage,
     play,
@@ -139,12 +140,11 @@ def endless(beginning: str, piece: Callable[[str], str], sent: list[int]) -> Ans
 async def test_a_stream_is_cut_at_the_limit_and_closed(tmp_path: Path, name: str) -> None:
     dialect, beginning, piece, counted = STREAMS[name]
     sent: list[int] = []
-    workspace = make_workspace(tmp_path)
     async with (
         open_raw_server(endless(beginning, piece, sent)) as server,
-        callboard.open_runtime(
-            model="m", base_url=server.base_url, dialect=dialect, workspace=workspace,
-            agents=[BARE], settings=NO_RETRIES, environ={}, strict=True,
+        open_in(
+            tmp_path, "m", base_url=server.base_url, dialect=dialect, agents=[BARE],
+            settings=NO_RETRIES,
         ) as runtime,
     ):  # fmt: skip
         session = await runtime.create_session(agent="bare")

@@ -19,7 +19,6 @@ from support.stage import (
     Stage,
     check_record,
     heard,
-    make_workspace,
     on_both_stores,
     open_in,
     open_local_stage,
@@ -230,19 +229,14 @@ async def test_a_waiting_input_that_is_cancelled_never_reaches_the_model(tmp_pat
 
 
 async def test_a_cancelled_input_does_not_run_after_a_restart(tmp_path: Path) -> None:
-    work, data = make_workspace(tmp_path), tmp_path / "data"
-    first_model = ScriptedModel([reply("never", delay_seconds=60)])
-    async with callboard.open_runtime(
-        model=first_model, workspace=work, data=data, environ={}
-    ) as runtime:
+    never = reply("never", delay_seconds=60)
+    async with open_in(tmp_path, [never], "disk") as runtime:
         session = await runtime.create_session()
         async with session.prompt("First.") as first, session.prompt("Second.") as second:
             await second.cancel("not needed")
             await first.cancel()
     second_model = ScriptedModel([reply("Third.")])
-    async with callboard.open_runtime(
-        model=second_model, workspace=work, data=data, environ={}
-    ) as runtime:
+    async with open_in(tmp_path, second_model, "disk") as runtime:
         again = await runtime.get_session(session.session_id)
         assert await again.run("Third.") == "Third."
     second_model.assert_complete()

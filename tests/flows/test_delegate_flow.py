@@ -19,7 +19,6 @@ from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import (
     CallFinished,
     CallProgress,
-    DurableEvent,
     PrivateDataRead,
     SessionCreated,
     SessionTainted,
@@ -31,6 +30,7 @@ from callboard.runtime.messages import AppendEvents, CancelTurn, StopSessions
 from support.cast import Call, Cast, below, open_cast, part, task
 from support.stage import (
     check_records,
+    events_of,
     on_both_stores,
     open_in,
     play,
@@ -44,10 +44,6 @@ READ = ("read_file", {"path": "a.txt"})
 
 def limited(**limits: Any) -> Settings:
     return Settings(limits=Limits(model_retries=0, **limits))
-
-
-async def events_of(runtime: callboard.Runtime, session_id: str) -> list[DurableEvent]:
-    return [stored.event for stored in await runtime.store.events(session_id)]
 
 
 @on_both_stores

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from callboard.config.keys.store import open_key_store
 from callboard.config.sections import GitSettings
 from callboard.config.settings import NetworkSettings, Settings
-from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Capability, SessionKind
 from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.redaction import Secret
 from callboard.tools.registry import ToolRegistry, builtin_tools
-from support.stage import open_local_stage, play, read_result
+from support.stage import results
 from support.tools.development_bench import make_repository, plain_git
 from support.tools.git_server import open_git_server
 
@@ -27,16 +25,6 @@ NAMES = {
 
 
 pytestmark = pytest.mark.usefixtures("sandbox")
-
-
-async def results(
-    folder: Path, *calls: tuple[str, dict[str, Any]], **options: Any
-) -> list[dict[str, Any]]:
-    """What the model gets of calls that it makes one after another."""
-    steps = [*(reply(calls=[call]) for call in calls), reply("Done.")]
-    async with open_local_stage(folder, steps, **options) as (runtime, _):
-        played = await play(await runtime.create_session(), "Go.")
-        return [read_result(result) for result in played.results]
 
 
 async def test_a_commit_is_made_in_the_configured_name_and_a_push_asks_first(

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -34,7 +34,7 @@ from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
 from support.gateway.daemon_scene import Daemon, open_client, open_daemon
-from support.stage import check_record, make_workspace
+from support.stage import check_record, make_workspace, open_in
 
 MEBIBYTE = 1024**2
 CREATED = SessionCreated(agent="general", workspace="/work")
@@ -192,14 +192,8 @@ async def test_what_runs_ends_on_record_and_its_next_call_does_not_start(
     model = callboard.ScriptedModel(
         [*steps, callboard.reply("Full."), *steps, callboard.reply("More.", calls=[("touch", {})])]
     )
-    async with callboard.open_runtime(
-        model=model,
-        workspace=make_workspace(tmp_path),
-        data=disk.data,
-        tools=[fill, touch],
-        on_approval="allow",
-        strict=True,
-    ) as runtime:
+    options: dict[str, Any] = {"data": disk.data, "tools": [fill, touch]}
+    async with open_in(tmp_path, model, on_approval="allow", **options) as runtime:
         session = await runtime.create_session()
         assert await session.run("Fill it.") == "Full."
         disk.free()
@@ -207,13 +201,7 @@ async def test_what_runs_ends_on_record_and_its_next_call_does_not_start(
             await session.run("Fill it again.")
         assert ran == ["fill", "fill"]
         disk.free()
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([callboard.reply("Well.")]),
-        workspace=make_workspace(tmp_path),
-        data=disk.data,
-        tools=[fill, touch],
-        strict=True,
-    ) as runtime:
+    async with open_in(tmp_path, [callboard.reply("Well.")], **options) as runtime:
         session = await runtime.get_session(session.session_id)
         assert await session.run("And now?") == "Well."
         record = await runtime.store.events(session.session_id)

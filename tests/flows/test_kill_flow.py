@@ -31,7 +31,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import LOST
 from callboard.runtime.store.recovery import NOT_RUN
 from support.flows.killed import running
-from support.stage import check_messages, check_record, make_workspace
+from support.stage import check_messages, check_record, make_workspace, open_in
 
 CHILD = """
 import os, sys, time
@@ -154,15 +154,8 @@ def effects(folder: Path) -> list[str]:
 async def take_over(server: ScriptedServer, folder: Path, session_id: str) -> list[Stored]:
     """Restarts on the same data, prompts again, and checks what must hold."""
     before = effects(folder)
-    async with callboard.open_runtime(
-        model="scripted",
-        base_url=server.base_url,
-        workspace=folder / "work",
-        data=folder / "data",
-        environ={},
-        tools=tools(),
-        strict=True,
-    ) as runtime:
+    url = server.base_url
+    async with open_in(folder, "scripted", "disk", base_url=url, tools=tools()) as runtime:
         session = await runtime.get_session(session_id)
         assert await session.run("Go on.") == "Here I am."
         record = await runtime.store.events(session_id)

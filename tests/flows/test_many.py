@@ -18,7 +18,7 @@ from callboard.providers.testing.script import Reply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
 from callboard.runtime.history import Input
 from callboard.runtime.stream import Done, StopReason
-from support.stage import check_record, make_workspace, open_in
+from support.stage import check_record, open_in
 from support.tools import process_tools
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
@@ -86,10 +86,7 @@ async def test_many_sessions_at_once_on_a_server_are_all_answered(tmp_path: Path
         return reply(["You said: ", request.body["messages"][-1]["content"]])
 
     async with open_scripted_server([echo] * ON_A_SERVER) as server:
-        async with callboard.open_runtime(
-            model="scripted", base_url=server.base_url, workspace=make_workspace(tmp_path),
-            environ={}, strict=True,
-        ) as runtime:  # fmt: skip
+        async with open_in(tmp_path, "scripted", base_url=server.base_url) as runtime:
             await prompt_all(runtime, ON_A_SERVER)
             assert runtime._host.http.statistics().active == 0
         server.assert_complete()
@@ -164,15 +161,16 @@ async def test_a_runtime_opened_again_and_again_leaves_nothing(
         with_process = asked % A_PROCESS_EVERY == 1
         return reply(calls=[*calls, ("doubled", {"x": 2})] if with_process else calls)
 
-    workspace = make_workspace(tmp_path)
     async with open_scripted_server([answer] * (2 * (times + 1))) as server:
 
         async def live() -> None:
-            async with callboard.open_runtime(
-                model="scripted", base_url=server.base_url, workspace=workspace, environ={},
-                data=tmp_path / "data" if store == "disk" else None, strict=True,
+            async with open_in(
+                tmp_path,
+                "scripted",
+                store=store,
+                base_url=server.base_url,
                 tools=[in_thread, process_tools.doubled],
-            ) as runtime:  # fmt: skip
+            ) as runtime:
                 session = await runtime.create_session()
                 assert await session.run("What is here?") == "It is there."
 

@@ -17,6 +17,7 @@ from callboard.providers.provider import Emit, ModelRequest
 from callboard.runtime.events import InputAccepted, SessionCreated, TurnEnded
 from callboard.runtime.identity import new_id
 from callboard.runtime.messages import AppendEvents
+from support.stage import open_in
 
 SESSIONS = 300 if os.environ.get("CALLBOARD_SOAK") else 40
 PATIENCE_SECONDS = 120.0
@@ -55,9 +56,7 @@ async def queue_prompts(folder: Path) -> list[str]:
     """Acknowledged prompts of many sessions, none of which had its turn."""
     (folder / "work").mkdir()
     names = [new_id("session") for _ in range(SESSIONS)]
-    async with callboard.open_runtime(
-        model="rehearsal", data=folder / "data", workspace=folder / "work", environ={}
-    ) as runtime:
+    async with open_in(folder, "rehearsal", "disk") as runtime:
         created = SessionCreated(agent="general", workspace=str(folder / "work"))
 
         async def put(name: str) -> None:
@@ -76,9 +75,7 @@ async def test_all_have_turns_few_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(waking, "WAKE_SECONDS", math.inf)
     names, model = await queue_prompts(tmp_path), CountingModel(answers=True)
     ended: set[str] = set()
-    async with callboard.open_runtime(
-        model=model, data=tmp_path / "data", workspace=tmp_path / "work", environ={}
-    ) as runtime:
+    async with open_in(tmp_path, model, "disk") as runtime:
         while len(ended) < SESSIONS:
             await trio.sleep(0.05)
             for name in [*names]:
@@ -96,8 +93,6 @@ async def test_turns_that_do_not_end_hold_up_nobody(
     monkeypatch.setattr(waking, "WAKE_SECONDS", 0.01)
     await queue_prompts(tmp_path)
     model = CountingModel(answers=False)
-    async with callboard.open_runtime(
-        model=model, data=tmp_path / "data", workspace=tmp_path / "work", environ={}
-    ):
+    async with open_in(tmp_path, model, "disk"):
         await model.wait_asked(SESSIONS)
     assert model.most == SESSIONS

@@ -26,7 +26,16 @@ from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import MessageCompleted
 from callboard.runtime.history import Call
 from support.flows.screen import cuts_of
-from support.stage import NO_RETRIES, Played, Stage, on_both_stores, open_stage, play, play_in
+from support.stage import (
+    NO_RETRIES,
+    Played,
+    Stage,
+    on_both_stores,
+    open_in,
+    open_stage,
+    play,
+    play_in,
+)
 
 DANGEROUS = reply(
     ["I dele", "te it"],
@@ -200,9 +209,7 @@ async def test_an_answer_without_anything_ends_the_turn(tmp_path: Path) -> None:
 async def test_a_wrong_base_url_is_named_as_such(tmp_path: Path) -> None:
     async with (
         open_scripted_server([]) as server,
-        callboard.open_runtime(
-            model="m", base_url=f"{server.base_url}/v2", workspace=tmp_path, environ={}, strict=True
-        ) as runtime,
+        open_in(tmp_path, "m", base_url=f"{server.base_url}/v2") as runtime,
     ):
         played = await play(await runtime.create_session(), "Go.")
         assert played.ended.outcome == "failed"
@@ -215,10 +222,7 @@ async def test_nothing_listens_at_the_base_url(tmp_path: Path) -> None:
         # Bound and not listening: nobody else gets the port, and every connection is refused.
         await taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        async with callboard.open_runtime(
-            model="m", base_url=url, workspace=tmp_path, settings=NO_RETRIES, environ={},
-            strict=True,
-        ) as runtime:  # fmt: skip
+        async with open_in(tmp_path, "m", base_url=url, settings=NO_RETRIES) as runtime:
             session = await runtime.create_session()
             for _ in range(2):
                 played = await play(session, "Go.")

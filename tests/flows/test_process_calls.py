@@ -21,7 +21,7 @@ from callboard.runtime.events import CallFinished, CallProgress, TurnEnded
 from callboard.tools.processes import function_process
 from support.environment import finds_support
 from support.flows.process_ends import ENDS, FLOOD_BYTES, End, end
-from support.stage import messages_of, open_local_stage, play, tool_contents
+from support.stage import messages_of, open_in, open_local_stage, play, tool_contents
 from support.tools.workbench import wait_until
 
 each_end = pytest.mark.parametrize("how", ENDS.values(), ids=ENDS)
@@ -198,10 +198,7 @@ async def test_a_killed_runtime_takes_its_processes_along(tmp_path: Path) -> Non
     pid, child = map(int, (tmp_path / "pids").read_text().split())
     await wait_until(lambda: is_gone(pid))
     await wait_until(lambda: is_gone(child))  # what a worker started goes with it
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel([reply("Here I am.")]), workspace=work,
-        data=tmp_path / "data", environ={}, tools=[end], strict=True,
-    ) as runtime:  # fmt: skip
+    async with open_in(tmp_path, [reply("Here I am.")], "disk", tools=[end]) as runtime:
         [call] = await runtime.store.calls(session_id=session_id)
         assert call.status == "interrupted"
         assert call.result is not None

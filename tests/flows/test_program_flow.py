@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,20 +17,10 @@ from callboard.providers.testing.script import reply
 from callboard.tools.sandbox import sandbox as sandbox_module
 from callboard.tools.sandbox.changes.git_files import NO_REPOSITORY
 from callboard.tools.sandbox.selftest.self_test import SandboxStatus
-from support.stage import messages_of, open_local_stage, play, read_result, tool_contents
+from support.stage import messages_of, open_local_stage, play, read_result, results, tool_contents
 from support.tools.workbench import wait_until
 
 pytestmark = pytest.mark.usefixtures("sandbox")
-
-
-async def results(
-    folder: Path, *calls: tuple[str, dict[str, Any]], **options: Any
-) -> list[dict[str, Any]]:
-    """What the model gets of calls that it makes one after another."""
-    steps = [*(reply(calls=[call]) for call in calls), reply("Done.")]
-    async with open_local_stage(folder, steps, **options) as (runtime, _):
-        played = await play(await runtime.create_session(), "Go.")
-        return [read_result(result) for result in played.results]
 
 
 def tagged(tag: str) -> bool:

@@ -23,7 +23,7 @@ from callboard.tools.undo.plan import plan_undo
 from support.flows import killed_program
 from support.flows.file_calls import random_calls
 from support.flows.killed import killed_when_ready
-from support.stage import make_workspace, run_in
+from support.stage import finished, make_workspace, open_in, run_in
 from support.tools.shell_edits import git, random_lines, seed_repository, tree
 
 Call = tuple[str, dict[str, Any]]
@@ -50,24 +50,14 @@ async def session_on(
 ) -> AsyncGenerator[tuple[callboard.Runtime, callboard.Session]]:
     """A session in which these calls were made, one after another."""
     script = [*(reply(calls=[call]) for call in calls), reply("Done.")]
-    options.setdefault("model", callboard.ScriptedModel(script))
-    async with callboard.open_runtime(
-        workspace=make_workspace(place),
-        data=place / "data" if store == "disk" else None,
-        environ={"PATH": os.environ["PATH"]},
-        on_approval="allow",
-        strict=True,
-        **options,
+    model, environ = options.pop("model", script), {"PATH": os.environ["PATH"]}
+    async with open_in(
+        place, model, store, environ=environ, on_approval="allow", **options
     ) as runtime:
         session = await runtime.create_session()
         if calls:
             await session.run("Go.")
         yield runtime, session
-
-
-async def finished(runtime: callboard.Runtime, session: callboard.Session) -> list[CallFinished]:
-    stored = await runtime.store.events(session.session_id)
-    return [each.event for each in stored if isinstance(each.event, CallFinished)]
 
 
 def said(call: CallFinished) -> dict[str, Any]:

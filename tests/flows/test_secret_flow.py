@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.redaction import redact
 from callboard.runtime.store.sqlite_store import open_reader
+from support.stage import open_in
 
 KEY = "canary-7f3a9c51d2e84b06"
 
@@ -27,19 +29,11 @@ async def test_a_key_is_in_the_request_and_in_no_log_record_or_result(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    work = tmp_path / "work"
-    work.mkdir()
     steps = [reply(calls=[("leak", {})]), reply("Done.")]
     async with open_scripted_server(steps) as server:
-        async with callboard.open_runtime(
-            model="m",
-            base_url=server.base_url,
-            workspace=work,
-            data=tmp_path / "data",
-            tools=[leak],
-            policy="auto",
-            environ={"CALLBOARD_API_KEY": KEY},
-        ) as runtime:
+        options: dict[str, Any] = {"base_url": server.base_url, "tools": [leak], "policy": "auto"}
+        environ = {"CALLBOARD_API_KEY": KEY}
+        async with open_in(tmp_path, "m", "disk", environ=environ, **options) as runtime:
             await (await runtime.create_session()).run("Go.")
         assert all(KEY in r.headers["authorization"] for r in server.requests)
         assert KEY not in str([r.body for r in server.requests])

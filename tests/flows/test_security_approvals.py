@@ -27,11 +27,11 @@ from callboard.runtime.events import (
     ApprovalAnswered,
     ApprovalAsked,
     CallStarted,
-    DurableEvent,
     TurnEnded,
 )
 from callboard.tools.tool import FunctionTool
 from support.stage import (
+    events_of,
     make_workspace,
     on_both_stores,
     open_in,
@@ -88,10 +88,6 @@ def open_it(
     return open_in(folder, script, store, tools=[engine.tool], on_approval=approver, **options)
 
 
-async def record(runtime: callboard.Runtime, session_id: str) -> list[DurableEvent]:
-    return [stored.event for stored in await runtime.store.events(session_id)]
-
-
 # ── 24: nobody answers ───────────────────────────────────────────────────────────────────────────
 
 
@@ -113,7 +109,7 @@ async def test_case_24_a_call_above_what_is_allowed_waits_and_silence_denies_it(
                     assert engine.ran == []
                     if somebody:
                         await runtime.answer(pending.approval_id, "allow")
-        events = await record(runtime, session.session_id)
+        events = await events_of(runtime, session.session_id)
         [row] = await runtime.approvals(state=None)
         [call] = await runtime.store.calls()
     started = [event for event in events if isinstance(event, CallStarted)]
@@ -279,7 +275,7 @@ async def test_case_28_edited_arguments_pass_every_check_and_both_are_on_record(
         tmp_path, Engine(), answers, editor, store=store, settings=ruled(*rules)
     ) as runtime:
         session, played = await play_in(runtime, "Delete a.txt.")
-        events = await record(runtime, session.session_id)
+        events = await events_of(runtime, session.session_id)
         [row] = await runtime.approvals(state=None)
     result = read_result(played.results[0])
     assert result.get("error_type") == error
@@ -329,7 +325,7 @@ async def test_case_29_of_clients_that_answer_at_once_one_counts(
         [row] = await runtime.approvals(state=None)
         with pytest.raises(ConflictError):  # and behind it all
             await runtime.answer(row.approval_id, "allow")
-        events = await record(runtime, session.session_id)
+        events = await events_of(runtime, session.session_id)
     [won] = taken
     assert len(refused) == len(decisions) - 1
     assert engine.ran == (["one"] if won == "allow" else [])

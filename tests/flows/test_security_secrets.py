@@ -6,6 +6,7 @@ import base64
 import logging
 import os
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import callboard
 from callboard.providers.testing.script import reply, status
 from callboard.providers.testing.scripted_server import ServerStep, open_scripted_server
-from support.stage import make_workspace, play
+from support.stage import make_workspace, open_in, play
 
 KEY = "canary/7f3a9c51+d2e84b06=="
 SPELLINGS = (KEY, quote(KEY, safe=""), base64.b64encode(KEY.encode()).decode())
@@ -38,15 +39,9 @@ async def run_turn(
     work = make_workspace(tmp_path)
     (work / ".env").write_text(f"API_KEY={KEY}\nPLAIN=fine\n")
     async with open_scripted_server(steps) as server:
-        async with callboard.open_runtime(
-            model="m",
-            base_url=server.base_url,
-            workspace=work,
-            data=tmp_path / "data",
-            tools=[crash, show_environment],
-            policy="auto",
-            environ={"CALLBOARD_API_KEY": KEY},
-        ) as runtime:
+        options: dict[str, Any] = {"base_url": server.base_url, "policy": "auto"}
+        options["tools"], environ = [crash, show_environment], {"CALLBOARD_API_KEY": KEY}
+        async with open_in(tmp_path, "m", "disk", environ=environ, **options) as runtime:
             played = await play(await runtime.create_session(), "Go.")
         sent = str([request.body for request in server.requests])
         heads = [dict(request.headers) for request in server.requests]

@@ -16,10 +16,10 @@ import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.changes.version_log import FOLDER, VersionLog
 from callboard.runtime.errors import ConflictError, NotFoundError
-from callboard.runtime.events import CallFinished, ChangesUndone, FilesMarked
+from callboard.runtime.events import ChangesUndone, FilesMarked
 from support.flows.file_calls import random_calls
 from support.sandbox.sandbox_users import needs_sandbox
-from support.stage import make_workspace, on_both_stores, run_in
+from support.stage import finished, make_workspace, on_both_stores, open_in, run_in
 
 Call = tuple[str, dict[str, Any]]
 Tree = dict[bytes, tuple[str, int, bytes]]
@@ -62,19 +62,7 @@ def script(calls: list[Call]) -> callboard.ScriptedModel:
 
 def open_on(folder: Path, calls: list[Call], store: str = "memory", **options: Any) -> Any:
     options.setdefault("on_approval", "allow")
-    options.setdefault("model", script(calls))
-    return callboard.open_runtime(
-        workspace=make_workspace(folder),
-        data=folder / "data" if store == "disk" else None,
-        environ={},
-        strict=True,
-        **options,
-    )
-
-
-async def results(runtime: callboard.Runtime, session: callboard.Session) -> list[CallFinished]:
-    stored = await runtime.store.events(session.session_id)
-    return [each.event for each in stored if isinstance(each.event, CallFinished)]
+    return open_in(folder, options.pop("model", script(calls)), store, **options)
 
 
 # ── byte for byte ────────────────────────────────────────────────────────────────────────────────
@@ -88,7 +76,7 @@ async def test_random_edits_come_back_byte_for_byte(tmp_path: Path, seed: int) -
     before = tree(folder)
     async with open_on(tmp_path, calls) as runtime:
         session = await run_in(runtime, "Go.")
-        done = [each for each in await results(runtime, session) if each.status == "success"]
+        done = [each for each in await finished(runtime, session) if each.status == "success"]
         after = tree(folder)
         assert len(done) >= 5
         assert after != before
@@ -111,10 +99,10 @@ async def test_each_call_comes_back_by_itself_in_reverse(tmp_path: Path, seed: i
         for _ in calls:
             trees.append(tree(folder))
             await session.run("One.")
-        finished = [each.call_id for each in await results(runtime, session)]
+        calls_made = [each.call_id for each in await finished(runtime, session)]
         changed = {each.call_id for each in await session.changes()}
         assert len(changed) >= 4
-        for call_id, before in zip(reversed(finished), reversed(trees), strict=True):
+        for call_id, before in zip(reversed(calls_made), reversed(trees), strict=True):
             if call_id in changed:
                 await session.undo(call_id)
             assert tree(folder) == before
@@ -162,7 +150,7 @@ async def test_a_later_call_that_changed_the_file_is_named(tmp_path: Path) -> No
     ]
     async with open_on(tmp_path, calls) as runtime:
         session = await run_in(runtime, "Go.")
-        first, second = [each.call_id for each in await results(runtime, session)]
+        first, second = [each.call_id for each in await finished(runtime, session)]
         with pytest.raises(ConflictError, match=f"changed since \\(by {second}\\)"):
             await session.undo(first)
         await session.undo(second)
@@ -253,7 +241,7 @@ async def test_an_undoing_is_on_record_with_who_did_it(tmp_path: Path) -> None:
     calls = [("write_file", {"path": "a.txt", "content": "first"})]
     async with open_on(tmp_path, calls, "disk") as runtime:
         session = await run_in(runtime, "Go.")
-        [call] = await results(runtime, session)
+        [call] = await finished(runtime, session)
         report = await session.undo()
         stored = await runtime.store.events(session.session_id)
         [event] = [each.event for each in stored if isinstance(each.event, ChangesUndone)]
@@ -282,7 +270,7 @@ async def test_a_refused_change_leaves_nothing_to_undo(tmp_path: Path) -> None:
     ]
     async with open_on(tmp_path, calls) as runtime:
         session = await run_in(runtime, "Go.")
-        assert {each.status for each in await results(runtime, session)} == {"error"}
+        assert {each.status for each in await finished(runtime, session)} == {"error"}
         assert await session.changes() == []
 
 
@@ -306,7 +294,7 @@ async def test_what_is_too_large_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     calls = [("delete_file", {"path": name}) for name in ("large", "small")]
     async with open_on(tmp_path, calls, on_approval=answer) as runtime:
         session = await run_in(runtime, "Go.")
-        large, small = await results(runtime, session)
+        large, small = await finished(runtime, session)
         told = "large: its 101 bytes are more than is kept of a file (100 bytes)"
         assert told in large.result
         assert "can't be undone" not in small.result
@@ -326,7 +314,7 @@ async def test_a_full_session_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
     calls = [("delete_file", {"path": name}) for name in ("a", "b")]
     async with open_on(tmp_path, calls, "disk") as runtime:
         session = await run_in(runtime, "Go.")
-        first, second = await results(runtime, session)
+        first, second = await finished(runtime, session)
         assert "undoable" not in first.result
         assert "the versions of this session have reached what is kept" in second.result
         await session.undo(first.call_id)
@@ -466,7 +454,7 @@ async def test_what_a_program_changed_is_named_as_not_undoable(tmp_path: Path) -
     ]
     async with open_on(tmp_path, calls) as runtime:
         session = await run_in(runtime, "Go.")
-        program, idle, written = await results(runtime, session)
+        program, idle, written = await finished(runtime, session)
         assert '"changed":{"created":["b.txt"],"deleted":["a.txt"]}' in program.result
         assert "changed" not in idle.result
         with pytest.raises(NotFoundError, match="What programs changed and can't be undone: call_"):

@@ -185,8 +185,6 @@ class Scene:
         self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", 64)
         self.dispatcher: Mailbox[DispatcherMessage] = Mailbox("tool dispatcher", 64)
         self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", 64)
-        self.broker_class = PermissionBroker
-        self.make_directory: type[Directory] = Directory
         self.session: Mailbox[SessionMessage] = Mailbox("session s1", 64)
         self.model_stream: Mailbox[StartModelCall] = Mailbox("model stream", 2)
         self.running_dispatcher: ToolDispatcher | None = None
@@ -242,7 +240,7 @@ class Scene:
             deferred_seconds=self.limits.deferred_seconds,
             sessions=self.directory,
         )
-        return self.broker_class(self.broker, self.journal, services)
+        return PermissionBroker(self.broker, self.journal, services)
 
     def make_dispatcher(self) -> ToolDispatcher:
         self.running_dispatcher = ToolDispatcher(
@@ -271,11 +269,8 @@ class Scene:
     def _make(self, name: str, supervisor: Supervisor) -> Callable[[], Actor]:
         self._started.add(name)
 
-        def make_directory() -> Actor:
-            return self.make_directory(self.directory, self.services, supervisor, self.live)
-
         if name == "directory":
-            return make_directory
+            return lambda: Directory(self.directory, self.services, supervisor, self.live)
         make: Callable[[], Actor] = getattr(self, f"make_{name}")
         return make
 

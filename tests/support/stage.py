@@ -21,6 +21,7 @@ from callboard.config.settings import DialectName, Limits, Settings
 from callboard.providers.dialects import dialect_named
 from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.providers.provider import LocalModel, ModelRequest
+from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptedModel, ScriptStep
 from callboard.providers.testing.scripted_server import (
     ScriptedServer,
@@ -32,6 +33,7 @@ from callboard.runtime.events import (
     CallFinished,
     CallProposed,
     CallStarted,
+    DurableEvent,
     MessageCompleted,
     Stored,
     TurnEnded,
@@ -191,6 +193,25 @@ async def heard(turn: callboard.Turn, kind: Any) -> None:
     async for event in turn:
         if isinstance(event, kind):
             return
+
+
+async def results(folder: Path, *calls: tuple[str, Any], **options: Any) -> list[dict[str, Any]]:
+    """What the model gets of calls that it makes one after another."""
+    steps = [*(reply(calls=[call]) for call in calls), reply("Done.")]
+    async with open_local_stage(folder, steps, **options) as (runtime, _):
+        _, played = await play_in(runtime, "Go.")
+        return [read_result(result) for result in played.results]
+
+
+async def events_of(runtime: callboard.Runtime, session_id: str) -> list[DurableEvent]:
+    """A session's record."""
+    return [stored.event for stored in await runtime.store.events(session_id)]
+
+
+async def finished(runtime: callboard.Runtime, session: callboard.Session) -> list[CallFinished]:
+    """The results on a session's record."""
+    events = await events_of(runtime, session.session_id)
+    return [event for event in events if isinstance(event, CallFinished)]
 
 
 def text_of(message: MessageCompleted) -> str:
