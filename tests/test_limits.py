@@ -247,29 +247,10 @@ async def test_a_tool_that_can_not_tell_its_time_fails_alone(tmp_path: Path) -> 
     assert refused["message"] == "broken failed: ZeroDivisionError: no time at all"
 
 
+@pytest.mark.parametrize("limit", ["approval_seconds", "deferred_seconds"])
 @pytest.mark.parametrize(("seconds", "status"), [(29, "success"), (31, "denied")])
 async def test_the_time_of_a_question(
-    tmp_path: Path, autojump_clock: trio.testing.MockClock, seconds: float, status: str
-) -> None:
-    @callboard.tool(tier="elevated")
-    async def act() -> str:
-        """Is asked about."""
-        await trio.lowlevel.checkpoint()
-        return "acted"
-
-    async def slow(request: ApprovalRequest) -> bool:
-        await trio.sleep(seconds)
-        return True
-
-    played = await play_calls(
-        tmp_path, [("act", {})], [act], on_approval=slow, limits={"approval_seconds": 30}
-    )
-    assert played.statuses == [("act", status)]
-
-
-@pytest.mark.parametrize(("seconds", "status"), [(29, "success"), (31, "denied")])
-async def test_the_time_of_a_deferred_question(
-    tmp_path: Path, autojump_clock: trio.testing.MockClock, seconds: float, status: str
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, limit: str, seconds: float, status: str
 ) -> None:
     @callboard.tool(tier="elevated")
     async def act() -> str:
@@ -282,9 +263,9 @@ async def test_the_time_of_a_deferred_question(
         return True
 
     async with open_local_stage(
-        tmp_path, [reply(calls=[("act", {})]), reply("It waits."), reply("I see.")], tools=[act],
-        agents=[callboard.Agent(defer=True)], on_approval=slow,
-        settings=Settings(limits=Limits(deferred_seconds=30)),
+        tmp_path, [reply(calls=[("act", {})]), reply("So."), reply("I see.")], tools=[act],
+        agents=[callboard.Agent(defer=limit == "deferred_seconds")], on_approval=slow,
+        settings=Settings(limits=msgspec.convert({limit: 30}, Limits)),
     ) as (runtime, _):  # fmt: skip
         await (await runtime.create_session()).run("Go.")
         await trio.sleep(60)
