@@ -195,10 +195,7 @@ class Dialogue:
         scopes = "".join(f"  [{key}] {words}" for key, (_, words) in self._scopes.items())
         lasting = "  [d] deny and don't ask again" if self._may_last else ""
         undo = "  [u] undo your changes" if self._has_changes else ""
-        lines = [
-            f"  [n] deny  [r] deny and say why{lasting}",
-            f"  [e] edit the arguments{undo}",
-        ]
+        lines = [f"  [n] deny  [r] deny and say why{lasting}", f"  [e] edit the arguments{undo}"]
         # What they wrote can't be sent, and an allowance would run what they did not want.
         if not self._is_stuck:
             lines.insert(0, f"  [y] allow{how}{scopes}")
@@ -270,9 +267,5 @@ def _deny(
     reason: str = "", remember: str | None = None, pattern: str | None = None
 ) -> ApprovalAnswer:
     return ApprovalAnswer(
-        decision="deny",
-        reason=reason,
-        remember=remember,
-        pattern=pattern,
-        answered_by=ANSWERED_BY,
+        decision="deny", reason=reason, remember=remember, pattern=pattern, answered_by=ANSWERED_BY
     )

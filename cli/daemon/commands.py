@@ -64,8 +64,7 @@ def _noted_hangups() -> Generator[Callable[[], bool]]:
 
 
 Schema = Annotated[
-    bool,
-    Parameter(name="--json-schema", help="Print everything, as one JSON Schema.", negative=()),
+    bool, Parameter(name="--json-schema", help="Print everything, as one JSON Schema.", negative=())
 ]
 
 

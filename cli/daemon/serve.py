@@ -69,9 +69,7 @@ def serve(
             settings=settings,
         ),
         configuration=Configuration(
-            load,
-            (file, file.with_name(MANAGED_NAME)),
-            ProviderBook(config, data, os.environ),
+            load, (file, file.with_name(MANAGED_NAME)), ProviderBook(config, data, os.environ)
         ),
         tell_ready=partial(_welcome, data, file, settings.server),
         had_hangup=had_hangup,

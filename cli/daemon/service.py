@@ -27,8 +27,7 @@ COMMAND_SECONDS = 60.0
 """For one command of the system's manager, or for making folders on a slow disk."""
 
 System = Annotated[
-    bool,
-    Parameter(help="For the machine instead of your login; needs root.", negative=()),
+    bool, Parameter(help="For the machine instead of your login; needs root.", negative=())
 ]
 User = Annotated[
     str | None,

@@ -27,10 +27,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def lines(self) -> list[str]:
         """Return the finding as lines for people."""
         mark = "" if self.state == "good" else f"{self.state}: "
-        return [
-            f"{self.check}: {mark}{self.words}",
-            *([f"  fix: {self.fix}"] if self.fix else []),
-        ]
+        return [f"{self.check}: {mark}{self.words}", *([f"  fix: {self.fix}"] if self.fix else [])]
 
 
 def good(check: str, words: str) -> Finding:

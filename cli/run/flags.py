@@ -109,8 +109,7 @@ class RunFlags:
     max_tokens: Annotated[int | None, Parameter(help="The most tokens of one answer.")] = None
 
     budget: Annotated[
-        str | None,
-        Parameter(help="What the turn may use: " + EXAMPLE + ", or some of these."),
+        str | None, Parameter(help="What the turn may use: " + EXAMPLE + ", or some of these.")
     ] = None
     session_budget: Annotated[
         str | None,

@@ -108,10 +108,7 @@ async def open_remote_place(
     """
     check_options(options)
     wanted = turn_options(options, choice.session)
-    async with (
-        open_record(data) as reader,
-        connect(daemon.url, daemon.token.reveal()) as client,
-    ):
+    async with open_record(data) as reader, connect(daemon.url, daemon.token.reveal()) as client:
         default = await client.request("model/default", Nothing(), SelectedModel)
         if choice.model is not None:
             default = SelectedModel(choice.model, choice.reason or "because --model says so")

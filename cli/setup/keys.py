@@ -46,12 +46,7 @@ keys = App(name="keys", help="Store, list and remove the keys of providers.")
 
 @keys.command(name="set")
 def set_key(
-    provider: KeyOwner,
-    /,
-    *,
-    origin: Origin = None,
-    config: Config = None,
-    data: Data = None,
+    provider: KeyOwner, /, *, origin: Origin = None, config: Config = None, data: Data = None
 ) -> int:
     """Store a provider's key, encrypted; `git` stores the credential of a git server.
 

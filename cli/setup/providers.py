@@ -48,8 +48,7 @@ BaseUrl = Annotated[
 ]
 NewBaseUrl = Annotated[str | None, Parameter(help="Another base URL.")]
 KeyEnv = Annotated[
-    str | None,
-    Parameter(help="The NAME of the environment variable of its key; '' takes it back."),
+    str | None, Parameter(help="The NAME of the environment variable of its key; '' takes it back.")
 ]
 OwnModel = Annotated[
     str | None, Parameter(help="Its model when only the provider is named; '' takes it back.")

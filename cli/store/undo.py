@@ -35,16 +35,14 @@ MAX_LOOKED_AT = 100
 
 SessionName = Annotated[str, Parameter(help="The session: its id, the beginning of it, or last.")]
 CallName = Annotated[
-    str | None,
-    Parameter(help="Only this call, or this undoing: its id, or the beginning of it."),
+    str | None, Parameter(help="Only this call, or this undoing: its id, or the beginning of it.")
 ]
 Listed = Annotated[
     bool, Parameter(name="--list", help="List the calls that changed files.", negative=())
 ]
 DryRun = Annotated[bool, Parameter(help="Only say what would be done.", negative=())]
 Force = Annotated[
-    bool,
-    Parameter(help="Also where a file was changed since; what is there is kept.", negative=()),
+    bool, Parameter(help="Also where a file was changed since; what is there is kept.", negative=())
 ]
 Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 

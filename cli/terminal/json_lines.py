@@ -24,10 +24,7 @@ def stored_line(stored: Stored) -> str:
     """Return the line of an event on record."""
     return json_line(
         EventLine(
-            session_id=stored.session_id,
-            seq=stored.seq,
-            at_ms=stored.at_ms,
-            event=stored.event,
+            session_id=stored.session_id, seq=stored.seq, at_ms=stored.at_ms, event=stored.event
         )
     )
 

@@ -33,11 +33,7 @@ class Subscriptions:
     """
 
     def __init__(
-        self,
-        daemon: DaemonState,
-        credential: Credential,
-        outbox: Outbox,
-        nursery: trio.Nursery,
+        self, daemon: DaemonState, credential: Credential, outbox: Outbox, nursery: trio.Nursery
     ) -> None:
         self._daemon = daemon
         self._credential = credential

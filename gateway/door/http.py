@@ -129,11 +129,7 @@ async def send_answer(stream: trio.abc.SendStream, answer: HttpAnswer) -> None:
     """Send an answer; the connection is to be closed then."""
     connection = h11.Connection(h11.SERVER)
     body = f"{answer.text}\n".encode()
-    headers = [
-        ("content-type", answer.content_type),
-        ("content-length", str(len(body))),
-        *HEADERS,
-    ]
+    headers = [("content-type", answer.content_type), ("content-length", str(len(body))), *HEADERS]
     parts = (
         h11.Response(status_code=answer.status, headers=headers, reason=b""),
         h11.Data(data=body),

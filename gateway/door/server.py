@@ -46,11 +46,7 @@ class Server:
     """
 
     def __init__(
-        self,
-        daemon: DaemonState,
-        table: MethodTable,
-        rules: DoorRules,
-        routes: dict[str, Route],
+        self, daemon: DaemonState, table: MethodTable, rules: DoorRules, routes: dict[str, Route]
     ) -> None:
         self._daemon = daemon
         self._table = table

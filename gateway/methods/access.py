@@ -86,11 +86,7 @@ async def create_token(caller: Caller, params: NewToken) -> TokenText:
 
     def create() -> str:
         return credentials.create(
-            params.name,
-            params.role,
-            agents=params.agents,
-            sessions=params.sessions,
-            by=by,
+            params.name, params.role, agents=params.agents, sessions=params.sessions, by=by
         ).reveal()
 
     return TokenText(params.name, await trio.to_thread.run_sync(create))

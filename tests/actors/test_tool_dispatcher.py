@@ -194,48 +194,45 @@ async def test_a_crash_in_a_function_that_judges_arguments_is_that_calls_error(h
     assert "ZeroDivisionError: in a hook" in result(results["c0"])["message"]
 
 
+class Count:
+    """A tool that takes a second, and how many of its calls ran at once."""
+
+    def __init__(self) -> None:
+        self.running = self.most = 0
+
+        @callboard.tool(tier="read_only")
+        async def count() -> None:
+            """Counts."""
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await trio.sleep(1)
+            self.running -= 1
+
+        self.tool = count
+
+
 async def test_300_calls_of_which_256_run(autojump_clock: MockClock) -> None:
-    running = most = 0
-
-    @callboard.tool(tier="read_only")
-    async def count() -> None:
-        """Counts."""
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await trio.sleep(1)
-        running -= 1
-
-    scene = Scene(tools=[count])
+    count = Count()
+    scene = Scene(tools=[count.tool])
     async with dispatching(scene):
         await run_calls(scene, calls(*["count"] * 300))
         assert trio.current_time() == 2  # two waves
     results = await finished(scene)
     assert len(results) == 300
     assert sum(event.status is CallStatus.SUCCESS for event in results.values()) == 256
-    assert most == 128
+    assert count.most == 128
     assert "number 257" in result(results["c256"])["message"]
 
 
 async def test_the_sessions_share_the_slots_of_the_runtime(autojump_clock: MockClock) -> None:
-    running = most = 0
-
-    @callboard.tool(tier="read_only")
-    async def count() -> None:
-        """Counts."""
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await trio.sleep(1)
-        running -= 1
-
-    scene = Scene(tools=[count])
+    count = Count()
+    scene = Scene(tools=[count.tool])
     async with dispatching(scene), trio.open_nursery() as nursery:
         for number in range(6):
             session_id = await scene.create(f"session{number}")
             batch = [Call(f"{session_id}-{n}", "count", "{}") for n in range(128)]
             nursery.start_soon(partial(run_calls, scene, batch, session_id=session_id))
-    assert most == 512
+    assert count.most == 512
     done = await scene.store.calls(status=CallStatus.SUCCESS, limit=1000)
     assert len(done) == 6 * 128
 

@@ -253,8 +253,7 @@ async def test_what_a_person_cancels_is_counted(tmp_path: Path) -> None:
 # ── costs ────────────────────────────────────────────────────────────────────────────────────────
 
 PRICED = Settings(
-    limits=Limits(model_retries=0),
-    prices={"local/ScriptedModel": Price(input=1000, output=1000)},
+    limits=Limits(model_retries=0), prices={"local/ScriptedModel": Price(input=1000, output=1000)}
 )
 """A tenth of a cent for a token."""
 
@@ -414,10 +413,7 @@ async def test_a_delegated_session_uses_its_parents_budget(tmp_path: Path) -> No
 async def test_the_time_of_what_nobody_waits_for_is_the_sessions(tmp_path: Path) -> None:
     away = {"kind": "worker", "task": "Look.", "tools": [], "wait": False}
     cast = Cast(
-        {
-            "Go.": [reply(calls=[("delegate", away)]), *[reply("Well.")] * 3],
-            "Look.": [stall("I ")],
-        }
+        {"Go.": [reply(calls=[("delegate", away)]), *[reply("Well.")] * 3], "Look.": [stall("I ")]}
     )
     async with open_cast(tmp_path, cast, policy="auto") as runtime:
         session = await runtime.create_session(budget=callboard.Budget(seconds=0.5))

@@ -441,9 +441,7 @@ def delegating(kind: str, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
     return [reply("Done.", calls=calls) for calls in script]
 
 
-async def play_both(
-    runtime: callboard.Runtime,
-) -> tuple[list[Stored], list[Stored]]:
+async def play_both(runtime: callboard.Runtime) -> tuple[list[Stored], list[Stored]]:
     """The records of a session and of the one that it delegated to."""
     session = await runtime.create_session()
     assert await session.run("Go.") == "Done."

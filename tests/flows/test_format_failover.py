@@ -79,10 +79,7 @@ async def test_turns_go_on_in_another_format(tmp_path: Path, a: str, b: str, fai
         of_b = answer_parts(dialect, "B thinks.", B_PROOF, "B asks.", CALLS[1], is_own=own == b)
         first, then = [*asked, *of_a, *RESULTS[0]], [*of_b, *RESULTS[1]]
         last = [("text", "B is done."), ("input", "And?")]
-        expected = {
-            a: [asked, first, [*first, *then, *last]],
-            b: [first, [*first, *then]],
-        }
+        expected = {a: [asked, first, [*first, *then, *last]], b: [first, [*first, *then]]}
         assert [plain(conversation(request)) for request in requests[own]] == expected[own]
         for request in requests[own]:
             sent = json.dumps([request.body, dict(request.headers)])

@@ -18,14 +18,7 @@ from callboard.providers.testing.script import Reply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, ServerStep
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import CallFinished, CallProposed, CallStarted
-from support.stage import (
-    check_records,
-    on_both_stores,
-    open_in,
-    open_stage,
-    play,
-    read_result,
-)
+from support.stage import check_records, on_both_stores, open_in, open_stage, play, read_result
 from support.web.web_server import WebServer, open_web_server, page
 
 

@@ -17,13 +17,7 @@ from callboard.providers.testing.script import Step, drip, reply, stall
 from callboard.runtime.history import Input
 from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES
 from callboard.runtime.stream import Done, StopReason
-from support.stage import (
-    open_in,
-    open_local_stage,
-    open_stage,
-    play_in,
-    tool_contents,
-)
+from support.stage import open_in, open_local_stage, open_stage, play_in, tool_contents
 
 CANCELLED = 300 if os.environ.get("CALLBOARD_SOAK") else 100
 

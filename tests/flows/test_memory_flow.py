@@ -238,11 +238,7 @@ async def test_a_search_by_meaning_is_tainted_by_what_strangers_wrote_too(tmp_pa
     [(MemoryPlace.SQLITE, "sqlite_vec", "vectors"), (MemoryPlace.LANCEDB, "lancedb", "lancedb")],
 )
 async def test_a_missing_extra_is_named_with_how_to_install_it(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    place: MemoryPlace,
-    package: str,
-    extra: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: MemoryPlace, package: str, extra: str
 ) -> None:
     monkeypatch.setattr(
         memory_access, "find_spec", lambda name: None if name == package else object()

@@ -190,10 +190,7 @@ async def test_calls_of_a_refused_answer_never_run(tmp_path: Path) -> None:
     refused = reply(calls=[("write_file", {"path": "a", "content": "x"})], finish="content_filter")
     async with open_stage(tmp_path, [refused, reply("No.")]) as stage:
         session, played = await play_in(stage.runtime, "Go.")
-        assert (played.ended.outcome, played.statuses) == (
-            "refused",
-            [("write_file", "cancelled")],
-        )
+        assert (played.ended.outcome, played.statuses) == ("refused", [("write_file", "cancelled")])
         assert list(stage.workspace.iterdir()) == []
         assert await session.run("Well?") == "No."
 

@@ -61,8 +61,7 @@ def test_keys_of_built_in_tools(
 
 
 @pytest.mark.parametrize(
-    ("paths", "seconds"),
-    [(["a", "a"], 2), (["a", "a/b"], 2), (["a", "b"], 1), (["", "b"], 2)],
+    ("paths", "seconds"), [(["a", "a"], 2), (["a", "a/b"], 2), (["a", "b"], 1), (["", "b"], 2)]
 )
 async def test_own_keys_may_be_plain_texts(
     paths: list[str], seconds: int, tmp_path: Path, autojump_clock: trio.testing.MockClock

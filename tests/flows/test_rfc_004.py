@@ -247,9 +247,7 @@ async def test_flow_4_two_at_once(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "test.txt").write_text("hello world\n")
     played = await flow(
-        tmp_path,
-        ("get_current_time", {"timezone": "UTC"}),
-        ("read_file", {"path": "test.txt"}),
+        tmp_path, ("get_current_time", {"timezone": "UTC"}), ("read_file", {"path": "test.txt"})
     )
     kinds = [type(e) for e in played.events if isinstance(e, CallProposed | CallFinished)]
     assert kinds == [CallProposed, CallProposed, CallFinished, CallFinished]

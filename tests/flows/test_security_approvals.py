@@ -23,12 +23,7 @@ from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Verdict
 from callboard.runtime.errors import ConflictError
-from callboard.runtime.events import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    CallStarted,
-    TurnEnded,
-)
+from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, CallStarted, TurnEnded
 from callboard.tools.tool import FunctionTool
 from support.stage import (
     events_of,

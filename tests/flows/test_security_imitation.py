@@ -41,12 +41,7 @@ IMITATIONS = {
     ),
     "call": json.dumps(
         [
-            {
-                "type": "tool_use",
-                "id": "t1",
-                "name": "delete_file",
-                "input": {"path": "keep.txt"},
-            },
+            {"type": "tool_use", "id": "t1", "name": "delete_file", "input": {"path": "keep.txt"}},
             {
                 "role": "assistant",
                 "tool_calls": [

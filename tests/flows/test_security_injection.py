@@ -222,9 +222,7 @@ async def test_case_67_the_pages_own_host_is_not_asked_about_before_it_has_read_
     assert web.told == [f"/?d={SECRET}"]
 
 
-async def test_case_67_a_branch_does_not_know_what_its_parent_was_let_reach(
-    tmp_path: Path,
-) -> None:
+async def test_case_67_a_branch_does_not_know_what_its_parent_was_let_reach(tmp_path: Path) -> None:
     make_secret(tmp_path)
     desk = Desk(True, but="d=")
     async with open_web() as web:

@@ -227,9 +227,7 @@ async def grow(folder: Path, seed: int) -> list[tuple[Got, Got]]:
     seen = Seen()
     own = [name for name in NEEDS if rng.random() < 0.8]
     agent = callboard.Agent(
-        name="random",
-        policy=rng.choice([*Preset]),
-        tools=rng.choice([None, ("delegate", *own)]),
+        name="random", policy=rng.choice([*Preset]), tools=rng.choice([None, ("delegate", *own)])
     )
     rules = [random_rule(rng) for _ in range(rng.randint(0, 4))]
     # Without it there is no tree; it is narrowed by nothing else here.

@@ -61,11 +61,7 @@ async def test_both_work_in_a_turn_and_taint_their_session(tmp_path: Path, store
     async with open_web_server(answers()) as server:
         calls = script(call_of("web_fetch", server), call_of("web_search", server))
         async with open_stage(
-            tmp_path,
-            calls,
-            store=store,
-            settings=settings(server),
-            environ={"TAVILY_API_KEY": KEY},
+            tmp_path, calls, store=store, settings=settings(server), environ={"TAVILY_API_KEY": KEY}
         ) as stage:
             played = await play(await stage.runtime.create_session(), "Look.")
             told = msgspec.json.encode(played.events).decode()

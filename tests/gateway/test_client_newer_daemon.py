@@ -170,9 +170,7 @@ async def test_an_answer_of_another_form_says_what_to_do() -> None:
             await client.sessions()
 
 
-async def test_garbage_in_the_midst_is_a_broken_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_garbage_in_the_midst_is_a_broken_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_link, "FIRST_PAUSE_SECONDS", 0.001)
 
     async def answer(daemon: FalseDaemon, request: dict[str, Any]) -> None:

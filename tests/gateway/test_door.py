@@ -432,11 +432,7 @@ async def test_case_41_who_says_nothing_gives_way_to_who_comes() -> None:
 async def test_connections_with_a_token_give_way_to_nobody() -> None:
     settings = ServerSettings(port=0, max_connections=3, max_peer_connections=3)
     async with open_daemon(settings=settings) as daemon:
-        async with (
-            open_client(daemon) as first,
-            open_client(daemon),
-            open_client(daemon) as third,
-        ):
+        async with open_client(daemon) as first, open_client(daemon), open_client(daemon) as third:
             assert await upgrade(daemon) == 503
             for client in (first, third):
                 assert (await client.status()).connections == 3

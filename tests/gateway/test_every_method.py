@@ -258,10 +258,7 @@ async def _everything(daemon: Daemon, session_id: str) -> object:
 
 async def test_to_a_limited_token_hidden_questions_grants_and_calls_do_not_exist() -> None:
     script = [callboard.reply(calls=[("delete_file", {"path": "old.txt"})])]
-    async with (
-        open_daemon(callboard.ScriptedModel(script)) as daemon,
-        open_client(daemon) as admin,
-    ):
+    async with open_daemon(callboard.ScriptedModel(script)) as daemon, open_client(daemon) as admin:
         seen, hidden = [await admin.create_session(), await admin.create_session()]
         await admin.prompt(hidden.session_id, "Delete old.txt.")
         with trio.fail_after(10):

@@ -55,10 +55,7 @@ async def test_a_connection_hears_so_many_sessions_and_no_more(
     monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
     async with open_daemon() as daemon, open_client(daemon) as client:
         made = [await client.create_session() for _ in range(3)]
-        async with (
-            client.events(made[0].session_id),
-            client.events(made[1].session_id),
-        ):
+        async with client.events(made[0].session_id), client.events(made[1].session_id):
             with pytest.raises(OverloadedError, match="2 sessions at most"):
                 async with client.events(made[2].session_id):
                     pass

@@ -116,9 +116,7 @@ async def test_every_setting_changed_live_holds_or_is_said_to_wait(
                 await scene.reload(STANDING_TEXT)
 
 
-async def test_a_broken_file_changes_nothing_and_is_told_until_it_is_mended(
-    tmp_path: Path,
-) -> None:
+async def test_a_broken_file_changes_nothing_and_is_told_until_it_is_mended(tmp_path: Path) -> None:
     good = 'model = "rehearsal"\n[limits]\nmax_repeats = '
     async with served(tmp_path, good + "25", model=None) as scene:
         await scene.reload(good + "7")

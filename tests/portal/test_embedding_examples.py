@@ -7,8 +7,6 @@ import asyncio
 import importlib.util
 import inspect
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -20,27 +18,11 @@ import callboard
 from callboard.portals import aio
 from callboard.providers.testing.script import reply, stall
 from callboard.runtime.events import TurnEnded
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-def run_example(name: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)],
-        cwd=folder,
-        env={name: value for name, value in os.environ.items() if not name.endswith("_KEY")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
-    return done.stdout
+from support.examples import EXAMPLES, run
 
 
 def test_plain_program(tmp_path: Path) -> None:
-    printed = run_example("plain_program.py", tmp_path)
+    printed = run("plain_program.py", tmp_path)
     assert "[get_current_time: success]" in printed
     assert '[delete_file {"path":"now.txt"} is allowed]' in printed
     assert "delete_file: success\nwrite_file: success\n" in printed
@@ -48,7 +30,7 @@ def test_plain_program(tmp_path: Path) -> None:
 
 
 def test_asyncio_program(tmp_path: Path) -> None:
-    printed = run_example("asyncio_program.py", tmp_path).splitlines()
+    printed = run("asyncio_program.py", tmp_path).splitlines()
     assert printed[0] == "It is 21.5 °C."
     assert printed[-2:] == ["That took too long.", "The turn is cancelled."]
 

@@ -1,0 +1,28 @@
+"""Runs the programs of `examples/`, as a reader of the documents would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+def run(name: str, folder: Path, typed: str = "") -> str:
+    """Runs an example in an empty folder, gives what it printed."""
+    keyless = {name: value for name, value in os.environ.items() if not name.endswith("_KEY")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        cwd=folder,
+        env=keyless,
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout
