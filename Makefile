@@ -31,6 +31,7 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/tool-reference --check
+	$(BIN)/python scripts/builtin-definitions --check
 	$(BIN)/python scripts/protocol-reference --check
 	$(BIN)/python scripts/plain-portal --check
 

@@ -19,7 +19,7 @@ from callboard.providers.catalog.known import KNOWN
 from callboard.runtime.definitions import CallStatus, ErrorType
 from callboard.runtime.events import DurableEvent, LiveEvent
 from callboard.runtime.stream import AnyStreamEvent
-from callboard.tools.registry import builtin_tools
+from callboard.tools.builtin import builtin_tools
 from callboard.tools.tool import Tool
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,7 +49,9 @@ def test_the_documents_name_every_state_and_error_of_a_call() -> None:
         assert f"`{error}`" in text_of("docs/tools.md")
 
 
-@pytest.mark.parametrize("tool", builtin_tools(), ids=lambda tool: tool.definition.name)
+@pytest.mark.parametrize(
+    "tool", [each.load() for each in builtin_tools()], ids=lambda tool: tool.definition.name
+)
 def test_every_built_in_tool_is_listed_as_it_is(tool: Tool) -> None:
     its = tool.definition
     deadline = "none" if tool.waits else f"{its.timeout_seconds:g} s"

@@ -6,28 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
 from ..runtime.errors import ConflictError
-from .agent.clock import get_current_time
-from .agent.delegate import delegate
-from .agent.memories import memory_search, memory_store
-from .agent.people import ask_user, message
-from .agent.plan import plan
-from .development.format_code import format_code
-from .development.packages import install_package
-from .development.run_tests import run_tests
-from .files.file_edit import edit_file
-from .files.file_pages import read_file
-from .files.files import delete_file, list_directory, move_file, write_file
-from .git.commit import git_commit
-from .git.push import git_push
-from .git.reading import git_diff, git_log, git_status
-from .programs.process_tool import process
-from .programs.run import run_code, shell
-from .search.search_files import search_files
-from .skills.tool import skill
+from .builtin import BuiltinTool, KnownTool
 from .tool import Tool
-from .web.fetch import web_fetch
-from .web.http_request import http_request
-from .web.search import web_search
 
 MAX_CACHED_QUERIES = 256
 """Agents times session kinds; a full cache is emptied."""
@@ -52,41 +32,6 @@ TIERS: Mapping[SessionKind, frozenset[Tier]] = {
 """The tiers of tools that each kind of session is offered."""
 
 
-def builtin_tools() -> tuple[Tool, ...]:
-    """Return the tools that come with callboard."""
-    return (
-        get_current_time,
-        list_directory,
-        read_file,
-        write_file,
-        edit_file,
-        move_file,
-        delete_file,
-        search_files,
-        run_code,
-        shell,
-        process,
-        http_request,
-        web_fetch,
-        web_search,
-        message,
-        ask_user,
-        delegate,
-        memory_store,
-        memory_search,
-        plan,
-        skill,
-        git_status,
-        git_diff,
-        git_log,
-        git_commit,
-        git_push,
-        run_tests,
-        format_code,
-        install_package,
-    )
-
-
 def is_available(definition: ToolDefinition, kind: SessionKind) -> bool:
     """Return whether a kind of session has a tool's handles and is offered its tier."""
     return definition.tier in TIERS[kind] and HANDLES[kind].issuperset(definition.needs)
@@ -95,6 +40,7 @@ def is_available(definition: ToolDefinition, kind: SessionKind) -> bool:
 class ToolRegistry:
     """The tools of one runtime, in the order in which they were given.
 
+    A built-in tool's module is imported when `get` is asked for it; its definition is known before.
     `why_not` returns why a tool can't be used on this machine, or `None`; such a tool is not offered. `version`
     returns a number that changes when an answer of `why_not` may have changed. Raises `ConflictError` when two
     tools have the same name.
@@ -102,13 +48,13 @@ class ToolRegistry:
 
     def __init__(
         self,
-        tools: Iterable[Tool],
+        tools: Iterable[KnownTool],
         why_not: Callable[[ToolDefinition], str | None] = lambda definition: None,
         version: Callable[[], int] = lambda: 0,
     ) -> None:
         self._why_not = why_not
         self._version = version
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, KnownTool] = {}
         self._queries: dict[
             tuple[tuple[str, ...] | None, SessionKind, int], tuple[ToolDefinition, ...]
         ] = {}
@@ -121,16 +67,24 @@ class ToolRegistry:
             self._tools[name] = tool
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of that name, or `None`."""
-        return self._tools.get(name)
+        """Return the tool of that name, or `None`; import its module if nobody has asked for it yet."""
+        tool = self._tools.get(name)
+        if isinstance(tool, BuiltinTool):
+            tool = self._tools[name] = tool.load()
+        return tool
+
+    def definition(self, name: str) -> ToolDefinition | None:
+        """Return the definition of the tool of that name, or `None`; imports nothing."""
+        tool = self._tools.get(name)
+        return None if tool is None else tool.definition
 
     def names(self) -> tuple[str, ...]:
         """Return all names."""
         return tuple(self._tools)
 
-    def list(self) -> tuple[Tool, ...]:
-        """Return all tools."""
-        return tuple(self._tools.values())
+    def all_definitions(self) -> tuple[ToolDefinition, ...]:
+        """Return the definitions of all tools."""
+        return tuple(tool.definition for tool in self._tools.values())
 
     def unknown(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names for which there is no tool."""

@@ -185,8 +185,7 @@ class CallPreparation:
 
     def definition(self, name: str) -> ToolDefinition | None:
         """Return the definition of a tool, or `None` when there is none of that name."""
-        tool = self._registry.get(name)
-        return tool.definition if tool is not None else None
+        return self._registry.definition(name)
 
     def ready(
         self,
@@ -322,20 +321,22 @@ async def execute(ready: ReadyCall, limits: Limits) -> CallOutcome:
 
 def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind) -> Tool:
     """Return the tool of a call; raise `ToolFailure` when this session may not use it."""
-    tool = registry.get(name)
-    if tool is None:
+    definition = registry.definition(name)
+    if definition is None:
         known = ", ".join(each.name for each in registry.definitions(agent.tools, kind))
         raise ToolFailure(
             ErrorType.TOOL_NOT_FOUND, f"There is no tool {name[:100]!r}. There are: {known}."
         )
     is_own = agent.tools is None or name in agent.tools
-    if is_own and is_available(tool.definition, kind) and (why := registry.withheld(name)):
+    if is_own and is_available(definition, kind) and (why := registry.withheld(name)):
         raise ToolFailure(ErrorType.SANDBOX_UNAVAILABLE, f"{name}: {why}", reason=why)
-    if tool.definition not in registry.definitions(agent.tools, kind):
+    if definition not in registry.definitions(agent.tools, kind):
         raise ToolFailure(
             ErrorType.TOOL_NOT_AVAILABLE,
             f"{name} is not available to agent {agent.name!r} in a {kind} session.",
         )
+    tool = registry.get(name)
+    assert tool is not None, name
     return tool
 
 

@@ -35,7 +35,8 @@ from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.messages import ApprovalAnswer, CallPlace, PermissionQuestion
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import ApprovalRow, SessionRow
-from ...tools.registry import ToolRegistry, builtin_tools
+from ...tools.builtin import builtin_tools
+from ...tools.registry import ToolRegistry
 from ..ask.terminal_channel import TerminalChannel
 from ..backend import open_backend
 from ..exit_codes import ANSWERED

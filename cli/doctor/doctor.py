@@ -14,11 +14,10 @@ from ...config.sections import SessionSettings, Strength
 from ...runtime.backup.upkeep import stored_size
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.redaction import redact
+from ...tools.builtin import KnownTool, builtin_tools
 from ...tools.plugins import load_plugins
-from ...tools.registry import builtin_tools
 from ...tools.sandbox.sandbox import Sandbox
 from ...tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES
-from ...tools.tool import Tool
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Json, named_data_path
 from ..show.tools import plugin_lines
@@ -116,7 +115,7 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
     return FAILED if is_broken else ANSWERED
 
 
-def _sandbox_lines(sandbox: Sandbox, tools: Sequence[Tool], checked: Finding) -> list[str]:
+def _sandbox_lines(sandbox: Sandbox, tools: Sequence[KnownTool], checked: Finding) -> list[str]:
     found = sandbox.status()
     lines = [f"sandbox: {found.strength} (at least {sandbox.settings.minimum} is wanted)"]
     if found.reason:

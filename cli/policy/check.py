@@ -20,9 +20,9 @@ from ...runtime.definitions import Preset as Policy
 from ...runtime.definitions import Tier as CallTier
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.wire.approvals import PolicyAnswer
+from ...tools.builtin import KnownTool, builtin_tools
 from ...tools.plugins import LoadedPlugins, load_plugins
-from ...tools.registry import ToolRegistry, builtin_tools
-from ...tools.tool import Tool
+from ...tools.registry import ToolRegistry
 from ..exit_codes import ANSWERED
 from ..parameters import Config, Json
 from ..terminal.complaint import complain
@@ -122,11 +122,13 @@ def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
     return judge.answer(call)
 
 
-def _tools(call: CheckedCall, settings: Settings) -> tuple[Tool, ...]:
+def _tools(call: CheckedCall, settings: Settings) -> tuple[KnownTool, ...]:
     """Return built-in and plugin tools; check that the call's tool is one of them, or has a given tier."""
-    tools = builtin_tools()
-    brought: LoadedPlugins = trio.run(load_plugins, settings.plugins, [tool.name for tool in tools])
-    tools = (*tools, *brought.tools)
+    built_in = builtin_tools()
+    brought: LoadedPlugins = trio.run(
+        load_plugins, settings.plugins, [tool.name for tool in built_in]
+    )
+    tools: tuple[KnownTool, ...] = (*built_in, *brought.tools)
     names = [tool.name for tool in tools]
     if call.tool in names:
         if call.tier is not None:

@@ -17,7 +17,8 @@ from ...config.policy.path_pattern import is_wild
 from ...config.policy.rules import Condition, PlacedRule, Rule
 from ...config.settings import Settings
 from ...runtime.definitions import Capability, SessionKind, Tier, ToolDefinition, Verdict
-from ...tools.registry import builtin_tools, is_available
+from ...tools.builtin import builtin_tools
+from ...tools.registry import is_available
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Json
 from ..terminal.escaping import safe_line

@@ -99,7 +99,7 @@ def coverage(tool: str, binding: Binding) -> str:
 
 def _defaults(tool: str) -> dict[str, Any]:
     """Return the default values of a built-in tool's arguments."""
-    from ...tools.registry import builtin_tools  # here: most lists need it not
+    from ...tools.builtin import builtin_tools  # here: most lists need it not
 
     for each in builtin_tools():
         if each.definition.name == tool:

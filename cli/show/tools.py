@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import trio
 
 from ...config.files import load_settings
+from ...tools.builtin import builtin_tools
 from ...tools.plugins import LoadedPlugins, Plugin, load_plugins, unused_plugins
-from ...tools.registry import builtin_tools
 from ...tools.sandbox.sandbox import Sandbox
 from ...tools.tool import Tool
 from ..exit_codes import ANSWERED
@@ -27,8 +27,8 @@ def tools(*, json: Json = False, config: Config = None) -> int:
     """List the tools that a model can ask for, and the plugins that are installed."""
     all_settings = load_settings(config)
     settings = all_settings.plugins
-    sandbox = Sandbox(all_settings.sandbox)  # its test runs meanwhile
-    built_in = builtin_tools()
+    sandbox = Sandbox(all_settings.sandbox)
+    built_in = [tool.load() for tool in builtin_tools()]
     brought: LoadedPlugins = trio.run(load_plugins, settings, [tool.name for tool in built_in])
     unused = [plugin for plugin in brought.plugins if plugin.state != "used"]
     unused += unused_plugins(settings)

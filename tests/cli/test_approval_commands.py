@@ -23,7 +23,7 @@ from callboard.runtime.definitions import Capability
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.store.rows import ApprovalRow
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
-from callboard.tools.registry import builtin_tools
+from callboard.tools.builtin import builtin_tools
 from callboard.tools.tool import Tool
 from support.cli.command import Command, Finished, at, results
 from support.cli.in_process import own_logging as own_logging

@@ -16,7 +16,7 @@ import callboard
 from callboard.__main__ import main
 from callboard.cli.app import COMMANDS
 from callboard.providers.testing.script import reply
-from callboard.tools.registry import builtin_tools
+from callboard.tools.builtin import builtin_tools
 from support.cli.in_process import own_logging as own_logging
 
 
@@ -100,7 +100,8 @@ def test_tools_are_listed(capsys: Captured) -> None:
     out = capsys.readouterr().out
     assert main(["tools", "--json"]) == 0
     listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    for tool, entry in zip(builtin_tools(), listed, strict=True):
+    tools = [tool.load() for tool in builtin_tools()]
+    for tool, entry in zip(tools, listed, strict=True):
         definition = tool.definition
         assert entry["name"] == definition.name
         assert entry["tier"] == definition.tier

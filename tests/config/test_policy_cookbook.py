@@ -14,7 +14,7 @@ from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
 from callboard.embedding.policy_check import CheckedCall
 from callboard.runtime.definitions import Tier, ToolDefinition
-from callboard.tools.registry import builtin_tools
+from callboard.tools.builtin import builtin_tools
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
 RECIPE = re.compile(

@@ -20,7 +20,8 @@ from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.definitions import Capability, Effect, SessionKind, ToolFailure
 from callboard.runtime.event_types.calls import ToolGivenUp
 from callboard.runtime.handles import Delegation
-from callboard.tools.registry import HANDLES, ToolRegistry, builtin_tools
+from callboard.tools.builtin import builtin_tools
+from callboard.tools.registry import HANDLES, ToolRegistry
 from support.flows.seed_proofs import Proofs, missing
 from support.stage import open_local_stage, play, play_in, read_result
 

@@ -12,7 +12,8 @@ from callboard.config.settings import NetworkSettings, Settings
 from callboard.runtime.definitions import Capability, SessionKind
 from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.redaction import Secret
-from callboard.tools.registry import ToolRegistry, builtin_tools
+from callboard.tools.builtin import builtin_tools
+from callboard.tools.registry import ToolRegistry
 from support.stage import results
 from support.tools.development_bench import make_repository, plain_git
 from support.tools.git_server import open_git_server

@@ -21,7 +21,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.events import CallProposed, TurnStarted
 from callboard.runtime.history import Call
-from callboard.tools.registry import builtin_tools
+from callboard.tools.builtin import builtin_tools
 from callboard.tools.tool import Arguments, FunctionTool
 from support.flows.batch import Asked, Bench
 from support.scene import Scene, open_scene, run_calls
@@ -55,7 +55,7 @@ from support.stage import (
 def test_keys_of_built_in_tools(
     name: str, arguments: dict[str, Any], keys: Sequence[tuple[str, bool]]
 ) -> None:
-    [tool] = [tool for tool in builtin_tools() if tool.definition.name == name]
+    [tool] = [tool.load() for tool in builtin_tools() if tool.name == name]
     taken = tool.resources(tool.decode(json.dumps(arguments)))
     assert [(key.path, key.write) for key in taken] == keys
 

@@ -181,7 +181,7 @@ def count(request: ModelRequest) -> int:
 
 
 def test_the_four_tools() -> None:
-    from callboard.tools.registry import builtin_tools
+    from callboard.tools.builtin import builtin_tools
 
     timeouts = {tool.name: tool.definition.timeout_seconds for tool in builtin_tools()}
     four = {"get_current_time": 5, "read_file": 10, "write_file": 10, "http_request": 30}
@@ -189,7 +189,7 @@ def test_the_four_tools() -> None:
 
 
 def test_every_list_says_of_what() -> None:
-    from callboard.tools.registry import builtin_tools
+    from callboard.tools.builtin import builtin_tools
 
     def check(schema: Any) -> None:
         if isinstance(schema, dict):

@@ -14,7 +14,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
-from callboard.tools.registry import builtin_tools
+from callboard.tools.builtin import builtin_tools
 from support.flows.seed_proofs import Proofs, missing
 from support.sandbox.sandbox_users import needs_sandbox
 from support.stage import open_local_stage, play, read_result

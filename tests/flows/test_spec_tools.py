@@ -9,7 +9,8 @@ import pytest
 
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ErrorType
-from callboard.tools.registry import ToolRegistry, builtin_tools
+from callboard.tools.builtin import builtin_tools
+from callboard.tools.registry import ToolRegistry
 from support.flows.seed_proofs import Proofs, missing
 from support.stage import open_local_stage, play, read_result
 

@@ -12,7 +12,7 @@ from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.definitions import SessionKind, Tier
 from callboard.runtime.events import SessionCreated
 from callboard.runtime.messages import CreateSession
-from callboard.tools.registry import builtin_tools
+from callboard.tools.builtin import builtin_tools
 from support.stage import Stage, on_both_stores, open_stage, play, read_result
 
 WRITE = ("write_file", {"path": "a.txt", "content": "changed"})

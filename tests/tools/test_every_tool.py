@@ -28,6 +28,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import SessionKind
 from callboard.runtime.events import CallFinished, CallProposed, CallStarted, TurnEnded
 from callboard.tools import registry
+from callboard.tools.builtin import builtin_tools
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.tool import Tool, ToolContext
 from support.stage import open_local_stage, play, read_result
@@ -77,7 +78,7 @@ INSTANT = {"get_current_time"}
 WRITERS = {"write_file", "edit_file", "move_file", "delete_file"}
 """Whose work on the disk is waited for: what their results say is what became of the file."""
 
-TOOLS = registry.builtin_tools()
+TOOLS = [each.load() for each in builtin_tools()]
 NAMES = [tool.name for tool in TOOLS]
 SLOW = [name for name in NAMES if name not in INSTANT]
 DEADLINE = 0.05
@@ -351,7 +352,7 @@ class Hang:
 def hurried(name: str) -> Tool:
     """The tool with hardly any time."""
     [usual] = [tool for tool in TOOLS if tool.name == name]
-    tool = copy.copy(usual)
+    tool: Tool = copy.copy(usual)
     tool.definition = msgspec.structs.replace(usual.definition, timeout_seconds=DEADLINE)
     return tool
 

@@ -12,8 +12,9 @@ import trio.testing
 
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import SessionKind, ToolFailure
+from callboard.tools.builtin import builtin_tools
 from callboard.tools.processes.system_programs import find_system_program
-from callboard.tools.registry import ToolRegistry, builtin_tools
+from callboard.tools.registry import ToolRegistry
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
 from support.sandbox.sandbox_users import needs_sandbox

@@ -5,11 +5,13 @@ The definitions of the built-in tools are golden in docs/tools.md (`test_documen
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from callboard.runtime.definitions import SessionKind, ToolDefinition
 from callboard.runtime.errors import ConflictError
-from callboard.tools.registry import MAX_CACHED_QUERIES, ToolRegistry, builtin_tools
+from callboard.tools.builtin import builtin_tools
+from callboard.tools.registry import MAX_CACHED_QUERIES, ToolRegistry
 from callboard.tools.tool import tool
 
 MAIN, BRANCH, WORKER = SessionKind.MAIN, SessionKind.BRANCH, SessionKind.WORKER
@@ -25,12 +27,20 @@ def names(definitions: tuple[ToolDefinition, ...]) -> list[str]:
 
 
 def test_every_built_in_is_well_described(registry: ToolRegistry) -> None:
-    assert len(registry.list()) == len(registry.names()) == len(builtin_tools()) >= 12
-    for made in registry.list():
-        assert made.definition.description.endswith(".")
-        assert made.definition.parameters["type"] == "object"
-        for name, schema in made.definition.parameters["properties"].items():
-            assert schema.get("description"), (made.definition.name, name)
+    assert len(registry.all_definitions()) == len(registry.names()) == len(builtin_tools()) >= 12
+    for definition in registry.all_definitions():
+        assert definition.description.endswith(".")
+        assert definition.parameters["type"] == "object"
+        for name, schema in definition.parameters["properties"].items():
+            assert schema.get("description"), (definition.name, name)
+
+
+def test_the_written_definitions_are_those_of_the_code(registry: ToolRegistry) -> None:
+    # In bytes: the order of parameters is what models read, and `5` and `5.0` have other digests.
+    for written in builtin_tools():
+        made = written.load()
+        assert msgspec.json.encode(made.definition) == msgspec.json.encode(written.definition)
+        assert registry.get(written.name) is made
 
 
 def test_lookup(registry: ToolRegistry) -> None:

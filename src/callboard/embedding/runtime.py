@@ -42,8 +42,9 @@ from ..runtime.store.interface import Store, StoreReader
 from ..runtime.store.lists import Hit, WordSearch
 from ..runtime.store.memory_store import open_memory_store
 from ..runtime.store.rows import ApprovalRow, GrantRow, SessionRow
+from ..tools.builtin import KnownTool, builtin_tools
 from ..tools.plugins import Plugin, load_plugins
-from ..tools.registry import ToolRegistry, builtin_tools
+from ..tools.registry import ToolRegistry
 from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skills.shelf import SkillShelf
 from ..tools.tool import Tool
@@ -136,9 +137,9 @@ async def open_runtime(
     finder = open_finder(wish, model, folder)
     forbidden = () if folder is None else (folder, config_folder(environ))
     sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
-    own_tools = [*builtin_tools(), *checked_tools(tools)]
+    own_tools: list[KnownTool] = [*builtin_tools(), *checked_tools(tools)]
     brought = await load_plugins(settings.plugins, [tool.name for tool in own_tools])
-    all_tools = [*own_tools, *brought.tools]
+    all_tools: list[KnownTool] = [*own_tools, *brought.tools]
     plan = Plan(
         models=finder,
         registry=ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version),
@@ -210,7 +211,7 @@ class Runtime:
 
     def tools(self) -> tuple[ToolDefinition, ...]:
         """All tools, in the order in which models see them."""
-        return tuple(tool.definition for tool in self._host.plan.registry.list())
+        return self._host.plan.registry.all_definitions()
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Return the plugins that the configuration enables, loaded or failed."""

@@ -17,13 +17,13 @@ from callboard.runtime.handles import Network, WebAnswer, WebRequest
 from callboard.runtime.http.address_guard import AddressGuard, parse_endpoint
 from callboard.runtime.redaction import Secret
 from callboard.runtime.taint.tracked_network import TrackedNetwork
-from callboard.tools.registry import builtin_tools
+from callboard.tools.builtin import builtin_tools
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.tool import Tool, ToolContext
 from callboard.tools.workshop import Author, Workshop
 from support.tools.workbench import context_of
 
-TOOLS = {tool.definition.name: tool for tool in builtin_tools()}
+TOOLS = {tool.name: tool.load() for tool in builtin_tools()}
 
 
 class NoNetwork(Network):

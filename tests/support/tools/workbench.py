@@ -12,7 +12,8 @@ import trio
 
 from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
 from callboard.runtime.handles import ArtifactReader
-from callboard.tools.registry import ToolRegistry, builtin_tools
+from callboard.tools.builtin import builtin_tools
+from callboard.tools.registry import ToolRegistry
 from callboard.tools.tool import Tool, ToolContext
 from callboard.tools.workspace.workspace import Workspace, open_workspace
 
