@@ -31,6 +31,10 @@ class Programs(Protocol):
     """Runs the programs of sessions: the sandbox, or `NoPrograms`."""
 
     async def ready(self) -> None:
+        """Wait until it is known whether tools that run programs may be offered."""
+        ...
+
+    async def tested(self) -> None:
         """Wait until it is known whether programs may be started."""
         ...
 
@@ -43,6 +47,9 @@ class NoPrograms:
     """The programs of a runtime in which none may be started."""
 
     async def ready(self) -> None:
+        """See `Programs`."""
+
+    async def tested(self) -> None:
         """See `Programs`."""
 
     async def end_session(self, session_id: str) -> None:
@@ -93,6 +100,12 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
         recorder = self.recorder
         record = partial(recorder.recording, session_id) if recorder is not None else None
         return ModelStream(mailbox, self.http, self.limits, record)
+
+    async def wait_offered(self, agent: str) -> None:
+        """Wait until it is known which tools an agent is offered: some depend on the sandbox's test."""
+        known = self.agents.get(agent)
+        if known is None or self.tools.runs_programs(known.tools):
+            await self.programs.ready()
 
     @property
     def lineage(self) -> Lineage:

@@ -24,6 +24,7 @@ from callboard.tools.sandbox.box.protected import Protection
 from callboard.tools.sandbox.box.start_gate import Gate
 from callboard.tools.sandbox.running.process import Order, hand_over
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from callboard.tools.sandbox.tiers.landlock import filter_of
 
 RUNS = 50
@@ -37,7 +38,7 @@ async def main() -> None:
     recipe = sandbox.recipe()
     with tempfile.TemporaryDirectory() as place:
         folder = os.path.realpath(place)  # noqa: ASYNC240
-        processes = sandbox.processes(folder, "session")
+        processes = SessionProcesses(sandbox, folder, "session")
         protection = Protection(folder)
         order = Order(argv=(), workspace=folder, cwd=folder, environment={}, files={})
 

@@ -55,6 +55,7 @@ class ToolRegistry:
         self._why_not = why_not
         self._version = version
         self._tools: dict[str, KnownTool] = {}
+        self._runs_programs: dict[tuple[str, ...] | None, bool] = {}
         self._queries: dict[
             tuple[tuple[str, ...] | None, SessionKind, int], tuple[ToolDefinition, ...]
         ] = {}
@@ -85,6 +86,19 @@ class ToolRegistry:
     def all_definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of all tools."""
         return tuple(tool.definition for tool in self._tools.values())
+
+    def runs_programs(self, names: tuple[str, ...] | None) -> bool:
+        """Return whether one of these tools (`None`: of all) runs programs, as far as definitions say."""
+        found = self._runs_programs.get(names)
+        if found is None:
+            needs = (
+                t.definition.needs for n, t in self._tools.items() if names is None or n in names
+            )
+            found = any(Capability.PROCESSES in each for each in needs)
+            if len(self._runs_programs) >= MAX_CACHED_QUERIES:
+                self._runs_programs.clear()
+            self._runs_programs[names] = found
+        return found
 
     def unknown(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names for which there is no tool."""

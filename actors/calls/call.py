@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -186,6 +186,12 @@ class CallPreparation:
     def definition(self, name: str) -> ToolDefinition | None:
         """Return the definition of a tool, or `None` when there is none of that name."""
         return self._registry.definition(name)
+
+    async def wait_tested(self, calls: Iterable[Call]) -> None:
+        """Wait until it is known whether programs may be started, if one of these calls runs one."""
+        definitions = (self._registry.definition(call.name) for call in calls)
+        if any(each is not None and Capability.PROCESSES in each.needs for each in definitions):
+            await self._handles.wait_tested()
 
     def ready(
         self,

@@ -207,6 +207,7 @@ class CallBatch:
     async def run(self) -> None:
         """Run all calls; return when they are gone."""
         with self._request.scope, ExitStack() as permits:
+            await self._dispatcher.preparation.wait_tested(self._request.calls)
             ready, finished = self._prepare()
             starting: list[tuple[ReadyCall, Permit]] = []
             waiting: list[tuple[ReadyCall, Decision, Permit | None]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...runtime.changes.version_log import CallVersions, VersionStore
 from ...runtime.definitions import Capability, ErrorType, ToolFailure
@@ -31,15 +32,17 @@ from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.marks import STRANGERS
 from ...runtime.taint.tracked_files import FileWatch
 from ...runtime.taint.tracked_network import Connect, TrackedNetwork
-from ...tools.sandbox.sandbox import Sandbox
 from ...tools.skills.shelf import OpenSkills, SkillShelf
-from ...tools.web.search import SearchPlace, WebSearch
 from ...tools.workshop import Workshop
 from ...tools.workspace.protected_places import HeldPlaces
 from ...tools.workspace.workspace import Workspace, open_workspace
 from ..delegation.tree import SessionTree
 from ..people.speech import Speech
 from .memories import OpenReader, OpenWriter
+
+if TYPE_CHECKING:
+    from ...tools.sandbox.sandbox import Sandbox
+    from ...tools.web.search import SearchPlace
 
 
 class OpenPlan:
@@ -138,14 +141,22 @@ class OpenHandles:
         """Return the way to sessions of its own; `None` for a worker."""
         return self._tree.handle(place, call)
 
+    async def wait_tested(self) -> None:
+        """Wait until it is known whether programs may be started."""
+        if self._sandbox is not None:
+            await self._sandbox.tested()
+
     def processes(
         self, place: CallPlace, call: Call, way_out: TrackedNetwork | None = None
     ) -> Processes | None:
         """Return the way to run programs in the workspace; `way_out` lets them reach hosts."""
         if self._sandbox is None:
             return None
+        from ...tools.sandbox.session_processes import SessionProcesses  # here: few calls run any
+
         workspace = self._open(place.workspace)
-        return self._sandbox.processes(
+        return SessionProcesses(
+            self._sandbox,
             workspace.place,
             place.session_id,
             place.turn_id,
@@ -190,7 +201,11 @@ class OpenHandles:
 
     def search(self, network: Network) -> SearchHandle | None:
         """Return the operator's search engine, over a call's way out."""
-        return None if self._engine is None else WebSearch(self._engine, network)
+        if self._engine is None:
+            return None
+        from ...tools.web.search import WebSearch  # here: few runtimes have one
+
+        return WebSearch(self._engine, network)
 
     def close(self) -> None:
         """Close the workspaces. Idempotent."""

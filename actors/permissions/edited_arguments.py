@@ -30,11 +30,11 @@ class EditedArguments:
         self._preparation = preparation
         self._decisions = decisions
 
-    def resolution(self, question: OpenQuestion, answer: ApprovalAnswer) -> Resolution:
+    async def resolution(self, question: OpenQuestion, answer: ApprovalAnswer) -> Resolution:
         """Return what the answer comes to."""
         if answer.decision != "allow" or answer.arguments is None:
             return question.resolution(answer)
-        changed, decision = self._judged(question, answer.arguments)
+        changed, decision = await self._judged(question, answer.arguments)
         if _is_higher(changed, question):
             answer = without_memory(msgspec.structs.replace(answer, decision="revised"))
         return Resolution(
@@ -46,7 +46,7 @@ class EditedArguments:
 
     async def request(self, question: OpenQuestion, arguments: str) -> ApprovalRequest:
         """Return the question as it would be about other arguments."""
-        changed, decision = self._judged(question, arguments)
+        changed, decision = await self._judged(question, arguments)
         canonical = changed.arguments.canonical
         # Of a higher tier they are asked about again, and only that answer can be remembered.
         is_higher = _is_higher(changed, question)
@@ -64,7 +64,7 @@ class EditedArguments:
         self, question: OpenQuestion, arguments: str, seconds: float
     ) -> OpenQuestion:
         """Return the question that takes the place of a deferred one, with `seconds` to answer."""
-        changed, decision = self._judged(question, arguments)
+        changed, decision = await self._judged(question, arguments)
         before = question.question.tier
         return OpenQuestion(
             approval_id=new_id("approval"),
@@ -81,8 +81,9 @@ class EditedArguments:
             is_deferred=True,
         )
 
-    def _judged(self, question: OpenQuestion, arguments: str) -> tuple[ReadyCall, Decision]:
+    async def _judged(self, question: OpenQuestion, arguments: str) -> tuple[ReadyCall, Decision]:
         place = question.place
+        await self._preparation.wait_tested((question.call,))
         changed = self._preparation.ready(place, question.call, arguments)
         check = CheckPermissions(place=place, questions=(changed.question,), marks=question.marks)
         (decision,) = self._decisions.decide(check)

@@ -297,7 +297,7 @@ class QuestionResolver:
         if self._grants.is_full:
             answer = without_memory(answer)
         await self._record.refresh(question)
-        resolution = self._edits.resolution(question, answer)
+        resolution = await self._edits.resolution(question, answer)
         resolution = msgspec.structs.replace(resolution, failure=failure, grant_id=grant_id)
         given = question.grant(resolution)
         successor: OpenQuestion | None = None

@@ -40,7 +40,6 @@ from ...runtime.store.recovery import closing_events
 from ...runtime.store.rows import ApprovalRow, OpenTurn
 from ...runtime.stream import StopReason, StreamError
 from ...tools.processes.unreaped import unreaped
-from ...tools.programs.program_result import processes
 from ..calls.outcome import failure_outcome
 from ..model.answer import AnswerBuilder
 from .model_caller import ModelCaller, wait_gone
@@ -457,6 +456,8 @@ def cancelled_call(
     """
     message, details = f"Not finished: {why}.", {}
     if killed is not None:
+        from ...tools.programs.program_result import processes  # here: few cancelled calls ran any
+
         message = f"{message} {processes(killed).capitalize()}; none is left."
         details = {"killed": killed}
     status = CallStatus.CANCELLED

@@ -18,6 +18,7 @@ from callboard.config.sections import SandboxSettings, Strength
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
 from callboard.tools.sandbox import sandbox as sandbox_module
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from support.flows.program_calls import Call, results
 from support.stage import make_workspace, open_local_stage
 
@@ -158,7 +159,9 @@ async def test_a_script_in_the_folder_of_the_command_counts(tmp_path: Path) -> N
 async def test_case_27_what_was_checked_is_checked_again_when_it_starts(tmp_path: Path) -> None:
     """Between the record of the start and the start itself, too."""
     path = script(tmp_path)
-    processes = sandbox_module.Sandbox(SandboxSettings()).processes(str(path.parent), "session")
+    processes = SessionProcesses(
+        sandbox_module.Sandbox(SandboxSettings()), str(path.parent), "session"
+    )
     command = callboard_command("sh", "x.sh")
     processes.bind(["sh x.sh"], ".")
     assert (await processes.run(command)).stdout == "old\n"
@@ -178,9 +181,9 @@ async def test_case_27_nothing_may_run_beside_it_that_could_change_it(
     sandbox = sandbox_module.Sandbox(SandboxSettings())
     async with trio.open_nursery() as nursery:
         await nursery.start(sandbox.background.serve)
-        beside = sandbox.processes(str(path.parent / place), "another session")
+        beside = SessionProcesses(sandbox, str(path.parent / place), "another session")
         begun = await beside.start(callboard_command("sleep", "60"))
-        processes = sandbox.processes(str(path.parent), "session")
+        processes = SessionProcesses(sandbox, str(path.parent), "session")
         bound = processes.bind(["sh x.sh"], ".")
         assert "Not run while this does in the workspace" in bound.shown
         with pytest.raises(callboard.ToolFailure, match="runs in the workspace") as caught:
@@ -189,10 +192,10 @@ async def test_case_27_nothing_may_run_beside_it_that_could_change_it(
         with pytest.raises(callboard.ToolFailure, match="runs in the workspace"):
             await processes.start(callboard_command("sh", "x.sh"))
         # The controls: what names no program, what nobody was asked about, and with that one gone.
-        others = sandbox.processes(str(path.parent), "session")
+        others = SessionProcesses(sandbox, str(path.parent), "session")
         others.bind(["ls"], ".")
         assert (await others.run(callboard_command("ls"))).exit_code == 0
-        unasked = sandbox.processes(str(path.parent), "session")
+        unasked = SessionProcesses(sandbox, str(path.parent), "session")
         assert (await unasked.run(callboard_command("sh", "x.sh"))).stdout == "old\n"
         await beside.kill(begun.process_id)
         assert (await processes.run(callboard_command("sh", "x.sh"))).stdout == "old\n"
@@ -205,9 +208,9 @@ async def test_a_program_in_another_workspace_disturbs_nobody(tmp_path: Path) ->
     sandbox = sandbox_module.Sandbox(SandboxSettings())
     async with trio.open_nursery() as nursery:
         await nursery.start(sandbox.background.serve)
-        beside = sandbox.processes(str(tmp_path / "work2"), "another session")
+        beside = SessionProcesses(sandbox, str(tmp_path / "work2"), "another session")
         await beside.start(callboard_command("sleep", "60"))
-        processes = sandbox.processes(str(path.parent), "session")
+        processes = SessionProcesses(sandbox, str(path.parent), "session")
         processes.bind(["sh x.sh"], ".")
         assert (await processes.run(callboard_command("sh", "x.sh"))).stdout == "old\n"
         nursery.cancel_scope.cancel(reason="the test is over")

@@ -14,6 +14,7 @@ from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.processes import Command
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from callboard.tools.workspace.protected_places import (
     MAX_FILES,
     HeldPlaces,
@@ -100,7 +101,7 @@ async def test_case_70_own_code_is_written_by_nobody(folder: Path, own_environme
     await sandbox.ready()
     code = "touch .venv/lib/x; mv .venv aside; touch fine; ls .venv"
     command = Command(argv=("sh", "-c", code), seconds=20)
-    ran = await sandbox.processes(str(folder), "s").run(command)
+    ran = await SessionProcesses(sandbox, str(folder), "s").run(command)
     assert ran.stdout == "lib\n"
     assert list((own_environment / "lib").iterdir()) == []
     assert (folder / "fine").exists()

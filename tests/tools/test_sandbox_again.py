@@ -15,7 +15,7 @@ from callboard.runtime.definitions import SessionKind, ToolFailure
 from callboard.tools.builtin import builtin_tools
 from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.registry import ToolRegistry
-from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.sandbox import VERIFY_SECONDS, Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
 from support.sandbox.sandbox_users import needs_sandbox
 
@@ -72,12 +72,15 @@ async def test_it_is_tested_again_after_so_many_hours(
         tests.append(trio.current_time())
         await trio.lowlevel.checkpoint()
 
+    monkeypatch.setattr(sandbox, "tested", trio.lowlevel.checkpoint)
     monkeypatch.setattr(sandbox, "test_again", noted)
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
         await nursery.start(sandbox.serve)
+        mock_clock.jump(VERIFY_SECONDS)
+        await trio.testing.wait_all_tasks_blocked()
         for _ in range(3):
             mock_clock.jump(2 * HOURS)
             await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
-    assert [at - began for at in tests] == [2 * HOURS, 4 * HOURS, 6 * HOURS]
+    assert [at - began for at in tests] == [VERIFY_SECONDS + hours * HOURS for hours in (2, 4, 6)]

@@ -16,6 +16,7 @@ from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.processes import Command, Ran
 from callboard.tools.sandbox.box.user import find_user
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from support.sandbox.sandbox_users import needs_sandbox
 
 NOBODY = "nobody"
@@ -49,7 +50,7 @@ async def looked(folder: Path, **settings: Any) -> Ran:
     command = Command(
         argv=("python3", "/run/callboard/look.py"), files={"look.py": LOOK.encode()}, seconds=20
     )
-    return await sandbox.processes(str(folder), "session").run(command)
+    return await SessionProcesses(sandbox, str(folder), "session").run(command)
 
 
 async def test_programs_run_as_that_user_and_its_files_are_that_users(folder: Path) -> None:

@@ -11,6 +11,7 @@ from callboard.config.sections import SandboxSettings
 from callboard.runtime.processes import Command
 from callboard.tools.sandbox.box.roots import MAX_INSTALLATIONS, find_view
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from support.sandbox.sandbox_users import needs_sandbox
 
 CANARY = "canary-9d1e44"
@@ -48,7 +49,7 @@ async def test_case_43_credentials_of_what_version_managers_keep_read_as_empty(
     words = [str(home / name) for name in HIDDEN]
     code = 'tool; for file; do cat "$file" && echo "$?"; done'
     command = Command(argv=("sh", "-c", code, "sh", *words), seconds=20)
-    ran = await sandbox.processes(str(workspace), "s").run(command)
+    ran = await SessionProcesses(sandbox, str(workspace), "s").run(command)
     assert ran.stdout.split() == ["tool", *["0"] * len(HIDDEN)]  # with the control
     assert ran.stderr == ""
 

@@ -23,6 +23,7 @@ from callboard.runtime.processes import Command, Ran
 from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from callboard.tools.sandbox.tiers import landlock as second_tier
 from callboard.tools.sandbox.tiers.landlock_exec import landlock_abi
 from support.sandbox.sandbox_scenes import LEAVES, new_tag, tagged
@@ -77,7 +78,7 @@ async def python(folder: Path, code: str, *args: str, seconds: float = 20, **mor
         files={"code.py": code.encode()},
         seconds=seconds,
     )
-    return await opened(**more).processes(str(folder), "session").run(command)
+    return await SessionProcesses(opened(**more), str(folder), "session").run(command)
 
 
 def test_it_is_partial_and_used_only_where_that_is_enough() -> None:
@@ -212,7 +213,7 @@ async def test_what_it_leaves_behind_is_gone_at_its_end_and_when_it_is_cancelled
             said.append(bool(tagged(tag)))
             scope.cancel()
 
-        await opened().processes(str(folder), "session").run(command, heard)
+        await SessionProcesses(opened(), str(folder), "session").run(command, heard)
     assert (said, scope.cancelled_caught, tagged(tag)) == ([True], True, [])
 
 
@@ -244,7 +245,7 @@ async def test_there_is_no_network_in_it(folder: Path) -> None:
         await trio.lowlevel.checkpoint()
         return asked
 
-    processes = opened().processes(str(folder), "session")
+    processes = SessionProcesses(opened(), str(folder), "session")
     with pytest.raises(ToolFailure, match="no network and no socket in it"):
         await processes.run(Command(argv=("true",), seconds=5, answers={"x": answer}))
     assert (await processes.run(Command(argv=("true",), seconds=5))).exit_code == 0
@@ -254,7 +255,7 @@ async def test_own_data_in_the_workspace_is_not_shown(folder: Path) -> None:
     opened()
     sandbox = Sandbox(settings(), os.environ, [folder / "src"])
     with pytest.raises(ToolFailure, match="Choose another workspace"):
-        await sandbox.processes(str(folder), "s").run(Command(argv=("true",), seconds=5))
+        await SessionProcesses(sandbox, str(folder), "s").run(Command(argv=("true",), seconds=5))
 
 
 ORPHANED = """
@@ -263,6 +264,7 @@ from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.processes import Command
 from callboard.tools.sandbox.selftest import self_test as strength
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 find = strength.find_system_program
 strength.find_system_program = lambda name: None if name == "bwrap" else find(name)
 folder, tag, user, code = sys.argv[1:]
@@ -270,7 +272,7 @@ settings = SandboxSettings(minimum=Strength.PARTIAL, run_as=user or None)
 command = Command(
     argv=("python3", "/run/callboard/code.py", tag, "600"), files={"code.py": code.encode()}, seconds=60
 )
-trio.run(Sandbox(settings, os.environ).processes(folder, "s").run, command, lambda line: print(line, flush=True))
+trio.run(SessionProcesses(Sandbox(settings, os.environ), folder, "s").run, command, lambda line: print(line, flush=True))
 """
 
 

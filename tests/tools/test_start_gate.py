@@ -19,6 +19,7 @@ from callboard.runtime.processes import Command, Processes
 from callboard.tools.sandbox.box.start_gate import MAX_KEY_BYTES, Gate, identity_of
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest.self_test import strength_test
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from support.sandbox.sandbox_users import needs_sandbox
 
 GONE_SECONDS = 20
@@ -29,13 +30,14 @@ from callboard.config.sections import SandboxSettings
 from callboard.runtime.processes import Command
 from callboard.tools.sandbox.running import process as module
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 
 def admit(pid, **_):
     print(pid, flush=True)
     time.sleep(600)
 
 sandbox = Sandbox(SandboxSettings(), os.environ)
-processes = sandbox.processes(sys.argv[1], "session")
+processes = SessionProcesses(sandbox, sys.argv[1], "session")
 sandbox.status()
 module.admit = admit
 trio.run(processes.run, Command(argv=("touch", "begun"), seconds=60))
@@ -92,7 +94,7 @@ async def test_case_24_a_workspace_that_was_replaced_is_not_worked_in(tmp_path: 
     private.mkdir()
     meant = identity_of(str(inner))
     command = Command(argv=("touch", "begun"), seconds=20)
-    held = sandbox.processes(str(inner), "s", identity=meant)
+    held = SessionProcesses(sandbox, str(inner), "s", identity=meant)
     assert (await held.run(command)).exit_code == 0  # the control
     (inner / "begun").unlink()
     os.rename(inner, outer / "moved")
@@ -100,7 +102,7 @@ async def test_case_24_a_workspace_that_was_replaced_is_not_worked_in(tmp_path: 
     assert await was_refused(held, command)
     inner.rmdir()
     inner.symlink_to(private)
-    assert await was_refused(sandbox.processes(str(inner), "s", identity=meant), command)
+    assert await was_refused(SessionProcesses(sandbox, str(inner), "s", identity=meant), command)
     with pytest.raises(ToolFailure, match="no such folder"):
         await held.run(command)
     assert not any((folder / "begun").exists() for folder in (inner, private, outer / "moved"))
@@ -120,7 +122,7 @@ async def test_where_a_link_leads_outside_nothing_is_told_of_it(tmp_path: Path) 
     (outside / "there").mkdir(parents=True)
     (workspace / "out").symlink_to(outside)
     (workspace / "within").symlink_to("in")
-    processes = sandbox.processes(str(workspace), "s")
+    processes = SessionProcesses(sandbox, str(workspace), "s")
     told = set()
     for folder in ("out/there", "out/nothing", "out"):
         with pytest.raises(ToolFailure) as caught:
@@ -139,7 +141,7 @@ async def test_a_session_that_has_ended_gets_nothing_in_the_background(tmp_path:
     command = Command(argv=("sleep", "60"), seconds=60, title="sleep")
     async with trio.open_nursery() as nursery:
         await nursery.start(sandbox.background.serve)
-        before = sandbox.processes(str(tmp_path), "s")
+        before = SessionProcesses(sandbox, str(tmp_path), "s")
         await before.start(command)
         await sandbox.end_session("s")
         assert sandbox.background.running() == {}
@@ -147,7 +149,7 @@ async def test_a_session_that_has_ended_gets_nothing_in_the_background(tmp_path:
             await before.start(command)
         assert sandbox.background.running() == {}
         # The control: a call that begins behind it, as in a session that was restored.
-        await sandbox.processes(str(tmp_path), "s").start(command)
+        await SessionProcesses(sandbox, str(tmp_path), "s").start(command)
         assert sandbox.background.running() == {"s": 1}
         nursery.cancel_scope.cancel()
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.processes import BackgroundProcess, ProcessOutput, Ran
-from .running.program import Program, run_program
+
+if TYPE_CHECKING:
+    from .running.program import Program
 
 MAX_RUNNING_PER_SESSION = 8
 """A server, a watcher, a build: nobody follows more."""
@@ -27,7 +30,7 @@ MAX_ENDS = 4096
 MAX_UNREAD_BYTES = 256 * 1024
 """The end of output that nobody has asked for yet."""
 
-MakeProgram = Callable[[Callable[[bytes], None]], Program]
+MakeProgram: TypeAlias = "Callable[[Callable[[bytes], None]], Program]"
 
 
 class BackgroundPrograms:
@@ -253,6 +256,8 @@ class _Running:
 
     async def serve(self) -> None:
         try:
+            from .running.program import run_program  # here: most runtimes run no program
+
             self.ran = await run_program(self.program, self._seconds)
         finally:
             if self.ran is None:  # cancelled, with nothing of it left

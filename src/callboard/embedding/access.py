@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..config.base_url import checked_base_url
 from ..config.search_engines import engine_of
@@ -16,8 +17,10 @@ from ..providers.catalog.keys import find_key
 from ..runtime.errors import ValidationError
 from ..runtime.memory.index import MemoryIndex
 from ..tools.processes.system_programs import find_system_program
-from ..tools.web.search import SearchPlace
 from ..tools.workshop import Author, Workshop
+
+if TYPE_CHECKING:
+    from ..tools.web.search import SearchPlace
 
 
 def search_place(settings: Settings, wish: ModelSelection) -> SearchPlace | None:
@@ -25,6 +28,8 @@ def search_place(settings: Settings, wish: ModelSelection) -> SearchPlace | None
     engine = engine_of(settings.search)
     if engine is None:
         return None
+    from ..tools.web.search import SearchPlace
+
     name, url, variable = engine.name, engine.base_url, engine.key_env
     return SearchPlace(
         engine=name,

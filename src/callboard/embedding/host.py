@@ -69,16 +69,16 @@ from ..runtime.store.interface import Store
 from ..runtime.taint.marked_files import MarkedFiles
 from ..runtime.taint.tracked_network import Connect
 from ..runtime.turns.activity import Activity
-from ..tools.plugins import Plugin
 from ..tools.registry import ToolRegistry
-from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skills.shelf import SkillShelf
 from ..tools.web.client import WebClient
-from ..tools.web.search import SearchPlace
 from ..tools.workshop import Workshop
 
 if TYPE_CHECKING:
     from ..runtime.http.client import AsyncClient
+    from ..tools.plugins import Plugin
+    from ..tools.sandbox.sandbox import Sandbox
+    from ..tools.web.search import SearchPlace
 
 STOP_SECONDS = 15.0
 """How long sessions may take to end their turns when the runtime closes; then they are cancelled."""

@@ -25,6 +25,7 @@ from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.processes import Command
 from callboard.runtime.taint.tracked_network import TrackedNetwork
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from support.web.empty_network import (
     INSIDE,
     PUBLIC,
@@ -121,7 +122,7 @@ class Place:
         guard = AddressGuard(NetworkSettings(allow=allow).endpoints, refuse=refuse)
         way_out = TrackedNetwork(NoRequests(), guard.connect)
         sandbox = Sandbox(settings or SandboxSettings(), os.environ)
-        processes = sandbox.processes(str(self.workspace), "s", "t", "c", way_out)
+        processes = SessionProcesses(sandbox, str(self.workspace), "s", "t", "c", way_out)
         sandbox.status()  # its test connects too
         connects.clear()
         seen = len(self.server.requests)

@@ -25,6 +25,7 @@ from trio._core import _thread_cache
 from callboard.config.sections import MIB, SandboxSettings
 from callboard.runtime.processes import Command, Ran
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 
 CANARY = "canary-5b1f6e"
 CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 25
@@ -62,7 +63,7 @@ Scene = Callable[[Path], Awaitable[Any]]
 
 
 def processes(folder: Path, settings: SandboxSettings = DEFAULTS) -> Any:
-    return Sandbox(settings, os.environ).processes(str(folder), "session")
+    return SessionProcesses(Sandbox(settings, os.environ), str(folder), "session")
 
 
 async def python(
@@ -136,7 +137,7 @@ print(json.dumps(found))
         str(outside / "shown" / "fine.txt"),
         "plain.txt",
     ]
-    ran = await sandbox.processes(str(inside), "s").run(
+    ran = await SessionProcesses(sandbox, str(inside), "s").run(
         Command(
             argv=("python3", "/run/callboard/code.py", json.dumps(paths)),
             env={"OWN": "own-value"},

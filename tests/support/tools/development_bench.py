@@ -19,6 +19,7 @@ from callboard.runtime.redaction import Secret
 from callboard.runtime.taint.tracked_network import TrackedNetwork
 from callboard.tools.builtin import builtin_tools
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from callboard.tools.tool import Tool, ToolContext
 from callboard.tools.workshop import Author, Workshop
 from support.tools.workbench import context_of
@@ -60,7 +61,9 @@ class Bench:
         network = TrackedNetwork(NoNetwork(), guard.connect)
         return context_of(
             network=network,
-            processes=sandbox().processes(str(self.workspace), "session", connector=network),
+            processes=SessionProcesses(
+                sandbox(), str(self.workspace), "session", connector=network
+            ),
             workshop=Workshop(
                 author=lambda: self.author,
                 credential=self._credential,

@@ -145,10 +145,9 @@ class StrengthTest:
             self._thread = threading.Thread(target=self._run, name="callboard sandbox test")
             self._thread.start()
 
-    def has_ended(self, seconds: float) -> bool:
-        """Wait for so long at most; return whether the test has ended."""
-        if self._thread is not None:
-            self._thread.join(seconds)
+    @property
+    def has_ended(self) -> bool:
+        """Whether `status` returns at once."""
         return self._thread is None or not self._thread.is_alive()
 
     def status(self) -> SandboxStatus:
