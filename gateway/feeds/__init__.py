@@ -3,7 +3,9 @@
 A session is followed once, however many clients subscribe to it. Each update is encoded once into the
 bytes of a frame (`SharedFrame`), which are put into each subscriber's outbox; that never waits. An outbox
 is bounded in bytes. Neighbouring pieces of text are merged when several wait, so that a client that
-reads slowly gets fewer and larger frames.
+reads slowly gets fewer and larger frames. Each frame costs a system call for each client: so text that comes
+while earlier frames are still on their way to most of them is held for some milliseconds, and goes out in one
+frame. Text that comes alone goes at once, and what is durable is never held.
 
 A subscriber is either *live* (each update is put into its outbox as it comes) or *behind*. It is behind
 when it joins, when it comes back, and when its outbox has no room. A subscriber that is behind gets

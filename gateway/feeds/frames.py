@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -17,7 +19,7 @@ from ...runtime.events import (
 )
 from ...runtime.store.feeds import LogEntry, StoredBytes
 from ...runtime.text import without_surrogates
-from ...runtime.turns.live_state import joined
+from ...runtime.turns.live_state import joined, text_of
 from ...runtime.wire.rpc import RpcAnswer, RpcNotification
 
 _WHOLE_TEXT = 0x81
@@ -89,20 +91,48 @@ class SharedFrame:
     def merged(self, later: SharedFrame) -> SharedFrame | None:
         """Return both in one, if they are live text of the same answer or call; else `None`."""
         first, second = self.update, later.update
-        if later.session_id != self.session_id:
+        if (
+            later.session_id != self.session_id
+            or not isinstance(first, StreamBatch | CallProgress)
+            or not isinstance(second, StreamBatch | CallProgress)
+            or _source(first) != _source(second)
+        ):
             return None
-        if isinstance(first, StreamBatch) and isinstance(second, StreamBatch):
-            if first.stream_id != second.stream_id:
-                return None
-            events = joined([*first.events, *second.events])
-            batch = StreamBatch(first.stream_id, first.offset, events)
-            return SharedFrame(self.session_id, batch)
-        if isinstance(first, CallProgress) and isinstance(second, CallProgress):
-            if first.call_id != second.call_id:
-                return None
-            progress = CallProgress(first.call_id, first.text + second.text)
-            return SharedFrame(self.session_id, progress)
-        return None
+        return merged_frames(self.session_id, (first, second))[0]
+
+
+def merged_frames(
+    session_id: str, updates: Sequence[StreamBatch | CallProgress]
+) -> list[SharedFrame]:
+    """Return these updates as frames, neighbours of one answer or call in one frame."""
+    frames: list[SharedFrame] = []
+    for _, group in groupby(updates, key=_source):
+        alike = list(group)
+        first, pieces, text = alike[0], [], []
+        for each in alike:
+            if isinstance(each, StreamBatch):
+                pieces += each.events
+            else:
+                text.append(each.text)
+        merged: LiveEvent
+        if isinstance(first, StreamBatch):
+            merged = StreamBatch(first.stream_id, first.offset, joined(pieces))
+        else:
+            merged = CallProgress(first.call_id, "".join(text))
+        frames.append(SharedFrame(session_id, merged))
+    return frames
+
+
+def text_size(update: StreamBatch | CallProgress) -> int:
+    """Return how many characters of text an update brings, and one more, so that nothing is free."""
+    if isinstance(update, CallProgress):
+        return 1 + len(update.text)
+    return 1 + sum(len(text_of(event) or "") for event in update.events)
+
+
+def _source(update: StreamBatch | CallProgress) -> tuple[type, str]:
+    its = update.stream_id if isinstance(update, StreamBatch) else update.call_id
+    return type(update), its
 
 
 class TopicFrame:

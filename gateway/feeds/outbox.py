@@ -47,6 +47,11 @@ class Outbox:
         """Bytes that wait."""
         return self._size
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether frames wait, or are on their way into the socket."""
+        return self._in_flight or bool(self._frames)
+
     def put(self, data: bytes) -> None:
         """Add an answer."""
         self.is_overfull = self.is_overfull or self._answers_size > self._max_size

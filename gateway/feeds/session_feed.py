@@ -7,12 +7,14 @@ seen; a subscriber becomes live only when its position has reached that.
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable
 
 import trio
 
 from ...runtime.errors import CallboardError, NotFoundError
-from ...runtime.events import AgentSwitched, LiveEvent, Stored, StreamBatch
+from ...runtime.events import AgentSwitched, CallProgress, LiveEvent, Stored, StreamBatch
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import DirectoryMessage, FollowSession
@@ -20,14 +22,25 @@ from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import StoreReader
 from ...runtime.turns.live_state import LiveState
 from ...runtime.wire.topics import Snapshot
-from .frames import LARGE_EVENT, SharedFrame, is_large, notification, update_frame
-from .outbox import Outbox
+from .frames import (
+    LARGE_EVENT,
+    SharedFrame,
+    is_large,
+    merged_frames,
+    notification,
+    text_size,
+    update_frame,
+)
+from .outbox import MERGE_SIZE, Outbox
 from .subscriber import Subscriber
 
 logger = redacting_logger(__name__)
 
 PAGE_EVENTS = 128
 """Events read from the record at a time, for one subscriber."""
+HOLD_SECONDS = 0.008
+"""For which text waits for more of it while earlier frames are on their way: half a frame of a screen
+at 60 Hz, which nobody sees. Every frame costs a system call for each subscriber, however short it is."""
 FIRST_PAUSE_SECONDS = 0.1
 LAST_PAUSE_SECONDS = 5.0
 """Before a crashed session is followed again: doubled from the first to the last."""
@@ -92,6 +105,7 @@ class SessionSubscriber(Subscriber):
                 self.outbox.add(frame)
                 self.position = stored.seq
         elif feed.joined.is_set():
+            feed.flush()  # the snapshot holds that text
             live = feed.live.snapshot()
             snapshot = Snapshot(feed.session_id, feed.head_seq, live.answer, live.outputs)
             self.outbox.add(notification("session/snapshot", snapshot))
@@ -120,6 +134,9 @@ class SessionFeed:
         self.failure: CallboardError | None = None
         self._directory = directory
         self._subscribers: list[SessionSubscriber] = []
+        self._held: list[StreamBatch | CallProgress] = []
+        self._held_size = 0
+        self._held_until = math.inf
 
     @property
     def is_used(self) -> bool:
@@ -142,7 +159,7 @@ class SessionFeed:
             subscription = Subscription()
             try:
                 await self._join(subscription)
-                while updates := await subscription.take():
+                while updates := await self._take(subscription):
                     pause = FIRST_PAUSE_SECONDS
                     for update in updates:
                         self._publish(update)
@@ -158,6 +175,14 @@ class SessionFeed:
             await trio.sleep(pause)
             pause = min(2 * pause, LAST_PAUSE_SECONDS)
 
+    async def _take(self, subscription: Subscription) -> deque[Stored | LiveEvent]:
+        """Wait for updates; what is held meanwhile goes out when its time is over."""
+        while self._held:
+            with trio.move_on_at(self._held_until):
+                return await subscription.take()
+            self.flush()
+        return await subscription.take()
+
     async def _join(self, subscription: Subscription) -> None:
         followed = await self._directory.ask(
             FollowSession(session_id=self.session_id, subscription=subscription)
@@ -170,6 +195,7 @@ class SessionFeed:
     def _leave(self) -> None:
         if self.joined.is_set():  # else subscribers still wait for this very event
             self.joined = trio.Event()
+        self._held.clear()  # the snapshots that bring subscribers back hold its text
         self._leave_live()
 
     def _leave_live(self) -> None:
@@ -185,6 +211,7 @@ class SessionFeed:
         if isinstance(update, Stored):
             if update.seq <= self.head_seq:
                 return
+            self.flush()
             self.head_seq = update.seq
             self.live.fold_stored(update.event)
             if isinstance(update.event, AgentSwitched):
@@ -194,10 +221,32 @@ class SessionFeed:
                 self._leave_live()  # catching up encodes large events in a thread
         elif not isinstance(update, StreamBatch) or update.events:
             self.live.fold(update)
-        frame = SharedFrame(self.session_id, update)
+        if isinstance(update, StreamBatch | CallProgress) and (self._held or self._is_sending()):
+            if not self._held:
+                self._held_until = trio.current_time() + HOLD_SECONDS
+            self._held.append(update)
+            self._held_size += text_size(update)
+            if self._held_size >= MERGE_SIZE:
+                self.flush()
+            return
+        self.flush()
+        self._offer(SharedFrame(self.session_id, update))
+
+    def flush(self) -> None:
+        """Offer what is held, its text merged, to all that are live."""
+        held, self._held, self._held_size = self._held, [], 0
+        for frame in merged_frames(self.session_id, held):
+            self._offer(frame)
+
+    def _offer(self, frame: SharedFrame) -> None:
         for subscriber in self._subscribers:
             if subscriber.is_live:
                 subscriber.offer(frame)
+
+    def _is_sending(self) -> bool:
+        """Whether earlier frames are still on their way to most subscribers: one that is slow counts little."""
+        live = [each for each in self._subscribers if each.is_live]
+        return 2 * sum(each.outbox.is_sending for each in live) > len(live)
 
 
 class SessionFeeds:

@@ -134,7 +134,7 @@ def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     """Return the same events, with neighbours of one kind joined."""
     pieces: list[tuple[AnyStreamEvent, list[str]]] = []
     for event in events:
-        text = _text_of(event)
+        text = text_of(event)
         if text is not None and pieces and _continues(pieces[-1][0], event):
             pieces[-1][1].append(text)
         else:
@@ -144,7 +144,8 @@ def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     ]
 
 
-def _text_of(event: AnyStreamEvent) -> str | None:
+def text_of(event: AnyStreamEvent) -> str | None:
+    """Return the text of a piece of an answer; `None` for an event that is not one."""
     if isinstance(event, TextDelta | ThinkingDelta | RefusalDelta):
         return event.text
     return event.arguments if isinstance(event, ToolCallDelta) else None
