@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 import trio
 from hypothesis import settings
@@ -188,6 +189,25 @@ def _warm_process_ends() -> Iterator[None]:
         from support.cli.warm_process import end_warm
 
         end_warm()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def query_plans() -> Iterator[Any]:
+    """Every statement that callboard runs in a test has its plan looked at."""
+    from support.query_plans import QueryPlans
+
+    plans = QueryPlans()
+    apsw.connection_hooks.append(plans.watch)
+    yield plans
+    apsw.connection_hooks.remove(plans.watch)
+
+
+@pytest.fixture(autouse=True)
+def _no_growing_table_is_read_whole(query_plans: Any) -> Iterator[None]:
+    """A statement that reads a growing table from end to end fails the test that runs it first."""
+    yield
+    if found := query_plans.take():
+        pytest.fail("These read a growing table whole, or sort it:\n" + "\n".join(found))
 
 
 @pytest.fixture(autouse=True)

@@ -57,5 +57,4 @@ async def close_left_open(
 
 async def left_open(store: StoreReader, session_id: str) -> OpenTurn | None:
     """Return the turn of a session that has no end on record, or `None`."""
-    turns = await store.open_turns()
-    return next((turn for turn in turns if turn.session_id == session_id), None)
+    return next(iter(await store.open_turns(session_id)), None)

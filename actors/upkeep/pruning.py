@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import trio
 
 from ...config.sections import SessionSettings
@@ -17,7 +16,6 @@ from ...runtime.errors import CallboardError, StoreLimitReached
 from ...runtime.identity import now_ms
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
-from ...runtime.store.lists import SessionFilter
 from .keeping import DAY_MS, LOOK_SECONDS, MAX_BATCH, SessionKeeping
 
 logger = redacting_logger(__name__)
@@ -75,11 +73,10 @@ class SessionPruning:
         if not days:
             return
         before = now_ms() - round(days * DAY_MS)
-        wanted = SessionFilter(until_ms=before, include_children=False, limit=MAX_BATCH)
-        place: int | None = None
-        while True:
-            page = await self._store.session_page(msgspec.structs.replace(wanted, before=place))
-            names = [row.session_id for row in page.sessions]
+        after: tuple[int, str] | None = None
+        while page := await self._store.unused_sessions(before, after=after, limit=MAX_BATCH):
+            after = page[-1].updated_at_ms, page[-1].session_id
+            names = [row.session_id for row in page]
             idle = [each for each in names if await self._is_idle(each, before)]
             if idle:
                 deleted = await self._keeping.delete(idle)
@@ -88,9 +85,6 @@ class SessionPruning:
                     "`callboard session restore` takes that back, for %g days",
                     *(len(deleted), days, self._settings().keep_deleted_days),
                 )
-            place = page.next_before
-            if place is None:
-                return
 
     async def _is_idle(self, session_id: str, before_ms: int) -> bool:
         """Whether nothing of the session and those below it is recent, runs or waits."""

@@ -18,6 +18,10 @@ connections of their own, which never wait for it (write-ahead log). `memory_sto
 loop and makes rows only when somebody reads. Each query is written once, in `queries`; `interface`
 makes the asynchronous method of it.
 
+**Reading grows with what is asked for, not with what is stored.** Each query has its index, and those of
+what changes often hold only sessions at rest, so that a round of a turn does not pay for them
+(docs/decisions/0013-indexes-of-what-rests.md).
+
 **When the disk is full,** `disk_room` gives up a ballast file: nothing new begins, and what runs can end.
 
 **After a crash** SQLite recovers the last commit. `recovery` decides how open turns are closed: calls that

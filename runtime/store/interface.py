@@ -53,6 +53,7 @@ class StoreReader(ABC):
     session_page = _read(Queries.session_page)
     session_tree = _read(Queries.session_tree)
     expired_sessions = _read(Queries.expired_sessions)
+    unused_sessions = _read(Queries.unused_sessions)
     hits = _read(Queries.hits)
 
     messages = _read(Queries.messages)

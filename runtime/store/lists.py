@@ -73,15 +73,19 @@ class CallPage(msgspec.Struct, frozen=True):
 
 
 class WordSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """Words to find, all of them in one message."""
+    """Words to find, all of them in one message; `offset` hits, those of earlier pages, are left out."""
 
     query: str
     limit: int = 20
+    offset: int = 0
     within: Visibility = ALL_VISIBLE
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in which the words were found: its best message, and the number of matches."""
+    """A session in which the words were found: its best message, and the number of matches.
+
+    Words that thousands of messages hold are looked for in the latest of these.
+    """
 
     session: SessionRow
     message_id: str

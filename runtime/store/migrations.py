@@ -5,8 +5,10 @@ released step is never edited: files exist that ran the old text. An event type 
 can't decode is a step too, even an empty one, so that they refuse the file by its number and not in the
 middle of a session.
 
-Every commit pays for an index, in CPU and in a page of the log, so there are indexes only for queries
-of the runtime itself. Lists of sessions and calls scan their table, the latest first.
+Every commit pays for an index, in CPU and in a page of the log. So the rounds of a turn touch none but the
+keys: what changes with every event is indexed only while its session is idle, and most other indexes are
+partial too. `tests/support/query_plans.py` fails a test that runs a statement which reads a growing table
+from end to end, and lists the few that may.
 
 Large texts are stored once. The rows of `messages` for calls and results hold the call's id; arguments
 and result are in `tool_calls`. The whole of an output that was cut is in its event, and so are the words
@@ -246,6 +248,38 @@ _SET_ASIDE = """
 alter table messages add column is_set_aside integer not null default 0;
 """
 
+_GROWTH = """
+create index sessions_idle on sessions (last_event) where is_active = 0;
+create index sessions_by_workspace on sessions (workspace, last_event) where is_active = 0;
+create index sessions_unused on sessions (updated_at_ms)
+  where is_active = 0 and deleted_at_ms is null and parent_id is null;
+create index sessions_detached on sessions (id) where is_detached = 1;
+create index sessions_deleted on sessions (deleted_at_ms) where deleted_at_ms is not null;
+create index sessions_deleted_latest on sessions (last_event) where deleted_at_ms is not null;
+
+-- Sessions whose turn runs are found by their open turns.
+update sessions set is_active = 0 where is_active = 1
+  and not exists (select 1 from turns t where t.session = sessions.id and t.ended_at_ms is null);
+
+drop index turns_open;
+create index turns_open on turns (session) where ended_at_ms is null;
+
+create index approvals_by_session on approvals (session);
+create index grants_by_session on grants (session);
+create index grants_lasting on grants (id) where revoked_at_ms is null and scope <> 'turn';
+create index memories_by_session on memories (session);
+
+create table usage_days (day integer primary key, first_id integer not null) strict;
+insert into usage_days select created_at_ms / 86400000, min(id) from usage group by 1;
+create trigger usage_of_a_day after insert on usage
+  when not exists (select 1 from usage_days
+    where day = new.created_at_ms / 86400000 and first_id <= new.id)
+begin
+  insert into usage_days values (new.created_at_ms / 86400000, new.id)
+    on conflict do update set first_id = excluded.first_id;
+end;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _CACHE_WRITES,
@@ -256,6 +290,7 @@ MIGRATIONS: tuple[str, ...] = (
     _SEARCH,
     _PURGED,
     _SET_ASIDE,
+    _GROWTH,
 )
 """Step N brings a file from version N-1 to N."""
 

@@ -42,11 +42,13 @@ from .rows import (
     UsageRow,
 )
 from .tables.inputs import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
-from .tables.lists import TREE, VISIBLE, call_condition, filtered, names, session_condition, visible
-from .tables.memories import SEARCH_MEMORIES, SELECT_MEMORIES, memory_of
+from .tables.lists import TREE, call_conditions, equal, joined, latest, names, visible
+from .tables.memories import memory_of, search_memories, select_memories
 from .tables.permissions import (
     ASKED_BEFORE,
-    GRANT_HOLDS,
+    GRANTS_THAT_HOLD,
+    IS_OPEN,
+    OPEN_STATES,
     SELECT_APPROVALS,
     SELECT_GRANTS,
     approval_row,
@@ -54,7 +56,7 @@ from .tables.permissions import (
 )
 from .tables.requests import SELECT_REQUEST
 from .tables.search import find_matches
-from .tables.topics import LOG_HEAD, SELECT_BYTES, SELECT_LOG, log_entry
+from .tables.topics import LOG_HEAD, SELECT_BYTES, log_entry, select_log
 from .tables.usage import read_spending, select_usage
 
 # A call's columns come from its own row: so a `tool_call` shows its present state, and no large text
@@ -85,6 +87,7 @@ _SESSION_COLUMNS = (
     " last_message_preview, is_active, head_seq, created_at_ms, updated_at_ms, deleted_at_ms,"
     " is_tainted, parent_call_id, is_detached, has_private"
 )
+_SELECT_SESSIONS = f"select {_SESSION_COLUMNS} from sessions s"
 
 _CALL_COLUMNS = (
     "c.call_id, s.session_id, c.turn_id, c.name, c.status, c.arguments, c.result, c.display,"
@@ -141,8 +144,8 @@ class Queries:
         self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
     ) -> list[LogEntry]:
         """Return the events of a topic, or of all topics, after `after_seq`, in order."""
-        values = (after_seq, None if topic is None else topic.value, _bound(limit))
-        return [log_entry(row) for row in self._rows(SELECT_LOG, values)]
+        query = select_log(after_seq, topic, _bound(limit))
+        return [log_entry(row) for row in self._rows(*query)]
 
     def log_head(self) -> int:
         """Return the last `seq` of all topics."""
@@ -157,20 +160,18 @@ class Queries:
 
     def session(self, session_id: str) -> SessionRow | None:
         """Return one session, deleted or not."""
-        where = "from sessions where session_id = ?"
-        rows = self._structs(SessionRow, f"select {_SESSION_COLUMNS} {where}", (session_id,))
+        query = f"{_SELECT_SESSIONS} where session_id = ?"
+        rows = self._structs(SessionRow, query, (session_id,))
         return rows[0] if rows else None
 
     def sessions(
         self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
     ) -> list[SessionRow]:
         """Return sessions, the latest activity first."""
-        return self._structs(
-            SessionRow,
-            f"select {_SESSION_COLUMNS} from sessions where (? or deleted_at_ms is null)"
-            " and (? or parent_id is null) order by last_event desc limit ?",
-            (include_deleted, include_children, _bound(limit)),
+        wanted = SessionFilter(
+            deleted="also" if include_deleted else "no", include_children=include_children
         )
+        return self._latest(wanted, _bound(limit))[1]
 
     def children(
         self,
@@ -186,23 +187,41 @@ class Queries:
             call_id: Only those of this call.
             is_detached: Only those whose parent does not have their answer yet, or only the others.
         """
-        where, values = filtered({"parent_id": parent_id, "parent_call_id": call_id})
-        return self._structs(
-            SessionRow,
-            f"select {_SESSION_COLUMNS} from sessions where parent_id is not null and {where}"
-            " and (? is null or is_detached = ?) order by id",
-            (*values, is_detached, is_detached),
-        )
+        conditions = equal({"parent_id =": parent_id, "parent_call_id =": call_id})
+        if is_detached is not None:  # as text, for the index of detached ones
+            conditions.append((f"is_detached = {int(is_detached)}", ()))
+        where, values = joined(conditions)
+        query = f"{_SELECT_SESSIONS} where parent_id is not null and {where} order by id"
+        return self._structs(SessionRow, query, values)
 
     def session_page(self, wanted: SessionFilter) -> SessionPage:
         """Return a page of sessions, the latest activity first."""
-        where, values = session_condition(wanted)
-        sql = f"from sessions s where {where} order by s.last_event desc limit ?"
-        bound = (*values, wanted.limit + 1)
-        places = [row[0] for row in self._rows(f"select s.last_event {sql}", bound)]
-        rows = self._structs(SessionRow, f"select {_SESSION_COLUMNS} {sql}", bound)
+        places, rows = self._latest(wanted, wanted.limit + 1)
         next_before = places[wanted.limit - 1] if len(places) > wanted.limit else None
         return SessionPage(rows[: wanted.limit], next_before)
+
+    def _latest(self, wanted: SessionFilter, limit: int) -> tuple[list[int], list[SessionRow]]:
+        """Return places in the list, and the sessions there."""
+        rows = self._rows(*latest(_SESSION_COLUMNS, wanted, limit))
+        return [row[0] for row in rows], self._made(SessionRow, [row[1:] for row in rows])
+
+    def unused_sessions(
+        self, before_ms: int, *, after: tuple[int, str] | None = None, limit: int
+    ) -> list[SessionRow]:
+        """Return sessions without activity since a Unix time in ms, the longest unused first.
+
+        Left out are deleted ones, those that others delegated to, and those whose turn runs. The next
+        page is `after` the `updated_at_ms` and id of the last one.
+        """
+        at_ms, name = after or (0, "")
+        return self._structs(
+            SessionRow,
+            f"{_SELECT_SESSIONS} where is_active = 0 and deleted_at_ms is null"
+            " and parent_id is null and updated_at_ms < ?1 and updated_at_ms >= ?2"
+            " and (updated_at_ms > ?2 or id > coalesce((select b.id from sessions b"
+            " where b.session_id = ?3), 0)) order by updated_at_ms, id limit ?4",
+            (before_ms, at_ms, name, limit),
+        )
 
     def session_tree(self, session_ids: Sequence[str]) -> list[str]:
         """Return the ids of those of the sessions that exist, and of all sessions below them."""
@@ -242,22 +261,25 @@ class Queries:
         limit: int = 100,
     ) -> list[CallRow]:
         """Return tool calls, the latest first."""
-        where, values = filtered({"s.session_id": session_id, "c.name": name, "c.status": status})
-        return self._structs(
-            CallRow,
-            f"{_SELECT_CALLS} where {where} order by c.id desc limit ?",
-            (*values, _bound(limit)),
-        )
+        wanted = CallFilter(session_id=session_id, name=name, status=status)
+        return self._latest_calls(wanted, _bound(limit))[1]
 
     def call_page(self, wanted: CallFilter) -> CallPage:
         """Return a page of calls, the latest first."""
-        where, values = call_condition(wanted)
-        sql = f"{_FROM_CALLS} where {where} order by c.id desc limit ?"
-        bound = (*values, wanted.limit + 1)
-        places = [row[0] for row in self._rows(f"select c.id {sql}", bound)]
-        rows = self._structs(CallRow, f"select {_CALL_COLUMNS} {sql}", bound)
+        places, rows = self._latest_calls(wanted, wanted.limit + 1)
         next_before = places[wanted.limit - 1] if len(places) > wanted.limit else None
         return CallPage(rows[: wanted.limit], next_before)
+
+    def _latest_calls(self, wanted: CallFilter, limit: int) -> tuple[list[int], list[CallRow]]:
+        """Return places in the list, and the calls there."""
+        where, values = joined(call_conditions(wanted))
+        # The ids alone are sorted: the texts of a call may be large.
+        found = f"select c.id {_FROM_CALLS} where {where} order by c.id desc limit ?"
+        rows = self._rows(
+            f"select c.id, {_CALL_COLUMNS} {_FROM_CALLS} where c.id in ({found}) order by c.id desc",
+            (*values, limit),
+        )
+        return [row[0] for row in rows], self._made(CallRow, [row[1:] for row in rows])
 
     def full_output(self, session_id: str, call_id: str) -> str | None:
         """Return the whole output of a call whose result was cut, as JSON text."""
@@ -315,12 +337,27 @@ class Queries:
         limit: int = 100,
     ) -> list[ApprovalRow]:
         """Return questions to people, the latest first; only those asked before the id `before`."""
-        where, values = filtered(
-            {"s.session_id": session_id, "a.approval_id": approval_id, "a.state": state}
+        conditions = equal(
+            {
+                "s.session_id =": session_id,
+                "a.approval_id =": approval_id,
+                "a.state =": state,
+            }
         )
-        sql = f"{SELECT_APPROVALS} where {where}{ASKED_BEFORE}{VISIBLE} order by a.id desc limit ?"
-        bound = (*values, before, before, *visible(within), _bound(limit))
-        return self._decoded(approval_row, sql, bound)
+        if before is not None:
+            conditions.append((ASKED_BEFORE, (before,)))
+        index = ""
+        if state in OPEN_STATES and approval_id is None:
+            conditions.append((IS_OPEN, ()))
+            index = "indexed by approvals_open"
+        where, values = joined([*conditions, *visible(within)])
+        # The ids alone are sorted.
+        found = (
+            f"select a.id from approvals a {index} join sessions s on s.id = a.session"
+            f" where {where} order by a.id desc limit ?"
+        )
+        sql = f"{SELECT_APPROVALS} where a.id in ({found}) order by a.id desc"
+        return self._decoded(approval_row, sql, (*values, _bound(limit)))
 
     def grants(
         self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
@@ -329,24 +366,35 @@ class Queries:
 
         Only those in force: not revoked, and, of a turn's grant, the turn has not ended.
         """
-        where, values = filtered({"g.grant_id": grant_id})
-        sql = f"{SELECT_GRANTS} where {where} and (? or {GRANT_HOLDS}) order by g.id limit ?"
-        return self._decoded(grant_row, sql, (*values, include_ended, _bound(limit)))
+        conditions = equal({"g.grant_id =": grant_id})
+        if not include_ended:
+            conditions.append((f"g.id in ({GRANTS_THAT_HOLD})", ()))
+        where, values = joined(conditions)
+        sql = f"{SELECT_GRANTS} where {where} order by g.id limit ?"
+        return self._decoded(grant_row, sql, (*values, _bound(limit)))
 
     # ── what a crash left, and what waits ────────────────────────────────────────────────────────
 
-    def open_turns(self) -> list[OpenTurn]:
-        """Return the turns without an end: those that a crash left, and suspended ones."""
-        turns = self._rows(
-            "select t.session, s.session_id, t.turn_id, t.started_at_ms, t.is_suspended,"
-            " s.parent_id, s.parent_call_id, s.is_detached from turns t"
-            " join sessions s on s.id = t.session where t.ended_at_ms is null order by t.id",
-            (),
-        )
-        seen = self._rows(SEEN_AT_MS, ())[0][0] or 0 if turns else 0
-        return [self._open_turn(row, seen) for row in turns]
+    def open_turns(self, session_id: str | None = None) -> list[OpenTurn]:
+        """Return the turns without an end: those that a crash left, and suspended ones.
 
-    def _open_turn(self, row: tuple[Any, ...], seen_at_ms: int) -> OpenTurn:
+        Those of one session, or of all.
+        """
+        where, values = joined(equal({"s.session_id =": session_id}))
+        rows = self._rows(
+            "select t.session, s.session_id, t.turn_id, t.started_at_ms, t.is_suspended,"
+            " s.parent_id, s.parent_call_id, s.is_detached from turns t indexed by turns_open"
+            f" join sessions s on s.id = t.session where t.ended_at_ms is null and {where}"
+            " order by t.id",
+            values,
+        )
+        turns = [self._open_turn(row) for row in rows]
+        if not any(turn.approvals for turn in turns):
+            return turns
+        seen = self._rows(SEEN_AT_MS, ())[0][0] or 0
+        return [msgspec.structs.replace(turn, seen_at_ms=seen) for turn in turns]
+
+    def _open_turn(self, row: tuple[Any, ...]) -> OpenTurn:
         key, session_id, turn_id, started_at_ms, is_suspended, *parent, is_detached = row
         parent_id, parent_call_id = parent
         keys = (key, turn_id, key, turn_id)
@@ -369,7 +417,6 @@ class Queries:
             calls=tuple(self._structs(CallRow, calls, keys)),
             is_suspended=bool(is_suspended),
             approvals=tuple(self._decoded(approval_row, questions, keys)),
-            seen_at_ms=seen_at_ms,
             parent_id=parent_id,
             parent_call_id=parent_call_id,
             is_detached=bool(is_detached),
@@ -397,16 +444,16 @@ class Queries:
         limit: int = 100,
     ) -> list[Memory]:
         """Return memories, the latest first; only those stored before the id `before`."""
-        bound = (agent, memory_id, before, *visible(within), _bound(limit))
-        return self._decoded(memory_of, SELECT_MEMORIES, bound)
+        sql, values = select_memories(agent, memory_id, before, within, _bound(limit))
+        return self._decoded(memory_of, sql, values)
 
     def found_memories(
         self, agent: str, query: str, *, within: Visibility = ALL_VISIBLE, limit: int
     ) -> list[Memory]:
         """Return an agent's memories that hold a word of the query, the best first."""
         words = query_of(query)
-        bound = (words, agent, *visible(within), _bound(limit))
-        return self._decoded(memory_of, SEARCH_MEMORIES, bound) if words else []
+        sql, values = search_memories(agent, words, within, _bound(limit))
+        return self._decoded(memory_of, sql, values) if words else []
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -422,12 +469,16 @@ class Queries:
             raise storage_error(self._name, error) from error
 
     def _structs(self, kind: type[_Row], sql: str, values: tuple[object, ...]) -> list[_Row]:
+        return self._made(kind, self._rows(sql, values))
+
+    def _made(self, kind: type[_Row], rows: list[tuple[Any, ...]]) -> list[_Row]:
         # The columns are in the order of the fields. SQLite has no booleans, and `strict=False` of
         # convert, which would accept 0 and 1, also reads the text "null" as `None`.
         names = kind.__struct_fields__
-        records = [dict(zip(names, row, strict=True)) for row in self._rows(sql, values)]
+        records = [dict(zip(names, row, strict=True)) for row in rows]
+        booleans = _BOOLEANS.intersection(names)
         for record in records:
-            for name in _BOOLEANS & record.keys():
+            for name in booleans:
                 record[name] = bool(record[name])
         try:
             return msgspec.convert(records, list[kind])  # type: ignore[valid-type]

@@ -8,7 +8,7 @@ import pytest
 from callboard.runtime.errors import StorageError
 from callboard.runtime.store.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from callboard.runtime.store.queries import Queries
-from callboard.runtime.store.tables.purge import TABLES
+from callboard.runtime.store.tables.purge import LOOKED_THROUGH, TABLES
 
 STEPS = ("create table a (x)", "create table b (x); insert into b values (1)")
 
@@ -73,6 +73,34 @@ def test_the_usage_of_the_first_format_is_kept(connection: apsw.Connection) -> N
     assert (row.cache_write_tokens, row.agent, row.created_at_ms) == (None, "general", 7)
 
 
+def test_sessions_and_usage_of_an_older_format_are_in_the_lists_of_this_one(
+    connection: apsw.Connection,
+) -> None:
+    before = next(at for at, step in enumerate(MIGRATIONS) if "usage_days" in step)
+    migrate(connection, "it", steps=MIGRATIONS[:before])
+    for key, name, is_active in ((1, "idle", 0), (2, "runs", 1), (3, "says it runs", 1)):
+        connection.execute(
+            "insert into sessions (id, session_id, title, agent, kind, workspace, message_count,"
+            " last_message_preview, is_active, head_seq, last_event, created_at_ms, updated_at_ms)"
+            " values (?1, ?2, '', 'general', 'main', '/work', 0, '', ?3, 0, ?1, 1, 1)",
+            (key, name, is_active),
+        )
+    connection.execute("insert into turns (session, turn_id, started_at_ms) values (2, 't', 1)")
+    for key, day in ((1, 5), (2, 6), (3, 6)):
+        connection.execute(
+            "insert into usage (id, session, turn_id, message_id, provider, model, created_at_ms)"
+            " values (?, 1, 't', 'm', 'p', 'm', ?)",
+            (key, day * 86_400_000 + 1),
+        )
+    migrate(connection, "it")
+    queries = Queries(connection, "it")
+    listed = [(row.session_id, row.is_active) for row in queries.sessions()]
+    assert listed == [("says it runs", False), ("runs", True), ("idle", False)]
+    assert [turn.turn_id for turn in queries.open_turns("runs")] == ["t"]
+    assert [row.position for row in queries.usage(since_ms=6 * 86_400_000)] == [2, 3]
+    assert [row.position for row in queries.usage(since_ms=5 * 86_400_000 + 2)] == [2, 3]
+
+
 def test_every_table_that_refers_to_a_session_is_purged(connection: apsw.Connection) -> None:
     migrate(connection, "it")
     made = connection.execute("select name from sqlite_schema where type = 'table'").fetchall()
@@ -81,4 +109,4 @@ def test_every_table_that_refers_to_a_session_is_purged(connection: apsw.Connect
         for (name,) in made
         if "session" in {column[1] for column in connection.execute(f"pragma table_info({name})")}
     }
-    assert referring == set(TABLES)
+    assert referring == {*TABLES, *LOOKED_THROUGH}

@@ -1,7 +1,7 @@
 """The tables of the store: one module for each, with the SQL that writes and reads its rows.
 
 Functions here take a connection inside of the ledger's transaction, and the session's integer key. The
-projection calls those that write, `queries` uses the `SELECT_…` texts. Two modules decide more than rows:
+projection calls those that write, `queries` uses the texts of `select` here. Two modules decide more than rows:
 `permissions` decides who answered first, what may start and what is refused (`PermissionCheck`), and
 `requests` that no request with an idempotency key is done twice.
 

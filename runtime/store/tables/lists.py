@@ -1,20 +1,19 @@
-"""Pages of sessions and calls: filters as SQL conditions, and what a reader may see."""
+"""Pages of sessions and calls: filters as SQL conditions, and what a reader may see.
+
+A condition that is not wanted is left out of the text. Written as `? is null or …` it would hide from
+SQLite which index answers the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from ..lists import CallFilter, SessionFilter, Visibility
 
-Query = tuple[str, tuple[object, ...]]
-
-VISIBLE = (
-    " and (? is null or s.agent in (select value from json_each(?)))"
-    " and (? is null or s.session_id in (select value from json_each(?)))"
-)
-"""The condition that hides sessions from a reader who may not see them; `visible` has its values."""
+Condition = tuple[str, tuple[object, ...]]
+"""A part of a `where`, and its values."""
 
 TREE = (
     "with recursive tree (session_id) as (select session_id from sessions"
@@ -24,19 +23,25 @@ TREE = (
 """The given sessions and all below them."""
 
 
-def visible(within: Visibility) -> tuple[object, ...]:
-    """Return the values of `VISIBLE`."""
-    encoded = [
-        None if each is None else names(each) for each in (within.agents, within.session_ids)
+def visible(within: Visibility) -> list[Condition]:
+    """Return the conditions that hide sessions `s` from a reader who may not see them."""
+    wanted = {"s.agent": within.agents, "s.session_id": within.session_ids}
+    return [
+        (f"{column} in (select value from json_each(?))", (names(values),))
+        for column, values in wanted.items()
+        if values is not None
     ]
-    return encoded[0], encoded[0], encoded[1], encoded[1]
 
 
-def filtered(wanted: Mapping[str, str | None]) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on the columns whose value is not `None`, and the values."""
-    filters = {column: value for column, value in wanted.items() if value is not None}
-    where = " and ".join(f"{column} = ?" for column in filters) or "true"
-    return where, tuple(map(str, filters.values()))
+def equal(wanted: Mapping[str, object]) -> list[Condition]:
+    """Return a condition for each value that is not `None`; the keys end with their comparison."""
+    return [(f"{left} ?", (value,)) for left, value in wanted.items() if value is not None]
+
+
+def joined(conditions: Iterable[Condition]) -> Condition:
+    """Return one condition for all of these."""
+    texts, values = zip(*conditions, strict=True) if (conditions := list(conditions)) else ((), ())
+    return " and ".join(texts) or "true", tuple(value for each in values for value in each)
 
 
 def names(values: object) -> str:
@@ -44,39 +49,59 @@ def names(values: object) -> str:
     return msgspec.json.encode(values).decode()
 
 
-def session_condition(wanted: SessionFilter) -> Query:
-    """Return the condition on sessions `s`; the last activity is their place in the list."""
-    words = wanted.words.casefold()
-    where = (
-        "(? is null or s.last_event < ?) and (? is null or s.agent = ?)"
-        " and (? is null or s.workspace = ?)"
-        " and (? = 'also' or (s.deleted_at_ms is not null) = (? = 'only'))"
-        " and (? or s.parent_id is null) and (? is null or s.updated_at_ms < ?)"
-        " and (? = '' or instr(lower(s.title), ?) or instr(lower(s.last_message_preview), ?)"
-        " or instr(s.session_id, ?))"
+def session_conditions(wanted: SessionFilter) -> list[Condition]:
+    """Return the conditions on sessions `s`; the last activity is their place in the list."""
+    found = equal(
+        {
+            "s.last_event <": wanted.before,
+            "s.agent =": wanted.agent,
+            "s.workspace =": wanted.workspace,
+            "s.updated_at_ms <": wanted.until_ms,
+        }
     )
-    values = (
-        *(wanted.before, wanted.before, wanted.agent, wanted.agent),
-        *(wanted.workspace, wanted.workspace),
-        *(wanted.deleted, wanted.deleted, wanted.include_children),
-        *(wanted.until_ms, wanted.until_ms),
-        *(words, words, words, words),
-        *visible(wanted.within),
-    )
-    return where + VISIBLE, values
+    if wanted.deleted != "also":
+        found.append((f"s.deleted_at_ms is {'not ' * (wanted.deleted == 'only')}null", ()))
+    if not wanted.include_children:
+        found.append(("s.parent_id is null", ()))
+    if words := wanted.words.casefold():
+        texts = ("lower(s.title)", "lower(s.last_message_preview)", "s.session_id")
+        where = " or ".join(f"instr({text}, ?)" for text in texts)
+        found.append((f"({where})", (words,) * len(texts)))
+    return [*found, *visible(wanted.within)]
 
 
-def call_condition(wanted: CallFilter) -> Query:
-    """Return the condition on calls `c` of sessions `s`; the id is their place in the list."""
-    status = None if wanted.status is None else wanted.status.value
-    where = (
-        "(? is null or c.id < ?) and (? is null or s.session_id = ?) and (? is null or c.name = ?)"
-        " and (? is null or c.status = ?) and (? is null or c.proposed_at_ms >= ?)"
-        " and (? is null or c.proposed_at_ms < ?)"
+RUNNING = "s.is_active = 1 and s.id in (select o.session from turns o where o.ended_at_ms is null)"
+"""Sessions whose turn runs. They have no place in the indexes by activity, which each of their events would
+change; they are found by their open turns."""
+
+IDLE = "s.is_active = 0"
+"""All others: those that the indexes by activity hold."""
+
+
+def latest(columns: str, wanted: SessionFilter, limit: int) -> Condition:
+    """Return a query for sessions, the latest activity first, and its values.
+
+    The first column is the place in the list.
+    """
+    where, values = joined(session_conditions(wanted))
+    query = f"select s.last_event, {columns} from sessions s where {where}"
+    if wanted.deleted == "only":  # they have an index of their own
+        return f"{query} order by 1 desc limit ?", (*values, limit)
+    # SQLite merges the two parts, and reads of each only what the page takes.
+    parts = f"{query} and {RUNNING} union all {query} and {IDLE}"
+    return f"{parts} order by 1 desc limit ?", (*values, *values, limit)
+
+
+def call_conditions(wanted: CallFilter) -> list[Condition]:
+    """Return the conditions on calls `c` of sessions `s`; the id is their place in the list."""
+    found = equal(
+        {
+            "c.id <": wanted.before,
+            "s.session_id =": wanted.session_id,
+            "c.name =": wanted.name,
+            "c.status =": wanted.status and str(wanted.status),
+            "c.proposed_at_ms >=": wanted.since_ms,
+            "c.proposed_at_ms <": wanted.until_ms,
+        }
     )
-    filters = (
-        *(wanted.before, wanted.session_id, wanted.name),
-        *(status, wanted.since_ms, wanted.until_ms),
-    )
-    doubled = tuple(value for value in filters for _ in range(2))
-    return where + VISIBLE, (*doubled, *visible(wanted.within))
+    return [*found, *visible(wanted.within)]

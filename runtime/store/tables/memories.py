@@ -10,7 +10,8 @@ import apsw
 from ...events import DurableEvent, MemoryForgotten, MemoryStored
 from ...memory.memories import MAX_MEMORIES, Memory, indexed
 from ..codec import decode_event
-from .lists import VISIBLE
+from ..lists import Visibility
+from .lists import Condition, equal, joined, visible
 
 MemoryEvent = MemoryStored | MemoryForgotten
 
@@ -21,20 +22,28 @@ join sessions s on s.id = m.session
 join events e on e.session = m.session and e.seq = m.stored_seq
 """
 
-SELECT_MEMORIES = (
-    f"{_SELECT} where (?1 is null or m.agent = ?1) and (?2 is null or m.memory_id = ?2)"
-    " and (?3 is null or m.id < (select id from memories where memory_id = ?3))"
-    f"{VISIBLE} order by m.id desc limit ?"
-)
-"""Values: agent, id, the id that they were stored before, those of `VISIBLE`, limit."""
+_BEFORE = "m.id < (select b.id from memories b where b.memory_id = ?)"
 
-# A tag is chosen on purpose, so it counts as much as two words of the text.
-SEARCH_MEMORIES = (
-    f"{_SELECT} join memory_words w on w.rowid = m.id"
-    f" where memory_words match ?1 and m.agent = ?2{VISIBLE}"
-    " order by bm25(memory_words, 1.0, 2.0), m.id desc limit ?"
-)
-"""Values: words, agent, those of `VISIBLE`, limit."""
+
+def select_memories(
+    agent: str | None, memory_id: str | None, before: str | None, within: Visibility, limit: int
+) -> Condition:
+    """Return the query for memories, the latest first, and its values."""
+    conditions = equal({"m.agent =": agent, "m.memory_id =": memory_id})
+    if before is not None:
+        conditions.append((_BEFORE, (before,)))
+    where, values = joined([*conditions, *visible(within)])
+    return f"{_SELECT} where {where} order by m.id desc limit ?", (*values, limit)
+
+
+def search_memories(agent: str, words: str, within: Visibility, limit: int) -> Condition:
+    """Return the query for memories with these words, the best first, and its values."""
+    matches: list[Condition] = [("memory_words match ?", (words,)), ("m.agent = ?", (agent,))]
+    where, values = joined([*matches, *visible(within)])
+    # A tag is chosen on purpose, so it counts as much as two words of the text.
+    order = "bm25(memory_words, 1.0, 2.0), m.id desc"
+    sql = f"{_SELECT} join memory_words w on w.rowid = m.id where {where} order by {order} limit ?"
+    return sql, (*values, limit)
 
 
 def keep_memory(

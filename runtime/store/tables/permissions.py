@@ -80,7 +80,9 @@ _BY_A_PERSON = frozenset({"allow", "deny", "revised"})
 _DELIVERED = frozenset({"allow", "deny", "expired"})
 """Answers to a deferred question that must reach its session: by an input in the same append."""
 
-_OPEN = "state in ('waiting', 'allowed')"
+OPEN_STATES = frozenset({"waiting", "allowed"})
+IS_OPEN = "state in ('waiting', 'allowed')"
+"""The condition of the index of open questions, which SQLite uses where it stands in these words."""
 
 
 class _Approval(NamedTuple):
@@ -384,7 +386,7 @@ class PermissionRows:
     def _end(self, column: str, name: str, which: str = "") -> None:
         self._connection.execute(
             "update approvals set state = iif(state = 'waiting', 'withdrawn', 'void')"
-            f" where session = ? and {_OPEN} and {column} = ? {which}",
+            f" where session = ? and {IS_OPEN} and {column} = ? {which}",
             (self._session, name),
         )
 
@@ -397,7 +399,7 @@ join events asked on asked.session = a.session and asked.seq = a.asked_seq
 left join events answered on answered.session = a.session and answered.seq = a.answered_seq
 """
 
-ASKED_BEFORE = " and (? is null or a.id < (select b.id from approvals b where b.approval_id = ?))"
+ASKED_BEFORE = "a.id < (select b.id from approvals b where b.approval_id = ?)"
 """The condition for a page: questions asked before the given one; none if that is unknown."""
 
 SELECT_GRANTS = """
@@ -407,10 +409,13 @@ join sessions s on s.id = g.session
 join events given on given.session = g.session and given.seq = g.given_seq
 """
 
-GRANT_HOLDS = (
-    "g.revoked_at_ms is null and (g.scope <> 'turn' or exists (select 1 from turns t where"
-    " t.session = g.session and t.turn_id = g.turn_id and t.ended_at_ms is null))"
+GRANTS_THAT_HOLD = (
+    "select l.id from grants l where l.revoked_at_ms is null and l.scope <> 'turn'"
+    " union all select l.id from turns t indexed by turns_open cross join grants l"
+    " on l.session = t.session and l.turn_id = t.turn_id"
+    " where t.ended_at_ms is null and l.revoked_at_ms is null and l.scope = 'turn'"
 )
+"""Grants that outlast their turn, and those of open turns."""
 
 
 def approval_row(row: tuple[Any, ...]) -> ApprovalRow:

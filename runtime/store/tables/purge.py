@@ -9,12 +9,15 @@ import apsw
 from ...errors import ConflictError
 from ...events import SessionPurged, Stored
 from ..codec import encode_event
+from .lists import names
 from .search import forget_words, keep_position
 from .topics import log_purge
 
+LOOKED_THROUGH = ("requests", "topic_log")
+"""The tables without an index of sessions, which each request and each turn would pay for: they are looked
+through once in a purge, for all of its sessions."""
+
 TABLES = (
-    "requests",
-    "topic_log",
     "memories",
     "inputs",
     "grants",
@@ -25,7 +28,10 @@ TABLES = (
     "turns",
     "events",
 )
-"""The tables that refer to a session, in an order that foreign keys allow."""
+"""The other tables that refer to a session, in an order that foreign keys allow."""
+
+
+_KEYS = "select id from sessions where session_id in (select value from json_each(?))"
 
 
 def purge_sessions(
@@ -40,6 +46,12 @@ def purge_sessions(
     connection.pragma("secure_delete", True)
     connection.execute("begin immediate")
     try:
+        keys = connection.execute(_KEYS, (names(list(session_ids)),)).fetchall()
+        for table in LOOKED_THROUGH:
+            connection.execute(
+                f"delete from {table} where session in (select value from json_each(?))",
+                (names([key for (key,) in keys]),),
+            )
         purged = [
             stored
             for session_id in session_ids

@@ -12,16 +12,16 @@ import msgspec
 
 from ...events import Stored
 from ..feeds import TOPIC_OF, LogEntry, StoredBytes, Topic
+from .lists import Condition, equal, joined
 
 LOG_HEAD = "select coalesce((select seq from sqlite_sequence where name = 'topic_log'), 0)"
 """The last number that was used."""
 
-SELECT_LOG = (
+_SELECT_LOG = (
     "select l.id, l.topic, coalesce(s.agent, p.agent), coalesce(s.session_id, p.session_id),"
     " coalesce(e.seq, p.seq), coalesce(e.at_ms, p.at_ms), coalesce(e.event, p.event)"
     " from topic_log l left join sessions s on s.id = l.session"
     " left join events e on e.session = l.session and e.seq = l.seq left join purged p on p.id = l.id"
-    " where l.id > ?1 and (?2 is null or l.topic = ?2) order by l.id limit ?3"
 )
 
 NO_SESSION = 0
@@ -31,6 +31,12 @@ SELECT_BYTES = (
     "select e.seq, e.at_ms, e.event from events e join sessions s on s.id = e.session"
     " where s.session_id = ? and e.seq > ? order by e.seq limit ?"
 )
+
+
+def select_log(after_seq: int, topic: Topic | None, limit: int) -> Condition:
+    """Return the query for the events of a topic, or of all, in order, and its values."""
+    where, values = joined(equal({"l.id >": after_seq, "l.topic =": topic and str(topic)}))
+    return f"{_SELECT_LOG} where {where} order by l.id limit ?", (*values, limit)
 
 
 def log_event(connection: apsw.Connection, session: int, seq: int, topic: Topic) -> None:
@@ -57,7 +63,7 @@ def log_purge(connection: apsw.Connection, agent: str, stored: Stored, event: by
 
 
 def log_entry(row: tuple[Any, ...]) -> LogEntry:
-    """Return the entry of a row of `SELECT_LOG`."""
+    """Return the entry of a row of `select_log`."""
     seq, topic, agent, session_id, session_seq, at_ms, data = row
     return LogEntry(
         seq, Topic(topic), agent, StoredBytes(session_id, session_seq, at_ms, msgspec.Raw(data))

@@ -25,17 +25,15 @@ from ...events import (
 )
 from ...stream import Usage
 from ..rows import Spending, SpentCall, SpentTurn
+from .lists import equal, joined
 
-_COLUMNS = """
+_SELECT = """
 select u.id, s.session_id, s.agent, u.turn_id, u.message_id, u.provider, u.model, u.input_tokens,
   u.output_tokens, u.cached_tokens, u.reasoning_tokens, u.cache_write_tokens, u.created_at_ms,
   u.estimated_input, u.estimated_output
 from usage u
 join sessions s on s.id = u.session
-where u.created_at_ms >= ? and u.id > ?
 """
-
-_OF_SESSION = " and u.session = (select id from sessions where session_id = ?)"
 
 _INSERT = (
     "insert into usage (session, turn_id, message_id, provider, model, input_tokens,"
@@ -78,15 +76,24 @@ def add_usage(
     )
 
 
+DAY_MS = 86_400_000
+
+_SINCE = "u.id >= max(?, (select min(d.first_id) from usage_days d where d.day >= ?))"
+"""A trigger keeps for each day the first row that may be of it. An index by time would cost every model call
+a page of the log; ids and times go up together, but for imported sessions and clocks that were set back."""
+
+
 def select_usage(
     session_id: str | None, since_ms: int, after: int, limit: int
 ) -> tuple[str, tuple[object, ...]]:
     """Return the query for `UsageRow`s, and its values."""
-    # Two texts and not one with `? is null or …`, which would scan the calls of all sessions.
-    if session_id is None:
-        return f"{_COLUMNS} order by u.id limit ?", (since_ms, after, limit)
-    values = (since_ms, after, session_id, limit)
-    return f"{_COLUMNS}{_OF_SESSION} order by u.id limit ?", values
+    conditions = equal({"s.session_id =": session_id, "u.created_at_ms >=": since_ms or None})
+    if session_id is None and since_ms > 0:
+        conditions.append((_SINCE, (after + 1, since_ms // DAY_MS)))
+    else:
+        conditions.append(("u.id > ?", (after,)))
+    where, values = joined(conditions)
+    return f"{_SELECT} where {where} order by u.id limit ?", (*values, limit)
 
 
 def budget_text(budget: Budget | None) -> str | None:
@@ -162,7 +169,8 @@ with recursive tree (key, name, is_root, has_time) as (
 )
 """
 """The session and all below it; for one turn, the sessions that its calls delegated to. Only sessions
-that no turn waited for have a time of their own."""
+that no turn waited for have a time of their own. What is joined to it is joined by `cross join`: SQLite,
+which does not know how small the tree is, would begin with all rows of the other table."""
 
 _OF_TURN = "(?2 is null or not t.is_root or {}.turn_id = ?2)"
 
@@ -176,18 +184,18 @@ from sessions s where s.session_id = ?
 _CALLS = f"""{_TREE}
 select u.turn_id, u.provider, u.model, u.input_tokens, u.output_tokens, u.cached_tokens, u.reasoning_tokens,
   u.cache_write_tokens, u.estimated_input, u.estimated_output
-from tree t join usage u on u.session = t.key where {_OF_TURN.format("u")}
+from tree t cross join usage u on u.session = t.key where {_OF_TURN.format("u")}
 """
 
 # A call that only reads may run without a start on record.
 _TOOL_CALLS = f"""{_TREE}
-select t.name, c.call_id from tree t join tool_calls c on c.session = t.key
+select t.name, c.call_id from tree t cross join tool_calls c on c.session = t.key
 where (c.started_at_ms is not null or c.status = 'success') and {_OF_TURN.format("c")}
 """
 
 _TURNS = f"""{_TREE}
 select r.turn_id, r.failed_calls, iif(t.has_time, r.ran_ms, 0) / 1000.0
-from tree t join turns r on r.session = t.key where {_OF_TURN.format("r")}
+from tree t cross join turns r on r.session = t.key where {_OF_TURN.format("r")}
 """
 
 

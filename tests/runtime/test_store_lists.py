@@ -1,0 +1,267 @@
+"""Lists, pages and searches say the same by their indexes as a look through all rows would."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from callboard.runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    MessageCompleted,
+    SessionCreated,
+    SessionDeleted,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+    TurnSuspended,
+)
+from callboard.runtime.history import Text
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.lists import SessionFilter, Visibility, WordSearch
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
+from callboard.runtime.store.tables import search
+from callboard.runtime.stream import Usage
+
+DAY_MS = 86_400_000
+
+
+class Clock:
+    """A wall clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.ms = 10 * DAY_MS
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "disk"])
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
+) -> AsyncIterator[Store]:
+    if request.param == "memory":
+        opened = open_memory_store(now_ms=clock)
+    else:
+        opened = await open_disk_store(tmp_path / "data", now_ms=clock)
+    yield opened
+    await opened.aclose()
+
+
+async def put(store: Store, session_id: str, *events: DurableEvent) -> None:
+    (result,) = await store.commit([Append(session_id, events)])
+    assert isinstance(result, tuple), result
+
+
+def created(workspace: str = "/work", parent_id: str | None = None) -> SessionCreated:
+    return SessionCreated(agent="general", workspace=workspace, parent_id=parent_id)
+
+
+def began(turn_id: str = "t1") -> tuple[DurableEvent, ...]:
+    prompt = InputAccepted(input_id=f"of {turn_id}", text="the report")
+    start = TurnStarted(turn_id=turn_id, input_ids=(prompt.input_id,), provider="p", model="m")
+    return prompt, start
+
+
+def answered(turn_id: str = "t1", text: str = "done") -> MessageCompleted:
+    return MessageCompleted(
+        turn_id=turn_id,
+        message_id=f"to {turn_id}",
+        parts=(Text(text=text),),
+        provider="p",
+        model="m",
+        usage=Usage(input_tokens=1, output_tokens=1),
+    )
+
+
+def ended(turn_id: str = "t1") -> TurnEnded:
+    return TurnEnded(turn_id=turn_id, outcome="answered")
+
+
+async def pages(store: Store, limit: int, wanted: SessionFilter) -> list[str]:
+    found: list[str] = []
+    before = None
+    while True:
+        page = await store.session_page(
+            SessionFilter(
+                limit=limit,
+                before=before,
+                deleted=wanted.deleted,
+                workspace=wanted.workspace,
+                include_children=wanted.include_children,
+                within=wanted.within,
+            )
+        )
+        found += [row.session_id for row in page.sessions]
+        before = page.next_before
+        if before is None:
+            return found
+
+
+async def test_running_and_idle_sessions_stand_in_one_list(store: Store) -> None:
+    random = Random(7)
+    latest: list[str] = []
+    state: dict[str, int] = {}
+    deleted: set[str] = set()
+    for step in range(120):
+        name = f"s{random.randrange(12)}"
+        turn = state.get(name, 0)
+        if not turn:
+            state[name] = 1
+            parent = "s0" if name in {"s3", "s5"} else None
+            await put(store, name, created(f"/{name}" if name < "s5" else "/work", parent))
+        elif turn % 3 == 1:
+            await put(store, name, *began(f"t{turn}"))
+            state[name] += 1
+        elif turn % 3 == 2:
+            await put(store, name, answered(f"t{turn - 1}"))
+            state[name] += 1
+        elif name == "s7" and step > 60:
+            await put(store, name, ended(f"t{turn - 2}"), SessionDeleted())
+            deleted.add(name)
+        else:
+            await put(store, name, ended(f"t{turn - 2}"))
+            state[name] += 1
+        latest = [name, *(each for each in latest if each != name)]
+    assert any(row.is_active for row in await store.sessions())
+    assert not all(row.is_active for row in await store.sessions())
+    there = [name for name in latest if name not in deleted]
+    assert [row.session_id for row in await store.sessions(limit=50)] == there
+    assert [row.session_id for row in await store.sessions(limit=3)] == there[:3]
+    everything = [row.session_id for row in await store.sessions(include_deleted=True)]
+    assert everything == latest
+    for limit in (1, 2, 5, 100):
+        assert await pages(store, limit, SessionFilter()) == there
+        assert await pages(store, limit, SessionFilter(deleted="also")) == latest
+        only = await pages(store, limit, SessionFilter(deleted="only"))
+        assert only == [name for name in latest if name in deleted]
+        here = await pages(store, limit, SessionFilter(workspace="/work"))
+        assert here == [name for name in there if name >= "s5"]
+        without = await pages(store, limit, SessionFilter(include_children=False))
+        assert without == [name for name in there if name not in {"s3", "s5"}]
+        few = Visibility(session_ids=("s1", "s2", "none"))
+        seen = await pages(store, limit, SessionFilter(within=few))
+        assert seen == [name for name in there if name in {"s1", "s2"}]
+    nobody = SessionFilter(within=Visibility(agents=()))
+    assert await pages(store, 5, nobody) == []
+
+
+async def test_a_suspended_session_keeps_its_place_in_the_list(store: Store) -> None:
+    await put(store, "a", created(), *began())
+    await put(store, "b", created())
+    await put(store, "a", TurnSuspended(turn_id="t1", call_ids=()))
+    assert [row.session_id for row in await store.sessions()] == ["a", "b"]
+
+
+async def test_unused_sessions_come_in_pages_the_longest_unused_first(
+    store: Store, clock: Clock
+) -> None:
+    names = [f"s{number}" for number in range(7)]
+    for name in names:  # five of them at one time
+        clock.ms += DAY_MS if name in {"s1", "s6"} else 0
+        await put(store, name, created())
+    await put(store, "child", created(parent_id="s0"))
+    await put(store, "gone", created(), SessionDeleted())
+    await put(store, "runs", created(), *began())
+    assert await store.unused_sessions(10 * DAY_MS, limit=5) == []
+    found: list[str] = []
+    after = None
+    while page := await store.unused_sessions(12 * DAY_MS, after=after, limit=2):
+        found += [row.session_id for row in page]
+        after = page[-1].updated_at_ms, page[-1].session_id
+    assert found == names[:6]
+
+
+async def test_usage_since_a_time_is_found_whatever_order_times_have(
+    store: Store, clock: Clock
+) -> None:
+    await put(store, "a", created(), *began())
+    for day in (10, 11, 12):
+        clock.ms = day * DAY_MS + 5
+        await put(store, "a", answered(f"t{day}"))
+    old = [created(), *began("t3"), answered("t3")]
+    await store.bring_in(
+        [Stored("old", seq, 3 * DAY_MS, event) for seq, event in enumerate(old, 1)]
+    )
+    clock.ms = 11 * DAY_MS + 7  # set back
+    await put(store, "a", answered("back"))
+
+    async def since(time_ms: int, after: int = 0) -> list[str]:
+        return [row.turn_id for row in await store.usage(since_ms=time_ms, after=after)]
+
+    assert await since(0) == ["t10", "t11", "t12", "t3", "back"]
+    assert await since(3 * DAY_MS) == ["t10", "t11", "t12", "t3", "back"]
+    assert await since(4 * DAY_MS) == ["t10", "t11", "t12", "back"]
+    assert await since(11 * DAY_MS + 6) == ["t12", "back"]
+    assert await since(12 * DAY_MS) == ["t12"]
+    assert await since(13 * DAY_MS) == []
+    first = await store.usage(since_ms=11 * DAY_MS, limit=1)
+    assert await since(11 * DAY_MS, after=first[0].position) == ["t12", "back"]
+    assert [row.turn_id for row in await store.usage("old", since_ms=1)] == ["t3"]
+
+
+async def test_usage_is_found_when_rows_of_purged_sessions_are_used_again(
+    store: Store, clock: Clock
+) -> None:
+    await put(store, "a", created(), *began(), answered())
+    await put(store, "b", created(), *began(), answered(), answered("t2"), ended())
+    await put(store, "b", SessionDeleted())
+    clock.ms += DAY_MS
+    await put(store, "b", answered("t3"))
+    await store.purge(["b"])
+    await put(store, "a", answered("later"))
+    assert [row.turn_id for row in await store.usage(since_ms=clock.ms)] == ["later"]
+
+
+async def test_the_open_turn_of_one_session(store: Store) -> None:
+    for name in ("a", "b", "c"):
+        await put(store, name, created(), *began(f"of {name}"))
+    await put(store, "c", ended("of c"))
+    assert [turn.turn_id for turn in await store.open_turns()] == ["of a", "of b"]
+    assert [turn.turn_id for turn in await store.open_turns("b")] == ["of b"]
+    assert await store.open_turns("c") == await store.open_turns("none") == []
+
+
+async def found(
+    store: Store, query: str, limit: int = 20, offset: int = 0
+) -> list[tuple[str, str, int]]:
+    while await store.index_words():
+        pass
+    hits = await store.hits(WordSearch(query=query, limit=limit, offset=offset))
+    return [(hit.session.session_id, hit.message_id, hit.matches) for hit in hits]
+
+
+async def test_the_best_hits_come_first_and_in_pages(store: Store) -> None:
+    for number in range(6):
+        name = f"s{number}"
+        text = "the report " * (number % 3 + 1) + "and much else that is said " * 3
+        await put(store, name, created(), *began(), answered(text=text), ended())
+    await put(store, "gone", created(), *began(), SessionDeleted())
+    everything = await found(store, "report")
+    # A prompt of two words is a better match than a long answer; of equals the latest comes first.
+    assert everything == [(f"s{number}", "of t1", 2) for number in (5, 4, 3, 2, 1, 0)]
+    pages = [await found(store, "report", limit=4, offset=offset) for offset in (0, 4, 8)]
+    assert pages == [everything[:4], everything[4:], []]
+    shortest_first = ["s3", "s0", "s4", "s1", "s5", "s2"]
+    assert [hit[0] for hit in await found(store, "much report")] == shortest_first
+
+
+async def test_of_a_word_that_all_messages_hold_the_latest_are_ranked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MAX_MATCHES", 4)
+    for number in range(6):
+        await put(store, f"s{number}", created(), *began(), answered(text="a report"), ended())
+    assert {hit[0] for hit in await found(store, "report")} == {"s4", "s5"}
+    await put(store, "s0", *began("t2"), answered("t2", text="a rare report"))
+    assert await found(store, "rare") == [("s0", "to t2", 1)]
