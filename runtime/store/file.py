@@ -2,15 +2,17 @@
 
 A new file is built under another name and renamed, so `callboard.db` is never incomplete. An existing
 file is first inspected through a connection that can't change it, so a damaged, foreign or newer file
-stays untouched. All functions block: call them in a worker thread.
+stays untouched. A large file whose process ended in order is looked through for damage while it is used
+already. All functions block: call them in a worker thread.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,9 +20,12 @@ import apsw
 
 from ..disk.private_folder import check_folder, close_folder, make_folders, sync_path
 from ..errors import NotFoundError, StorageError, StorageFull
+from ..redaction import redacting_logger
 from .ledger import storage_error
 from .migrations import MIGRATIONS, check_version, migrate
 from .restore import finish_restore
+
+logger = redacting_logger(__name__)
 
 DATABASE_NAME = "callboard.db"
 
@@ -32,7 +37,10 @@ BUSY_TIMEOUT_MS = 5000
 """A connection waits only while another process recovers the write-ahead log, which takes less."""
 
 MAX_CHECK_SECONDS = 2.0
-"""How long opening may check for damage; a file of gigabytes is checked in part."""
+"""How long a check for damage may take; a file of gigabytes is checked in part."""
+
+MAX_CHECKED_FIRST_BYTES = 16 * 1024 * 1024
+"""A file of this size is checked in some 40 ms, so always before it is opened."""
 
 _CHECK_STEPS = 100_000
 """Steps of SQLite's virtual machine between looks at the clock: a few milliseconds."""
@@ -155,20 +163,74 @@ def _inspect(path: Path, *, thoroughly: bool) -> int:
     with closing(connection):
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         version = check_version(connection, str(path))
-        if thoroughly:
-            _check(connection, path)
+        # A log was left by a crash, which may have left damage too.
+        if thoroughly and (has_log or path.stat().st_size <= MAX_CHECKED_FIRST_BYTES):
+            deadline = time.monotonic() + MAX_CHECK_SECONDS
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
+            with suppress(apsw.InterruptError):
+                _check(connection, path, "pragma quick_check(1)")
     return version
 
 
-def _check(connection: apsw.Connection, path: Path) -> None:
-    deadline = time.monotonic() + MAX_CHECK_SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
-    try:
-        finding = connection.execute("pragma quick_check(1)").get
-    except apsw.InterruptError:
-        return
+def _check(connection: apsw.Connection, path: Path, pragma: str) -> None:
+    finding = connection.execute(pragma).get
     if finding != "ok":
         raise storage_error(str(path), apsw.CorruptError(finding))
+
+
+class DamageCheck:
+    """Looks through a large file for damage while it is in use, one table after the other.
+
+    Each table is a read transaction of its own, so that the log can be written back in between.
+
+    Attributes:
+        finding: The damage, once it was found.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.finding: StorageError | None = None
+        self._folder = folder
+        self._path = folder / DATABASE_NAME
+        self._stops = threading.Event()
+        self._has_ended = threading.Event()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the file was too large to be checked before it was opened."""
+        return self._path.stat().st_size > MAX_CHECKED_FIRST_BYTES
+
+    def run(self) -> None:
+        """Check until the end, `MAX_CHECK_SECONDS` or `stop`; log and keep what is found."""
+        deadline = time.monotonic() + MAX_CHECK_SECONDS
+        try:
+            with closing(open_reading(self._folder)) as connection:
+                connection.set_progress_handler(
+                    lambda: self._stops.is_set() or time.monotonic() > deadline, _CHECK_STEPS
+                )
+                for (table,) in connection.execute(_TABLES).fetchall():
+                    _check(connection, self._path, f"pragma quick_check({table})")
+        except apsw.InterruptError:
+            pass
+        except (StorageError, apsw.Error) as error:
+            found = (
+                error if isinstance(error, StorageError) else storage_error(str(self._path), error)
+            )
+            logger.error("%s", found)
+            self.finding = found
+        finally:
+            self._has_ended.set()
+
+    def stop(self) -> None:
+        """End the check, and wait for that."""
+        self._stops.set()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until the check has ended."""
+        self._has_ended.wait()
+
+
+_TABLES = "select name from sqlite_schema where type = 'table' and name not like 'sqlite%'"
 
 
 def _make(folder: Path, path: Path) -> None:

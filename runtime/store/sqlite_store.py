@@ -20,7 +20,14 @@ from ..disk.data_lock import DataLock
 from ..errors import StorageError
 from ..events import Stored
 from .disk_room import DiskRoom
-from .file import DATABASE_NAME, check_local, make_folder, open_reading, open_writer
+from .file import (
+    DATABASE_NAME,
+    DamageCheck,
+    check_local,
+    make_folder,
+    open_reading,
+    open_writer,
+)
 from .interface import Store, StoreReader
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .queries import Queries
@@ -47,6 +54,8 @@ async def open_disk_store(
     The caller closes it. Raises `ConflictError` if another process writes there, and `StorageError` if
     the folder can't be used or lies on a network file system, or if its file is damaged, foreign or
     newer; that file is left untouched.
+
+    A large file is looked through for damage while it is used; once some was found, nothing is written.
     """
     disk = disk or DiskRoom(folder)
     return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms, disk)
@@ -145,6 +154,10 @@ class _DiskStore(_DiskReader, Store):
         self._connection = connection
         self._ledger = Ledger(connection, self._name, now_ms)
         self._writing = trio.CapacityLimiter(1)
+        self._check: DamageCheck | None = None
+        if (check := DamageCheck(folder)).is_due:
+            self._check = check
+            trio.lowlevel.start_thread_soon(check.run, lambda outcome: outcome.unwrap())
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         ledger = self._ledger
@@ -164,6 +177,8 @@ class _DiskStore(_DiskReader, Store):
 
     async def _write(self, work: Callable[[], _Result]) -> _Result:
         self._check_open()
+        if self._check is not None and self._check.finding is not None:
+            raise self._check.finding
         try:
             self._writing.acquire_nowait()
         except trio.WouldBlock:
@@ -185,6 +200,8 @@ class _DiskStore(_DiskReader, Store):
                 await trio.to_thread.run_sync(self._close_writer, limiter=self._writing)
 
     def _close_writer(self) -> None:
+        if self._check is not None:
+            self._check.stop()
         try:
             self._connection.close()
         except apsw.Error as error:

@@ -15,6 +15,7 @@ import trio.testing
 
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, StorageFull
 from callboard.runtime.events import DurableEvent, InputAccepted, SessionCreated, Stored
+from callboard.runtime.store import file, sqlite_store
 from callboard.runtime.store.file import open_writer
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.ledger import Ledger
@@ -188,6 +189,79 @@ async def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"callboard\.db is damaged"):
         await open_disk_store(tmp_path)
     assert contents(tmp_path) == before
+
+
+async def make_damaged(folder: Path) -> None:
+    store = await open_disk_store(folder)
+    await put(store, CREATED, *(said("x" * 500) for _ in range(100)))
+    await store.aclose()
+    path = folder / "callboard.db"
+    connection = apsw.Connection(str(path))
+    root = connection.execute("select rootpage from sqlite_schema where name = 'events'").get
+    connection.close()
+    data = bytearray(path.read_bytes())
+    data[4096 * (root - 1) : 4096 * root] = b"\xa5" * 4096
+    path.write_bytes(data)
+
+
+def remember_checks(monkeypatch: pytest.MonkeyPatch) -> list[file.DamageCheck]:
+    """Have every file checked while it is used; return the checks, as they begin."""
+    checks: list[file.DamageCheck] = []
+
+    class Remembered(file.DamageCheck):
+        def __init__(self, folder: Path) -> None:
+            super().__init__(folder)
+            checks.append(self)
+
+    monkeypatch.setattr(file, "MAX_CHECKED_FIRST_BYTES", 0)
+    monkeypatch.setattr(sqlite_store, "DamageCheck", Remembered)
+    return checks
+
+
+async def test_a_large_file_is_looked_through_while_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await make_damaged(tmp_path)
+    checks = remember_checks(monkeypatch)
+    store = await open_disk_store(tmp_path)
+    await trio.to_thread.run_sync(checks[0].wait)
+    with pytest.raises(StorageError, match=r"callboard\.db is damaged"):
+        await put(store, said("more"))
+    assert "callboard.db is damaged" in caplog.text
+    assert [row.session_id for row in await store.sessions()] == ["s1"]  # what is whole can be read
+    await store.aclose()
+
+
+async def test_a_large_file_is_looked_through_first_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_damaged(tmp_path)
+    (tmp_path / "callboard.db-wal").write_bytes(b"left by a crash")
+    monkeypatch.setattr(file, "MAX_CHECKED_FIRST_BYTES", 0)
+    with pytest.raises(StorageError, match=r"callboard\.db is damaged"):
+        await open_disk_store(tmp_path)
+
+
+async def test_closing_ends_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, *(said("x" * 500) for _ in range(100)))
+    await store.aclose()
+    checks = remember_checks(monkeypatch)
+    monkeypatch.setattr(file, "_CHECK_STEPS", 1)
+    check, seen, began = file._check, list[str](), threading.Event()
+
+    def held_up(connection: apsw.Connection, path: Path, pragma: str) -> None:
+        seen.append(pragma)
+        began.set()
+        checks[0]._stops.wait()
+        check(connection, path, pragma)
+
+    monkeypatch.setattr(file, "_check", held_up)
+    store = await open_disk_store(tmp_path)
+    await trio.to_thread.run_sync(began.wait)
+    await store.aclose()
+    assert seen == ["pragma quick_check(sessions)"]
+    assert checks[0].finding is None
 
 
 async def test_an_event_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
