@@ -114,6 +114,7 @@ class Session:
         self._model_stream: Mailbox[StartModelCall] = Mailbox(
             f"model stream of {session_id}", MODEL_STREAM_CAPACITY
         )
+        self._has_model_stream = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Load the conversation, then serve until stopped."""
@@ -128,19 +129,13 @@ class Session:
                 _refuse_all(self._mailbox, error)
                 return
             async with trio.open_nursery() as nursery:
-                supervisor = Supervisor(nursery, strict=services.strict)
-                await supervisor.start(
-                    self._model_stream.name,
-                    partial(services.model_stream, self.session_id, self._model_stream),
-                    self._model_stream,
-                    vital=False,
-                )
                 nursery.start_soon(self._fold_inbox, name=f"inbox of {self.session_id}")
                 task_status.started()
                 await self._serve(nursery)
                 nursery.cancel_scope.cancel(reason="the session is unloaded")
         finally:
             services.inboxes.close(self.session_id, self._inbox)
+            self._model_stream.close()
             self._subscribers.hang_up()
             for reply in self._cancels:
                 reply.abandon()
@@ -460,6 +455,12 @@ class Session:
 
     def _start_turns(self, nursery: trio.Nursery, turn: Turn | None) -> None:
         if turn is not None:
+            if not self._has_model_stream:  # the first turn: many sessions are loaded and have none
+                self._has_model_stream = True
+                stream = self._model_stream
+                make = partial(self._services.model_stream, self.session_id, stream)
+                supervisor = Supervisor(nursery, strict=self._services.strict)
+                supervisor.start_soon(stream.name, make, stream, vital=False)
             self._turn_runs = True
             # Here and not in the task: a stop may wait for it before the task runs.
             self._turns_gone = trio.Event()

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from callboard.actors import directory
 from callboard.actors.directory import IDLE_SECONDS, Directory
 from callboard.actors.session.session import MAILBOX_CAPACITY
 from callboard.providers.testing.script import Step, reply, stall
@@ -161,6 +162,37 @@ async def test_stopping_twice_at_once_is_harmless() -> None:
         for _ in range(3):
             nursery.start_soon(scene.directory.ask, StopSessions(reason="closing"))
     await assert_sound(scene.store)
+
+
+async def test_idle_sessions_are_stopped_some_at_a_time_and_busy_ones_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(directory, "MAX_STOPPING", 2)
+    scene = await scene_with(stall(), stall(), stall(), sessions=8)
+    at_once, stopping = 0, 0
+    stop_one = Directory._stop_one
+
+    async def counted(self: Directory, session_id: str, reason: str) -> None:
+        nonlocal at_once, stopping
+        stopping += 1
+        at_once = max(at_once, stopping)
+        await stop_one(self, session_id, reason)
+        stopping -= 1
+
+    monkeypatch.setattr(Directory, "_stop_one", counted)
+    async with open_scene(scene, *ALL):
+        for number in range(1, 4):
+            await submit(scene, session_id=f"s{number}")
+        for number in range(4, 9):
+            loads = CancelTurn(session_id=f"s{number}", reason="loads it", loads=True)
+            await scene.directory.ask(loads)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(scene.live) == 8
+        await scene.directory.ask(StopSessions(reason="closing"))
+        assert scene.live == {}
+    assert at_once == 3 + 2
+    for number in range(1, 9):
+        await assert_sound(scene.store, f"s{number}")
 
 
 async def test_a_crashed_directory_finds_its_sessions_again(
