@@ -72,3 +72,15 @@ def test_the_door_has_a_row_for_each_figure() -> None:
         *("memory", "events-1", "events-many", "latency p50", "latency p99"),
         *("resume", "connections"),
     ]
+
+
+def test_growth_has_a_column_for_each_size() -> None:
+    done = run("growth.py", "--sessions", "5", "20", "--turns", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    tables = [
+        line.strip("| ").split(" | ") for line in done.stdout.splitlines() if "---" not in line
+    ]
+    rows = {row[0]: row[1:] for row in tables}
+    assert rows["ms, sessions on record"] == ["5", "20"]
+    assert rows["ms, turns of a session"] == ["3"]
+    assert len(rows["sessions(limit=50)"]) == 2
