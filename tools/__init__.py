@@ -6,8 +6,9 @@ have no rights of their own: they act through the handles in that context alone,
 the handles of its kind. So what a call may touch is decided before any code of a tool runs.
 
 Begin with `tool`: the class `Tool`, and the decorator that makes one of a typed function. `context` is
-what a call gets; `failures` has short forms of the two failures that most tools raise; `registry` lists
-the tools and decides which of them a kind of session is offered.
+what a call gets; `failures` has short forms of the two failures that most tools raise; `builtin` knows
+the tools that come with callboard, from a file of definitions; `registry` lists the tools, imports one
+at its first call, and decides which of them a kind of session is offered.
 `foreign_tool` takes tools with a JSON Schema of their own, `plugins` finds those of other
 distributions. `workshop` holds the operator's settings for development tools, and `function_worker` is
 the other end of `processes.function_process`.

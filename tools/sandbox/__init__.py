@@ -27,7 +27,8 @@ each connection is checked by the address guard and the policy of that call (`ne
 *What it does not stop:* a program may waste the bounds it has, damage its workspace within them, read what the
 operator shows it, and use a flaw of the kernel.
 
-`sandbox` has the runtime's `Sandbox` and the handle of a call, `SessionProcesses`. `background` has programs that
+`sandbox` has the runtime's `Sandbox`: what may be offered, and what runs. `session_processes` is the handle of a
+call. Of what runs programs nothing is imported before the first one. `background` has programs that
 outlive their call. `named_programs` finds the scripts that a command names, to which an approval is bound. Folders:
 `box` (what goes into one), `tiers`, `network`, `running` (start and end), `changes` (what a program changed),
 `selftest`.

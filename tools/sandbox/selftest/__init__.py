@@ -3,8 +3,9 @@
 What a kernel, a container or a distribution allows can't be known by looking; so it is tried. `self_test`
 builds the recipe of this machine's sandboxes, runs the `probe` in one, in the same way as any program, and turns
 what the probe could do into a `Strength` with a reason and advice. Below the configured minimum, tools that run
-programs are not offered at all. The test runs with the first runtime of a process, in a thread, and again every
-few hours: a sandbox that has become weaker is not used any more.
+programs are not offered at all. The test runs in a thread before the first program of a process, some seconds after
+the start at the latest, and again every few hours: a sandbox that has become weaker is not used any more.
+`kept_result` keeps a good result in the data folder, so that a first turn need not wait for a new one.
 
 Begin with `self_test`.
 Comes in: the settings, and the environment whose PATH says which tools there are.
