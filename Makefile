@@ -9,7 +9,7 @@ TESTS = $(shell find tests -name '*.py' -type f)
 # `started` only by one way of calling. Fakes may be async without awaiting.
 LENIENT := ASYNC127,ASYNC910,ASYNC911,ASYNC114
 LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
-# What was compiled is kept: each of a thousand processes and each round of tests would do it anew.
+# What was compiled is kept: each of a thousand processes and each round of tests would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test check format bench soak soak-minute clean

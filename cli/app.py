@@ -59,7 +59,7 @@ COMMANDS = {
         "List, test, add, change, remove and switch off providers of models.",
     ),
     "models": ("setup.models", "List the models of providers, and choose the default."),
-    "policy": ("policy.check", "Explain and check the rules of who may do what."),
+    "policy": ("policy.check", "Explain and check the rules that decide which calls may run."),
     "approvals": (
         "approvals.list",
         "List the questions that wait for a person, or show one in full.",
@@ -109,20 +109,23 @@ COMMANDS = {
     ),
     "restore": (
         "store.store",
-        "Put the sessions of a backup in the place of those there are, which are kept beside them.",
+        "Replace all sessions by those of a backup; the replaced ones are kept beside them.",
     ),
     "upgrade": (
         "store.store",
-        "Bring the store of an older callboard into the present format, after a backup of it.",
+        "Convert the store of an older callboard to the present format, after a backup of it.",
     ),
-    "compact": ("store.store", "Give the disk back what purged sessions have left in the store."),
+    "compact": (
+        "store.store",
+        "Give back the disk space that purged sessions have left in the store.",
+    ),
     "doctor": (
         "doctor.doctor",
         "Test what callboard needs of this machine, and say what to do where something is missing.",
     ),
     "serve": (
         "daemon.commands",
-        "Run the daemon in the foreground: sessions go on in it, whoever listens.",
+        "Run the daemon in the foreground: its sessions go on when no client is connected.",
     ),
     "status": ("daemon.status", "Say whether a daemon runs, where, and what it does."),
     "stop": ("daemon.stop", "End the daemon in order, and wait until it has ended."),
@@ -289,9 +292,7 @@ def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
         if tokens[0] == "providers" and len(tokens) > 2:
             return KEY_ELSEWHERE  # a key may be among the unused words
         extra = " ".join(error.unused_tokens or ())
-        hint = (
-            "; a prompt of several words stands in quotes" if tokens[0] in {"run", "record"} else ""
-        )
+        hint = "; put a prompt of several words in quotes" if tokens[0] in {"run", "record"} else ""
         return f"there is no place for {extra!r}{hint}"
     return str(error)
 
@@ -316,7 +317,7 @@ def _unknown_option(app: App, tokens: Sequence[str]) -> str | None:
     if close := closest(name, known):
         return f'{message} Did you mean "{close}"?'
     if tokens[0] in {"run", "record"}:
-        return f"{message} A prompt that begins with a hyphen stands behind --."
+        return f"{message} Put -- before a prompt that begins with a hyphen."
     return message
 
 

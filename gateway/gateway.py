@@ -34,7 +34,7 @@ from .shared.state import DaemonState
 BACKLOG = 256
 """Connections that the kernel queues until they are accepted."""
 FAREWELL_SECONDS = 2.0
-"""For outboxes to be sent and connections to be closed."""
+"""The time to send outboxes and close connections."""
 
 
 class Gateway:

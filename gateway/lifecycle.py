@@ -43,7 +43,7 @@ LOOK_SECONDS = 0.1
 MAX_QUESTIONS = 10_000
 """Waiting questions that are looked at; turns with later ones count as working until the time is up."""
 STOP_SECONDS = 15.0
-"""For cancelled turns to end: their programs are killed and reaped, and that is recorded."""
+"""The time for cancelled turns to end: their programs are killed and reaped, and that is recorded."""
 
 
 async def drain(runtime: Runtime, seconds: float, hurry: trio.Event) -> None:

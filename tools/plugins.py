@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 GROUP = "callboard.tools"
 
 PLUGIN_SECONDS = 10.0
-"""Of one import; the slowest libraries take a few seconds."""
+"""How long one import may take; the slowest libraries need a few seconds."""
 MAX_PLUGIN_TOOLS = 256
 """As many as a model's answer may call."""
 MAX_PROBLEM_CHARS = 500
-"""Of the message of an exception that a plugin raised."""
+"""How much is kept of the message of an exception that a plugin raised."""
 
 PluginState = Literal["used", "off", "broken"]
 

@@ -9,7 +9,7 @@ import msgspec
 from ..runtime.redaction import Secret
 
 ALL_BY_PROXY: Mapping[str, str] = {"NO_PROXY": "", "no_proxy": ""}
-"""For programs that serve nothing inside the sandbox: with these, a server of this machine that the operator
+"""The environment of programs that serve nothing inside the sandbox: with it, a server of this machine that the operator
 lists is reached by the sandbox's proxy, like all others."""
 
 

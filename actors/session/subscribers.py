@@ -84,7 +84,7 @@ class Subscribers:
         self._turn_inputs = input_ids
 
     def tell(self, stored: Stored) -> None:
-        """Send an event on record to whom it concerns; a turn's end closes its consumers."""
+        """Send an event on record to the consumers of its turn and to followers; a turn's end closes its consumers."""
         event = stored.event
         self.live.fold_stored(event)
         self._tell_followers(stored)

@@ -61,9 +61,9 @@ MAX_BATCH = 1000
 LOOK_SECONDS = 3600.0
 """Pause between two looks for deleted sessions whose time is over, which is counted in days."""
 PURGE_SECONDS = 300.0
-"""For the commit of a purge, shielded: a thousand large sessions are overwritten in it."""
+"""How long the commit of a purge may take, shielded: a thousand large sessions are overwritten in it."""
 UNDO_SECONDS = 10.0
-"""To put back what a failed purge had set aside: a read of the store and some renames."""
+"""How long it may take to put back what a failed purge had set aside: a read of the store and some renames."""
 DAY_MS = 24 * 3600 * 1000
 
 

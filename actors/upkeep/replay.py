@@ -278,7 +278,7 @@ class Replay:
             self._add(event)
 
     async def append_end(self, *events: DurableEvent) -> None:
-        """As `append`."""
+        """Append the end of a turn, as `append` does."""
         await self.append(*events)
 
     async def left_open(self) -> OpenTurn | None:

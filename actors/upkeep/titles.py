@@ -110,7 +110,7 @@ MAX_EVENTS = 1000
 MAX_SEEN = 10_000
 """Sessions remembered as done; when there are more, all are forgotten and looked at again."""
 RECORD_SECONDS = 1.0
-"""To record what a title cost, when the runtime ends meanwhile."""
+"""How long recording what a title cost may take when the runtime ends meanwhile."""
 
 
 class Titles:

@@ -140,7 +140,7 @@ async def _show_grants(data: Path, everything: bool, json: bool) -> int:
             "untrusted content."
         )
     if not rows:
-        complain("No answer is on record as remembered." if everything else "Nothing is granted.")
+        complain("No remembered answer is on record." if everything else "Nothing is granted.")
     return ANSWERED
 
 
@@ -197,7 +197,7 @@ def described(row: ApprovalRow) -> str:
         *preview_lines(row.preview),
     ]
     if row.same_as:
-        lines.append(f"  asks the same as {row.same_as}, whose answer is this one's too")
+        lines.append(f"  asks the same as {row.same_as}; the answer to that counts here too")
     if row.answered_at_ms is not None:
         lines += _answer_lines(row)
     return "\n".join(lines) + "\n"

@@ -166,7 +166,7 @@ class Dialogue:
 
     @property
     def _is_stuck(self) -> bool:
-        """Whether the last thing they wrote can't be sent: they mend it, or undo it."""
+        """Whether the last thing they wrote can't be sent: they correct it, or undo it."""
         return self._draft is not None or self._refused is not None
 
     @property
@@ -202,7 +202,7 @@ class Dialogue:
         if self._scopes:
             asked = self._asked
             covered = exact(coverage(asked.tool, binding_asked(asked, asked.arguments)))
-            lines.insert(0, f"  remembered, it is about {covered}")
+            lines.insert(0, f"  if remembered, the answer covers {covered}")
         return "\n".join(lines) + "\n"
 
     # ── what is answered ─────────────────────────────────────────────────────────────────────────
@@ -227,7 +227,7 @@ class Dialogue:
 
     async def _lasting_denial(self) -> ApprovalAnswer | None:
         scopes = "  ".join(f"[{key}] {words}" for key, (_, words) in self._scopes.items())
-        key = await self._keyboard.choice(f"Not to be asked again {scopes}: ")
+        key = await self._keyboard.choice(f"Don't ask again {scopes}: ")
         if key not in self._scopes:
             return None
         scope = self._scopes[key][0]

@@ -55,7 +55,7 @@ def attach(
 ) -> int:
     """Show what happens in a session of the daemon, from the beginning of the turn that runs.
 
-    Questions are put here too; whoever answers first has answered. Ctrl-C leaves, and the session
+    It asks questions here too; the first answer counts. Ctrl-C leaves, and the session
     goes on.
     """
     settings, folder = load_settings(config), data_path(data)
@@ -157,8 +157,9 @@ class _Attached:
         self._view.begin(row.session_id, model, reason, [])
         pieces = LivePieces()
         if self._until_idle and await _is_idle(reader, row):
-            self._view.notice(f"nothing goes on in {row.session_id}")
+            self._view.notice(f"nothing is running in {row.session_id}")
             return
+        self._view.notice(f"attached to {row.session_id}; Ctrl-C leaves it, and it goes on")
         async with client.events(
             row.session_id, after_seq=after_seq, epoch=client.welcome.epoch
         ) as events:

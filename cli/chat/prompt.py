@@ -216,7 +216,7 @@ class LiveScreen:
             self._call_soon()
 
     def show_live(self, open_row: str, lines: list[str]) -> None:
-        """Show it above the input, in the place of what stood there."""
+        """Show it above the input, instead of what stood there."""
         rows = [open_row, *lines] if open_row else lines
         live = "".join(f"{row}\n" for row in rows)
         with self._lock:

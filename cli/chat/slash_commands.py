@@ -98,8 +98,8 @@ def _help(chat: Talk, argument: str) -> None:
     keys = [
         "Enter sends; Alt-Enter, or \\ and Enter, begins a new line.",
         "The arrows find earlier inputs.",
-        "What is sent while a turn runs has its turn after it;",
-        "/steer is heard by the running one.",
+        "What you send while a turn runs gets its own turn afterwards;",
+        "/steer reaches the running one.",
         "Ctrl-C cancels the turn, and leaves when there is none; Ctrl-D leaves.",
     ]
     chat.say("\n".join([*lines, *keys]))
@@ -157,7 +157,7 @@ async def _rename(chat: Talk, argument: str) -> None:
     view = _session_of(chat)
     _require(chat, "session/rename")
     if not argument:
-        raise ValidationError("say how it is called: /rename TITLE")
+        raise ValidationError("say the new title: /rename TITLE")
     await chat.client.rename(view.session_id, argument)
 
 
@@ -219,9 +219,9 @@ async def _cancel(chat: Talk, argument: str) -> None:
 
 async def _steer(chat: Talk, argument: str) -> None:
     if not argument:
-        raise ValidationError("say what the model shall hear: /steer TEXT")
+        raise ValidationError("say what to tell the model: /steer TEXT")
     if _session_of(chat).is_idle:
-        raise ConflictError("no turn runs that could hear it: send it without /steer")
+        raise ConflictError("no turn is running: send it without /steer")
     await chat.send(argument, "steer")
 
 
@@ -306,33 +306,35 @@ def _quit(chat: Talk, argument: str) -> None:
 
 
 COMMANDS: dict[str, SlashCommand] = {
-    "help": SlashCommand("/help", "this list", _help),
+    "help": SlashCommand("/help", "show this list", _help),
     "sessions": SlashCommand(
-        "/sessions [WORD]", "the latest sessions, or those with a word", _sessions
+        "/sessions [WORD]", "list the latest sessions, or those with a word", _sessions
     ),
     "new": SlashCommand("/new [AGENT]", "begin another session", _new),
     "switch": SlashCommand(
-        "/switch SESSION", "go on with another: its id, or of its title", _switch
+        "/switch SESSION", "go on with another, by its id or its title", _switch
     ),
-    "search": SlashCommand("/search WORDS", "sessions in which something was said", _search),
-    "rename": SlashCommand("/rename TITLE", "call the session something else", _rename),
+    "search": SlashCommand("/search WORDS", "find sessions by what was said", _search),
+    "rename": SlashCommand("/rename TITLE", "change the session's title", _rename),
     "agent": SlashCommand("/agent NAME", "give the session another agent", _agent),
-    "agents": SlashCommand("/agents", "who sessions can have", _agents),
+    "agents": SlashCommand("/agents", "list the agents", _agents),
     "model": SlashCommand(
-        "/model [NAME]", "which model answers, or a session with another", _model
+        "/model [NAME]", "show the model, or begin a session with another", _model
     ),
-    "tools": SlashCommand("/tools", "what models can ask for", _tools),
+    "tools": SlashCommand("/tools", "list the tools that models can ask for", _tools),
     "steer": SlashCommand("/steer TEXT", "tell the running turn something", _steer),
     "now": SlashCommand("/now TEXT", "cancel the running turn, and do this", _interrupt),
     "cancel": SlashCommand("/cancel", "cancel the running turn", _cancel),
-    "retry": SlashCommand("/retry", "run the last turn again, which was not answered", _retry),
-    "regenerate": SlashCommand("/regenerate", "have the last turn answered again", _regenerate),
+    "retry": SlashCommand("/retry", "run the last turn again if it was not answered", _retry),
+    "regenerate": SlashCommand(
+        "/regenerate", "run the last turn again for another answer", _regenerate
+    ),
     "approvals": SlashCommand(
-        "/approvals [ID]", "what waits for people, or answer one", _approvals
+        "/approvals [ID]", "list the questions that wait, or answer one", _approvals
     ),
     "undo": SlashCommand("/undo [CALL]", "take back what calls changed in files", _undo),
-    "plan": SlashCommand("/plan", "what the model means to do", _plan),
-    "thinking": SlashCommand("/thinking", "the model's last reasoning", _thinking),
-    "status": SlashCommand("/status", "the daemon, the model, the session", _status),
+    "plan": SlashCommand("/plan", "show the model's plan", _plan),
+    "thinking": SlashCommand("/thinking", "show the model's last reasoning", _thinking),
+    "status": SlashCommand("/status", "show daemon, model and session", _status),
     "quit": SlashCommand("/quit", "leave; the session goes on in the daemon", _quit),
 }

@@ -33,7 +33,7 @@ def serve(
     config: Config = None,
     data: Data = None,
 ) -> int:
-    """Run the daemon in the foreground: sessions go on in it, whoever listens.
+    """Run the daemon in the foreground: its sessions go on when no client is connected.
 
     Ctrl-C or SIGTERM ends it in order, a second one at once. SIGHUP reads the configuration again.
     """

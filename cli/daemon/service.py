@@ -24,7 +24,7 @@ from .service_unit import LABEL, ServicePlan, launchd_plist, systemd_unit
 SYSTEM_FOLDER = Path("/etc/systemd/system")
 UNIT_NAME = f"{LABEL}.service"
 COMMAND_SECONDS = 60.0
-"""For one command of the system's manager, or for making folders on a slow disk."""
+"""The time for one command of the system's manager, or for making folders on a slow disk."""
 
 System = Annotated[
     bool, Parameter(help="For the machine instead of your login; needs root.", negative=())

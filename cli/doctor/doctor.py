@@ -43,10 +43,10 @@ def _fix(reason: str, strength: Strength, config: Path) -> str:
         if known in reason:
             return known
     if reason.startswith("sandbox."):  # a setting, by its name
-        return f"mend it: $EDITOR {config}"
+        return f"fix it: $EDITOR {config}"
     if strength is Strength.PARTIAL:
         return (
-            "mend what is missing, or, where this is enough, write into the configuration: "
+            "fix what is missing, or, if this is enough, write into the configuration: "
             '[sandbox] minimum = "partial"'
         )
     return "docs/sandbox.md says what it takes; until then no program runs"
@@ -63,7 +63,7 @@ def size_finding(data: Path, settings: SessionSettings) -> Finding:
     except NotFoundError:
         return good("store", "there is none yet")
     except CallboardError as error:
-        fix = "`callboard upgrade` may mend it; else `callboard restore` takes a backup"
+        fix = "`callboard upgrade` may fix it; if not, `callboard restore` takes a backup"
         return problem("store", str(error), fix)
     limit = settings.max_store_mib * MIB
     if said := size_warning(size.used_bytes, limit):

@@ -30,7 +30,7 @@ def left_finding(data: Path, *, is_in_use: bool = False) -> Finding:
     """Check for read-only stubs that killed programs left, when nobody works with the data folder."""
     found = stale_stubs(data)
     if not found or is_in_use:
-        return good("workspaces", "nothing is left in them of programs that ran there")
+        return good("workspaces", "programs that ran there left nothing behind")
     named = ", ".join(map(safe_line, found[:MAX_NAMED]))
     rest = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
     return warning(
@@ -106,7 +106,7 @@ def _permissions(folders: tuple[Path, ...]) -> Finding:
         files = [*(folder / name for name in PRIVATE), *folder.glob("master-*.key")]
         wrong.extend((file, "go-rwx") for file in files if _mode(file) & 0o077)
     if not wrong:
-        return good("permissions", "what is private is its owner's alone")
+        return good("permissions", "only the owner can read and write the private files")
     names = ", ".join(str(path) for path, _ in wrong)
     fix = " && ".join(f"chmod {change} {path}" for path, change in wrong)
     return problem("permissions", f"others can read or write {names}", fix)

@@ -32,8 +32,8 @@ def read_settings(config: Path | None) -> tuple[Settings, Finding]:
     try:
         settings = load_settings(config)
     except CallboardError as error:
-        return Settings(), problem("configuration", str(error), f"mend it: $EDITOR {file}")
-    there = f"{file}" if file.exists() else f"{file} is not there; the defaults hold"
+        return Settings(), problem("configuration", str(error), f"fix it: $EDITOR {file}")
+    there = f"{file}" if file.exists() else f"{file} does not exist; the defaults apply"
     return settings, good("configuration", there)
 
 
@@ -79,7 +79,7 @@ async def _model(settings: Settings, data: Path, config: Path | None) -> list[Fi
         return [
             warning(
                 "model",
-                f"{name} answers: a set of rules, since no model is configured and no key is there",
+                f"{name} answers: a set of rules, since no model is configured and there is no key",
                 "callboard keys set PROVIDER, or run a local server",
             )
         ]
@@ -145,7 +145,7 @@ async def _daemon(daemon: RunningDaemon) -> Finding:
         fix = "callboard logs says why; callboard stop, then callboard serve"
         return problem("daemon", f"it does not answer ({where}): {why}", fix)
     if status.config is not None and status.config.problem:
-        fix = "mend the file; it is read again by itself"
+        fix = "fix the file; it is read again by itself"
         return problem("daemon", f"it can't use its configuration: {status.config.problem}", fix)
     if status.config is not None and status.config.waiting:
         names = ", ".join(status.config.waiting)

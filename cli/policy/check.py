@@ -52,7 +52,7 @@ Tier = Annotated[
     Literal["read_only", "workspace", "system", "elevated"] | None,
     Parameter(help="The tier of a tool of your own program, which callboard does not know."),
 ]
-policy = App(name="policy", help="Explain and check the rules of who may do what.")
+policy = App(name="policy", help="Explain and check the rules that decide which calls may run.")
 policy.command(lint)
 
 

@@ -113,9 +113,7 @@ class RunFlags:
     ] = None
     session_budget: Annotated[
         str | None,
-        Parameter(
-            help="What the whole session may use, from now on; with --continue, from now on."
-        ),
+        Parameter(help="What the whole session may use, from now on."),
     ] = None
 
     def mistake(self) -> str | None:

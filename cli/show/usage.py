@@ -109,7 +109,7 @@ def _line(each: UsageSum) -> str:
         cost_text(each.cost, each.unpriced_calls, each.uncounted_calls),
     ]
     if each.estimated_tokens is not None:
-        counts.append(f"about {each.estimated_tokens:,} more that nobody counted")
+        counts.append(f"about {each.estimated_tokens:,} more, estimated")
     model = each.model if each.model not in {None, each.name} else ""
     name = " ".join(filter(None, (each.name, model and f"({model})")))
     return f"{safe_line(name)}  {'  '.join(counts)}\n"

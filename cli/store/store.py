@@ -37,7 +37,7 @@ Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 
 
 def upgrade(*, check: Check = False, json: Json = False, data: Data = None) -> int:
-    """Bring the store of an older callboard into the present format, after a backup of it.
+    """Convert the store of an older callboard to the present format, after a backup of it.
 
     Only while no other process works with the data folder. Commands that write do the same when
     they open it, without the backup.
@@ -73,7 +73,7 @@ def _upgrade_lines(data: Path, found: Formats, backup: Path | None) -> list[str]
 
 
 def compact(*, json: Json = False, data: Data = None) -> int:
-    """Give the disk back what purged sessions have left in the store.
+    """Give back the disk space that purged sessions have left in the store.
 
     Only while no other process works with the data folder.
     """
@@ -111,7 +111,7 @@ def backup(file: NewFile, /, *, json: Json = False, data: Data = None) -> int:
 
 
 def restore(file: BackupFile, /, *, yes: Yes = False, data: Data = None) -> int:
-    """Put the sessions of a backup in the place of those there are, which are kept beside them.
+    """Replace all sessions by those of a backup; the replaced ones are kept beside them.
 
     Only while no other process works with the data folder.
     """

@@ -107,7 +107,7 @@ def _list_changes(data: Path, row: SessionRow, programs: list[str], *, json: boo
     if not json:
         _show_programs(programs)
     if not changed:
-        nothing = "No call of this session changed a file so that it can be undone."
+        nothing = "This session has no change of a file that can be undone."
         complain(nothing + trio.run(_elsewhere, data, row.session_id))
     return ANSWERED
 

@@ -52,9 +52,9 @@ MAX_RUNNING_REQUESTS = 64
 HELLO_SECONDS = 5.0
 """Within which the first request must come."""
 CLOSE_SECONDS = 1.0
-"""For the outbox to be sent, and for the client's part of the closing handshake."""
+"""The time to send the outbox, and for the client's part of the closing handshake."""
 LATE_CLOSE_SECONDS = 3.0
-"""For a client that did not read to take the frame in flight: the close reason comes after it."""
+"""The time for a client that did not read to take the frame in flight, before the close reason."""
 MAX_MISSED_PINGS = 2
 LEAST_UPLOAD = 64 << 10
 """Bytes that excuse an unanswered ping: the client's pong waits for a large frame of its own."""

@@ -18,7 +18,7 @@ CONTROL_SECONDS = 60.0
 SEND_SIZE = 64 * 1024
 """Bytes that a client must receive within `send_seconds`, even on a slow line."""
 TELL_SECONDS = 1.0
-"""To tell a client why it is cut off, behind what is being sent to it."""
+"""The time to tell a client why it is cut off, after what is being sent to it."""
 MAX_HEAD = 14
 """Bytes of a frame's head at most: two, eight of length, four of mask."""
 

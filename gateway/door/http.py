@@ -139,7 +139,7 @@ async def send_answer(stream: trio.abc.SendStream, answer: HttpAnswer) -> None:
 
 
 LINGER_SECONDS = 1.0
-"""For the client to read the answer, and to close its side."""
+"""The time for the client to read the answer and to close its side."""
 LINGER_BYTES = 1024 * 1024
 """Bytes read and dropped: the client may be sending while it is refused."""
 LINGER_READ_BYTES = 64 * 1024

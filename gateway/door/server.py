@@ -30,7 +30,7 @@ WEBSOCKET_PATH = "/ws"
 HANDSHAKE_SECONDS = 5.0
 """From the token to the open websocket."""
 ANSWER_SECONDS = 5.0
-"""For a client to receive a short answer."""
+"""The time for a client to receive a short answer."""
 
 Route = Callable[[RequestHead, Credential | None], HttpAnswer | Awaitable[HttpAnswer]]
 

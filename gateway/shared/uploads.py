@@ -9,7 +9,7 @@ from ...runtime.errors import ConflictError, OverloadedError, ValidationError
 MAX_UPLOADS = 2
 """Uploads at once, of all clients: each is held in memory."""
 MAX_UPLOAD_BYTES = 64 * 1024 * 1024
-"""Of one file: months of a busy session. Larger ones are imported while no daemon runs."""
+"""The largest file: months of a busy session. Larger ones are imported while no daemon runs."""
 IDLE_SECONDS = 60.0
 """Without a new part, after which an upload may be dropped for another one."""
 

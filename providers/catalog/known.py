@@ -169,4 +169,4 @@ KNOWN_MODELS: dict[str, tuple[ListedModel, ...]] = {
         ListedModel(model="mistral-small-latest", title="Mistral Small"),
     ),
 }
-"""By built-in provider. Servers of open models have whatever was installed on them."""
+"""The known models of each built-in provider. Servers of open models have whatever was installed on them."""

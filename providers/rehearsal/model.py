@@ -37,7 +37,7 @@ MAX_TEXT_DELTAS = 200
 """An answer of a few lines streams word by word; a long one in larger pieces."""
 
 MAX_BRIEF_CHARS = 200
-"""Of a result of a tool that nothing more is known about."""
+"""The beginning of a result that is shown when nothing more is known about its tool."""
 
 _RAN = "was allowed, and has run"
 _LATE = re.compile(

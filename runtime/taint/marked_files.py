@@ -88,7 +88,7 @@ class MarkedFiles:
             self._concerned.clear()
 
     def _bearer(self, path: str, workspace: str) -> str:
-        """Return the path that shall have a new mark, making room for it."""
+        """Return the path that gets a new mark, making room for it."""
         covering = self._covering(path)
         if covering is not None or len(self._marks) < MAX_MARKED_FILES:
             return covering or path

@@ -130,7 +130,7 @@ def test_version(capsys: Captured) -> None:
         (["run"], "PROMPT"),
         (["run", ""], "empty"),
         (["run", "two", "words"], "'words'"),
-        (["run", "--bogus"], '"--bogus". A prompt that begins with a hyphen stands behind --.'),
+        (["run", "--bogus"], '"--bogus". Put -- before a prompt that begins with a hyphen.'),
         (["run", "hi", "--bogus"], "--bogus"),
         (["run", "hi", "--model"], "--model"),
         (["run", "hi", "--policy", "lax"], '"auto", "balanced", "strict"'),

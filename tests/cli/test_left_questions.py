@@ -36,7 +36,7 @@ async def test_who_leaves_a_question_knows_that_it_waits_and_only_who_denied_it_
             await first.expect("  So be it.\n")
             await first.expect("answered")
             for typed, shown in (
-                ("/steer left", "no turn runs that could hear it: send it without /steer"),
+                ("/steer left", "no turn is running: send it without /steer"),
                 ("/retry", "the last turn was answered: /regenerate has it"),
                 ("/s", "It may be /sessions, /switch,"),
             ):

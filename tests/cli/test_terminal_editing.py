@@ -59,7 +59,7 @@ async def test_what_the_editor_saves_is_shown_and_runs(command: Command) -> None
         # What is allowed from here on is another call: it has a preview and a reason of its own.
         await terminal.expect("  reason: balanced lets workspace calls run\n")
         await terminal.expect("  preview:\n    | new file c.txt (4 bytes)")
-        await terminal.expect('remembered, it is about write_file with path "c.txt"')
+        await terminal.expect('if remembered, the answer covers write_file with path "c.txt"')
         await terminal.expect("[y] allow as changed")
         assert "[d]" not in terminal.seen.rpartition("your changes:")[2]
         await terminal.expect("your answer:")

@@ -143,7 +143,7 @@ async def test_an_answer_for_the_session_is_remembered_and_told(command: Command
         reply("Done."),
     ]
     async with running(command, *steps) as (terminal, _):
-        await terminal.expect('remembered, it is about write_file with path "a.txt"')
+        await terminal.expect('if remembered, the answer covers write_file with path "a.txt"')
         await terminal.expect("your answer:")
         await terminal.type("s\n")
         await terminal.expect('"path": "b.txt"')  # the second of a.txt needs no question
@@ -185,11 +185,11 @@ async def test_a_denial_may_last(command: Command) -> None:
         await terminal.expect("[d] deny and don't ask again")
         await terminal.expect("your answer:")
         await terminal.type("d\n")
-        await terminal.expect("Not to be asked again [t] for this turn")
+        await terminal.expect("Don't ask again [t] for this turn")
         await terminal.type("x\n")
         await terminal.expect("your answer:")
         await terminal.type("d\n")
-        await terminal.expect("Not to be asked again")
+        await terminal.expect("Don't ask again [t]")
         await terminal.type("t\n")
         await terminal.expect("Why not?")
         await terminal.type("it is Ann's\n")

@@ -61,7 +61,7 @@ def test_a_line_for_each_session_and_one_for_all(ids: list[str], capsys: Capture
     model = "(local/ScriptedModel)"
     assert first == f"{ids[0]} {model}  2 calls  1,010 in  202 out  $0.12"
     unknown = "1 call without a count of tokens"
-    estimated = "about N more that nobody counted"
+    estimated = "about N more, estimated"
     assert second == f"{ids[1]} {model}  1 call  ? in  ? out  unknown: {unknown}  {estimated}"
     assert (
         total

@@ -39,7 +39,7 @@ RUNNERS: dict[str, tuple[str, ...]] = {
     "npm": ("npm", "test", "--silent"),
     "make": ("make", "test"),
 }
-"""By name what is run. The order is that in which they are looked for: a Makefile or a
+"""The command of each framework, by name, in the order in which they are tried: a Makefile or a
 package.json often stands beside what the project is really written in."""
 
 _PROBE = r"""

@@ -24,11 +24,11 @@ MAX_PREVIEW_BYTES = 64 * 1024
 MAX_SHOWN_END_BYTES = 16 * 1024
 """The end of a preview that is cut: in a diff, new lines come after lost ones."""
 MAX_COMPARED_BYTES = 1024 * 1024
-"""Of a file: as much as the arguments of a call may hold."""
+"""The largest file that is compared: as much as the arguments of a call may hold."""
 MAX_COUNTED_ENTRIES = 10_000
 """As many as one call deletes; a larger tree is refused."""
 MAX_NAMED_ENTRIES = 500
-"""Of a tree that is deleted; the number of all stands besides."""
+"""Names that are shown of a deleted tree, beside the number of all."""
 
 
 def bounded(text: str) -> str:

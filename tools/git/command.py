@@ -76,7 +76,7 @@ _ALONE: Mapping[str, str] = {
 _OF_REPOSITORY: Mapping[str, str] = {"GIT_DIR": ".git", "GIT_WORK_TREE": "."}
 
 _LOOKS: Mapping[str, str] = {"GIT_OPTIONAL_LOCKS": "0"}
-"""For commands that only look: they write nothing, not even git's cache."""
+"""The environment of commands that only look: they write nothing, not even git's cache."""
 
 _HARMLESS: Mapping[str, str] = {
     "color.ui": "false",

@@ -32,7 +32,7 @@ fi
 git commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace --file={folder}/message "$@"
 git rev-parse HEAD
 """
-"""For a whole commit all changes are added first; in a partial one `git commit --only` adds tracked files."""
+"""A whole commit adds all changes first; in a partial one `git commit --only` adds tracked files."""
 
 _COMMITTED = ("show", "-z", "--format=", "--name-status", "--no-renames", "--no-show-signature")
 """Lists what a commit changed; of a merge, in the branch that was checked out."""

@@ -80,7 +80,7 @@ exec git push --porcelain --no-verify --no-follow-tags --recurse-submodules=no \
 """
 
 _OUTCOMES = {"*": "created", " ": "updated", "=": "up_to_date"}
-"""By the flag of `push --porcelain`. A push is never forced."""
+"""Outcomes by the flag of `push --porcelain`. A push is never forced."""
 
 
 SOMEBODY = "git"

@@ -11,7 +11,7 @@ from ..workspace.paths import shown
 
 MAX_TITLE_CHARACTERS = 80
 MAX_REASON_CHARACTERS = 160
-"""For a reason why something can't be undone, in the line for people; the result has all of it."""
+"""The longest reason why something can't be undone, in the line for people; the result has all of it."""
 
 ENDED_BY = {
     "memory": "used more memory than it may",
@@ -147,7 +147,7 @@ def _asks(arguments: Any, context: ToolContext) -> str | None:
 sandboxed_tool = tool_family(
     needs=[Capability.PROCESSES], resources=lambda arguments: [Resource("")]
 )
-"""For tools whose programs may touch all of the workspace: no other call does meanwhile."""
+"""The decorator of tools whose programs may touch all of the workspace: no other call does meanwhile."""
 
 WITH_NETWORK: dict[str, Any] = {
     "approval": _asks,

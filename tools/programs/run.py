@@ -23,7 +23,7 @@ MAX_ARGUMENTS = 1000
 """Arguments of the program; longer data belongs into a file."""
 
 _RUNS = {"python": ("python3", "code.py"), "bash": ("bash", "code.sh")}
-"""For each language the interpreter, which is looked up on PATH inside, and the name of the file."""
+"""The interpreter of each language, which is looked up on PATH inside, and the name of the file."""
 
 FOLDER = "/run/callboard"
 

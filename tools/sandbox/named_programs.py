@@ -80,7 +80,7 @@ RUN_FILES: dict[str, tuple[str, ...]] = {
 MAX_NAMED_FILES = 64
 """No command that a person can judge names more programs."""
 MAX_HASHED_BYTES = 1024 * 1024
-"""For a larger file, size, inode and ctime count; no program can set the latter."""
+"""A larger file is compared by size, inode and ctime; no program can set the latter."""
 MAX_SHOWN_BYTES = 16 * 1024
 """The part of a file that is shown to the person who decides."""
 

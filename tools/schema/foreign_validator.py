@@ -16,7 +16,7 @@ from .foreign_schema import MAX_CHECKS, ForeignSchema
 from .validation import WrongArguments
 
 MAX_REGEX_BYTES = 256 * 1024
-"""Of a compiled pattern: a pattern of a few hundred characters fits, `(a{1000}){1000}` does not."""
+"""The largest compiled pattern: a pattern of a few hundred characters fits, `(a{1000}){1000}` does not."""
 MAX_UNCOUNTED = 100_000
 """Schemas times values up to which no work is counted first: it can't take 10 ms."""
 MAX_EXPLAINED = 2000

@@ -29,7 +29,7 @@ from ..failures import failed
 MAX_DEPTH = 100
 """No tool's arguments come near it, and recursion over them stays far from Python's limit."""
 MAX_KEY_LENGTH = 100
-"""Of a key in an error message; longer keys are cut."""
+"""How much of a key an error message shows; longer keys are cut."""
 
 TRY_AGAIN = "Correct the arguments and call it again."
 """The advice to a model that may still try."""

@@ -33,9 +33,9 @@ MAX_STARS = 5
 MAX_DEEP_STARS = 2
 """Runs of `**`, which fits any folders: each multiplies the ways to try by a path's length."""
 MAX_PATTERNS = 2000
-"""Of all .gitignore files of one search: each costs time for each file."""
+"""In all .gitignore files of one search: each costs time for each file."""
 MAX_PATH_CHARACTERS = 1024
-"""Of a path that is matched; a longer one is nobody's source, and no pattern fits it."""
+"""The longest path that is matched; a longer one is nobody's source, and matches no pattern."""
 
 _STAR = "[^/]*"
 _STARS = re.compile(r"\*+")

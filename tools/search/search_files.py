@@ -26,9 +26,9 @@ MAX_SEARCHED_BYTES = 2 * 1024 * 1024
 MAX_RESULTS = 1_000
 """About 100 KB of JSON."""
 MAX_SHOWN_CHARACTERS = 500
-"""Of a matching line: minified files have lines of a megabyte."""
+"""How much of a matching line is shown: minified files have lines of a megabyte."""
 MAX_DIRECTORY_ENTRIES = 10_000
-"""Of one directory, so that memory stays flat; the rest makes the result `truncated`."""
+"""Entries read of one directory, so that memory stays flat; the rest makes the result `truncated`."""
 MAX_PENDING_DIRECTORIES = 100_000
 """Paths that wait for their visit: some 10 MB."""
 SEARCH_SECONDS = 8.0

@@ -111,7 +111,7 @@ def _is_decided(branches: list[Any]) -> bool:
 MAX_PATTERN_CHARACTERS = 1_000
 """A person writes no longer pattern."""
 MAX_LINE_CHARACTERS = 1_000_000
-"""Of a line that is searched; the rest of it is data."""
+"""How much of a line is searched; the rest of it is data."""
 MAX_STEPS = 2_000_000
 """The worst case of one line in this process: a hundredth of a second."""
 LINE_LENGTHS = (MAX_LINE_CHARACTERS, 100_000, 10_000, 2_000, 1_000, 500, 400, 250, 120, 60, 30)

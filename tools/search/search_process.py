@@ -21,7 +21,7 @@ from typing import Self
 from ..failures import failed
 
 FILE_SECONDS = 2.0
-"""For one file: a hundred times what an honest pattern takes."""
+"""The time for one file: a hundred times what an honest pattern takes."""
 MAX_MATCHERS = 4
 """Processes at once: they compute, and more of them than cores only take memory."""
 POLL_SECONDS = 0.05

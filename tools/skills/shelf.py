@@ -36,13 +36,13 @@ MAX_SKILLS = 100
 MAX_ENTRIES = 1_000
 """Names that are listed to find them in one place."""
 MAX_TEXT_BYTES = 64 * 1024
-"""Of SKILL.md, as of every result to a model."""
+"""The largest SKILL.md: as large as any result for a model."""
 MAX_FILES = 200
-"""Of one skill, folders too."""
+"""The most files of one skill, folders included."""
 MAX_BYTES = 4 * 1024 * 1024
-"""Of all files of one skill: they are hashed whenever they are used."""
+"""The size of all files of one skill: they are hashed whenever they are used."""
 MAX_LINE_CHARS = 300
-"""Of a description in the system prompt: enough to choose by."""
+"""How much of a description the system prompt shows: enough to choose by."""
 MAX_LISTED_FILES = 50
 """Names of a skill's files in a result; its text says which matter."""
 

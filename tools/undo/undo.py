@@ -110,7 +110,7 @@ def chosen_changes(
     """Return the changes of a call, or of all calls, that are not undone yet; raise `NotFoundError`."""
     if call_id is None:
         found = [each for each in known if not each.change.undoes]
-        nothing = "No call of this session changed a file so that it can be undone."
+        nothing = "This session has no change of a file that can be undone."
     else:
         found = [each for each in known if each.change.call_id == call_id]
         nothing = f"{call_id} changed no file of this session so that it can be undone."
@@ -159,7 +159,7 @@ def _changed_call(call_id: str, changes: list[KnownChange]) -> ChangedCall:
 # ── the work ─────────────────────────────────────────────────────────────────────────────────────
 
 MODE_BITS = 0o777
-"""Of a file that is put back. It is ours now, whoever's it was, so setuid and setgid bits would lend
+"""The mode bits of a restored file. It is ours now, whoever had it, so setuid and setgid bits would lend
 other rights than before."""
 FOLDER_BITS = 0o3777
 OPEN_BITS = 0o700

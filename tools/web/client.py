@@ -23,7 +23,7 @@ MAX_REDIRECTS = 5
 """Honest chains (to https, to www, to a language) are shorter; browsers allow 20."""
 
 MAX_FOLLOWED_BYTES = 8 * 1024 * 1024
-"""Of a body, on the wire and decompressed, read only for its size; past it, "more" will do."""
+"""How much of a body is read only for its size, on the wire and decompressed; past it, "more" will do."""
 
 ACCEPTED_ENCODINGS = "gzip, identity"
 """The encodings that are decompressed under a bound."""

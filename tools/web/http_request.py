@@ -76,7 +76,7 @@ def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | 
 
 
 MAX_SHOWN_BYTES = 100 * 1024
-"""Of a body; about 25,000 tokens."""
+"""How much of a body is shown; about 25,000 tokens."""
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 READING = frozenset({"GET", "HEAD"})

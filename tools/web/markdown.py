@@ -57,9 +57,9 @@ def _join(base: str, reference: str) -> str:
 MAX_INDENTS = 8
 """Lists and quotes nested deeper are not indented: each level costs characters on every line."""
 MAX_COLUMNS = 40
-"""Of a table; further columns are left out."""
+"""The most columns of a table; further ones are left out."""
 MAX_ALT_CHARS = 300
-"""Of the text in place of an image."""
+"""The longest text in place of an image."""
 
 _SPACES = re.compile(r"[ \t\n\f\u00a0\u3000]+")
 _AROUND_BREAK = re.compile(r" *\n[ \n]*")

@@ -28,11 +28,11 @@ from ..workspace.paths import shown
 from .text import MAX_TYPE_CHARS, NEVER_TEXT, SAYS_NOTHING, TEXT_TYPES, beginning, decoded, visible
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
-"""Of a body: long reports as PDF fit."""
+"""The largest body that is read: long reports as PDF fit."""
 MAX_TEXT_CHARS = 256 * 1024
-"""Of the text: a chapter of a book; past `max_result_bytes`, a model reads it from the artifact."""
+"""The longest text: a chapter of a book; past `max_result_bytes`, a model reads it from the artifact."""
 MAX_CHAR_BYTES = 4
-"""Of a character, in any charset."""
+"""The bytes of one character, in any charset."""
 READ_SECONDS = 10.0
 """A hundred times what pages take; the call's own deadline may be shorter."""
 REAP_SECONDS = 5.0
@@ -40,7 +40,7 @@ REAP_SECONDS = 5.0
 MAX_READERS = 4
 """Processes at once: they compute, and more of them than cores only take memory."""
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
-"""Of the process: more than any text that is asked for, in JSON."""
+"""The largest answer of the process: more than any text that is asked for, in JSON."""
 
 _START = "from callboard.tools.web.page_worker import main; main()"
 

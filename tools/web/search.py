@@ -61,7 +61,7 @@ async def web_search(
 
 
 MAX_ANSWER_BYTES = 2 * 1024 * 1024
-"""Of an engine's answer: SearXNG sends some dozen hits with all their details."""
+"""The largest answer of an engine: SearXNG sends some dozen hits with all their details."""
 
 
 class SearchPlace(msgspec.Struct, frozen=True, kw_only=True):

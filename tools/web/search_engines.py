@@ -20,9 +20,9 @@ from ...runtime.redaction import Secret
 from .text import one_line
 
 MAX_TITLE_CHARS = 200
-"""Of a hit; engines cut titles near here themselves."""
+"""The longest title of a hit; engines cut titles near here themselves."""
 MAX_SNIPPET_CHARS = 600
-"""Of a hit: some lines to choose by."""
+"""The longest excerpt of a hit: some lines to choose by."""
 
 _EMPHASIS = re.compile(r"</?(?:strong|b|em|i|mark|span)\b[^<>]{0,200}>", re.IGNORECASE)
 

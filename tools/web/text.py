@@ -21,7 +21,7 @@ TEXT_TYPES = re.compile(
     r"|x-www-form-urlencoded)"
 )
 MAX_TYPE_CHARS = 100
-"""Of a content type in a message; registered ones are shorter."""
+"""How much of a content type a message shows; registered ones are shorter."""
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",

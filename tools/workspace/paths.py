@@ -15,7 +15,7 @@ from ..failures import invalid
 MAX_PATH_BYTES = 4096
 """Linux's PATH_MAX: longer ones can't be opened at all."""
 MAX_NAME_BYTES = 255
-"""What ext4, xfs, btrfs and apfs allow for one name."""
+"""The bytes that ext4, xfs, btrfs and apfs allow for one name."""
 
 PROTECTED_NAMES = frozenset({".callboard", "callboard.toml"})
 """They configure callboard itself, at any depth (a folder below may be a workspace another day)."""

@@ -24,7 +24,7 @@ from .resolver import Names
 MAX_HELD = 4096
 """Paths of workspaces that one runtime remembers; beyond it the oldest is forgotten."""
 MAX_SETTINGS_BYTES = 256 * 1024
-"""Of one settings file; git itself writes some hundred bytes."""
+"""The largest settings file; git itself writes some hundred bytes."""
 MAX_LINES = 4096
 MAX_FILES = 8
 """Settings that include settings."""

@@ -32,7 +32,7 @@ from .stream import WatchedStream, open_stream
 QUIET_SECONDS = 15.0
 """Without a byte; then the client pings. A daemon pings about as often by itself."""
 SILENT_SECONDS = 10.0
-"""For any byte to come after that ping."""
+"""The time for any byte to come after that ping."""
 LOOKS = 4
 """How often the client looks in that time: a suspended process is late for one look, not for all."""
 
@@ -73,7 +73,7 @@ async def _ping(socket: trio_websocket.WebSocketConnection, answered: trio.Event
 
 
 CALLED_OFF_SECONDS = 2.0
-"""For the rest of a frame whose sender was cancelled."""
+"""The time to send the rest of a frame whose sender was cancelled."""
 
 
 async def send_whole(
@@ -116,14 +116,14 @@ async def _end_when_cancelled(whole: trio.CancelScope) -> None:
 
 
 CONNECT_SECONDS = 10.0
-"""For TCP, TLS, the handshake and the first request together."""
+"""The time for TCP, TLS, the handshake and the first request together."""
 FIRST_PAUSE_SECONDS = 0.05
 LAST_PAUSE_SECONDS = 5.0
 """Between attempts to connect again: doubled from the first to the last."""
 ANSWER_SECONDS = 60.0
-"""For the answer to a request, while the connection is up."""
+"""The time for the answer to a request, while the connection is up."""
 LONG_ANSWER_SECONDS = 900.0
-"""For the answer of `LONG_METHODS`: a backup, the end of a turn, the models of a provider."""
+"""The time for the answer of `LONG_METHODS`: a backup, the end of a turn, the models of a provider."""
 LONG_METHODS = frozenset(
     {
         "approval/get",

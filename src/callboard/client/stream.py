@@ -16,9 +16,9 @@ HANDSHAKE_BYTES = 256 * 1024
 """Bytes accepted before the hello is answered: another program may send a whole page."""
 PIECE_BYTES = 64 * 1024
 SEND_SECONDS = 10.0
-"""For the daemon to take a piece of what is sent, as long as it waits for a client by itself."""
+"""The time for the daemon to take a piece; it waits as long for a client."""
 LEAST_BYTES_PER_SECOND = 64 * 1024
-"""For a large frame the time of its size at this rate is added: the largest has some minutes."""
+"""A large frame gets the time of its size at this rate in addition: the largest gets some minutes."""
 
 
 class WatchedStream(trio.abc.Stream):

@@ -55,7 +55,7 @@ MAX_WAITING_EVENTS = 10_000
 record when it has read these."""
 
 FORGET_SECONDS = 1.0
-"""For unsubscribing at the daemon, which would find out by itself, too."""
+"""The time to unsubscribe at the daemon, which would find out by itself, too."""
 
 Item = TypeVar("Item")
 

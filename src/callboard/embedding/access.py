@@ -45,7 +45,7 @@ NEEDED = {
     MemoryPlace.SQLITE: ("vectors", ("sqlite_vec", "wordllama", "tokenizers", "numpy")),
     MemoryPlace.LANCEDB: ("lancedb", ("lancedb", "wordllama", "tokenizers", "numpy")),
 }
-"""For each place, the extra to install and the packages that it brings."""
+"""The extra to install for each place, and the packages that it brings."""
 
 
 def memory_index(
@@ -86,7 +86,7 @@ def memory_index(
 
 
 GIT_SECONDS = 5.0
-"""For git to read its configuration: a home folder on a broken network never answers."""
+"""The time for git to read its configuration: a home folder on a broken network never answers."""
 
 MAX_CERTIFICATE_BYTES = 4 * 1024 * 1024
 """A file with all public authorities takes a quarter of it."""

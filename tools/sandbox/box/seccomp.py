@@ -41,7 +41,7 @@ _FAMILIES = (1, 2, 10)
 machine; the others are ways into the kernel that hardly any program needs."""
 
 ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""For each machine, the kernel's name for it, and its column in the tables."""
+"""The kernel's name for each machine, and its column in the tables."""
 
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),

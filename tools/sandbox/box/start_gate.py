@@ -23,7 +23,7 @@ from .recipe import Recipe
 from .user import User, as_user, own_user
 
 MAX_OPEN_FILES = 256
-"""For each process; with the bound on processes it keeps the machine's table of files from filling."""
+"""The limit of each process; with the bound on processes it keeps the machine's table of files from filling."""
 CPU_GRACE_SECONDS = 5
 """Between the signal that says that the processor time is over (SIGXCPU), and SIGKILL."""
 
@@ -32,7 +32,7 @@ MAX_KEY_BYTES = 32 * 1024
 
 PRLIMIT = "/usr/bin/prlimit"
 LIMIT_SECONDS = 10.0
-"""For a program that makes six system calls, on a machine that is busy."""
+"""The time for a program that makes six system calls, on a busy machine."""
 
 BUILD_SECONDS = 10.0
 """In which a sandbox is built, on a machine that is busy."""

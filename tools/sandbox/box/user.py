@@ -18,7 +18,7 @@ from ...workspace.paths import shown
 from .roots import HostView, is_within
 
 LOOK_SECONDS = 10.0
-"""For one such question, on a machine that is busy."""
+"""The time for one such question, on a busy machine."""
 
 # Prints each of its arguments that can be read; folders must be enterable too.
 _READABLE = 'for path; do if [ -r "$path" ] && { [ ! -d "$path" ] || [ -x "$path" ]; }; then printf "%s\\0" "$path"; fi; done'

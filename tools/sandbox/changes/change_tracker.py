@@ -40,7 +40,7 @@ from .snapshot import IGNORED, IN_TOOLS_FOLDER, CopyCache, WorkspaceSnapshot
 MAX_PATHS = 10_000
 """A program that changes more has unpacked or built something."""
 MAX_SECONDS = 5.0
-"""For reading what a program left, by which an undo finds whether it was changed since."""
+"""The time to read what a program left, by which an undo finds whether it was changed since."""
 MAX_PATHS_PER_REASON = 3
 """Paths that are named for each reason why something can't be undone; the others are counted."""
 

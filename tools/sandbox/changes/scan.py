@@ -26,9 +26,9 @@ from ...workspace.resolver import Names, OpenDirectory, Resolver, open_resolver
 MAX_ENTRIES = 20_000
 """As many as a large project has beside what is not looked into, on a fast machine."""
 MAX_CPU_SECONDS = 0.08
-"""For one scan; when the first one takes longer, there is no second. As long as a sandbox takes to start."""
+"""CPU time of one scan; after a longer first one there is no second. A sandbox takes as long to start."""
 MAX_SECONDS = 2.0
-"""For one scan, on a slow disk."""
+"""The time for one scan, on a slow disk."""
 MAX_NAMED = 50
 """Paths of each kind in a result, which says how many more there are."""
 

@@ -28,12 +28,12 @@ from .scan import UNSEEN, Facts, Scan, facts_of
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Files that people write are smaller; copying larger ones would delay the program."""
 MAX_TREE_BYTES = 64 * 1024 * 1024
-"""For one workspace: a large repository without its history. A runtime without a data folder has them in the
+"""Copies of one workspace: a large repository without its history. A runtime without a data folder has them in the
 temporary folder, which is memory on many machines."""
 MAX_TREES = 4
 """Workspaces whose copies are held at a time."""
 MAX_CPU_SECONDS = 0.3
-"""For one program: thousands of files. The rest of a larger repository is copied before later programs."""
+"""CPU time for one program: thousands of files. The rest of a larger repository is copied before later programs."""
 MAX_SECONDS = 2.0
 """The same, on a slow disk."""
 SETTLED_NS = 100_000_000

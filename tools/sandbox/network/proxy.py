@@ -18,13 +18,13 @@ from ....runtime.http.url import HttpUrl
 from .proxy_head import MAX_HEAD_BYTES, HeadRefused, ProxyRequest, closing_answer, parse_request
 
 HEAD_SECONDS = 10.0
-"""For a request's head, which comes from this machine."""
+"""The time for a request's head, which comes from this machine."""
 CONNECT_SECONDS = 15.0
-"""For the name and the connection."""
+"""The time to resolve the name and to connect."""
 IDLE_SECONDS = 120.0
 """Without a byte either way; what waits for longer has lost its peer."""
 SAY_SECONDS = 5.0
-"""For sending a refusal, which the program need not read."""
+"""The time to send a refusal, which the program need not read."""
 CHUNK_BYTES = 64 * 1024
 MAX_HOSTS = 256
 """Different hosts of one program. An installation needs some ten; each is recorded."""

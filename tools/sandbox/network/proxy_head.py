@@ -16,7 +16,7 @@ from ....runtime.definitions import ToolFailure
 from ....runtime.http.url import HttpUrl, parse_url
 
 MAX_HEAD_BYTES = 16 * 1024
-"""For a request or an answer; servers commonly take 8 to 16 KiB."""
+"""The largest head of a request or an answer; servers commonly take 8 to 16 KiB."""
 MAX_HEADERS = 100
 """Browsers send some twenty."""
 

@@ -29,13 +29,13 @@ from .proxy import Connector, EgressProxy
 PROXY_PORT = 3128
 """On the sandbox's own loopback, where nobody else listens; a common port of proxies."""
 MAX_CONNECTIONS = 32
-"""To one socket at once; further ones wait. npm opens some fifteen."""
+"""Connections to one socket at once; further ones wait. npm opens some fifteen."""
 MAX_ANSWERED = 8
 """Sockets of one command: git takes one."""
 MAX_ASKED_BYTES = 64 * 1024
 """The longest question to an answerer."""
 ASK_SECONDS = 10.0
-"""For sending that, and again for taking the answer."""
+"""The time to send that, and again to receive the answer."""
 RETRY_SECONDS = 0.1
 """After an `accept` that failed because the process has no descriptor left."""
 

@@ -46,7 +46,7 @@ from ..running.program import Program, run_program
 from ..tiers.landlock import ACCEPTED, why_none
 
 TRIAL_SECONDS = 10.0
-"""For the whole trial, on a machine that is busy."""
+"""The time for the whole self-test, on a busy machine."""
 
 UNBOUNDED = (
     "as root, nothing bounds how many processes a program starts here: there is no control group "
