@@ -3,7 +3,7 @@
     python benchmarks/policy.py [--rules 1000] [--repeats 7]
 
 Figures are microseconds of processor time a ruling, the best of the repeats; each ruling reads its
-arguments anew, as the broker does. "spread" gives each of 100 tools its share of the rules; in
+arguments again, as the broker does. "spread" gives each of 100 tools its share of the rules; in
 "one tool" all are about the tool that is called, by path; "wildcards" are patterns that begin
 with `**`, which no index can sort out.
 """

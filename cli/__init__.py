@@ -1,9 +1,9 @@
 """Command line: the commands and their options, exit codes, and what they print.
 
 `app` parses a command line with cyclopts and runs one function. It has the place of each command in a
-table, and imports that when the command is named, so that `callboard run --help` does not pay for a
-daemon. There the command stands with its options and with all that it does. A command returns its exit code (`exit_codes`); a
-`CallboardError` that it raises becomes one line on stderr in `__main__`.
+table, and imports that when the command is named, so that `callboard run --help` does not pay for a daemon.
+There the command stands with its options and with all that it does. A command returns its exit code
+(`exit_codes`); a `CallboardError` that it raises becomes one line on stderr in `__main__`.
 
 A command works in one of three ways. It reads the record, which takes no lock
 (`show.sessions.open_record`). It changes the store: `backend` gives the daemon that has it, or a

@@ -6,6 +6,7 @@ import difflib
 import itertools
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -111,14 +112,8 @@ COMMANDS = {
         "store.store",
         "Replace all sessions by those of a backup; the replaced ones are kept beside them.",
     ),
-    "upgrade": (
-        "store.store",
-        "Convert the store of an older callboard to the present format, after a backup of it.",
-    ),
-    "compact": (
-        "store.store",
-        "Give back the disk space that purged sessions have left in the store.",
-    ),
+    "upgrade": ("store.store", "Convert the store of an older callboard, after a backup of it."),
+    "compact": ("store.store", "Give back the disk space that purged sessions left in the store."),
     "doctor": (
         "doctor.doctor",
         "Test what callboard needs of this machine, and say what to do where something is missing.",
@@ -134,10 +129,7 @@ COMMANDS = {
         "daemon.service",
         "Have the system keep a daemon running: systemd, or launchd on macOS.",
     ),
-    "protocol": (
-        "daemon.commands",
-        "List the methods of the daemon's websocket with the role that each takes.",
-    ),
+    "protocol": ("daemon.commands", "List the daemon's methods and the role that each takes."),
 }
 """The module of each command, which has a function or an `App` of that name, and its line in the list
 of commands. The module is imported when its command is named; the list imports none."""
@@ -149,13 +141,29 @@ def _version() -> str:
     return f"callboard {version('callboard')}"
 
 
-def _app(named: str = "") -> App:
+def _folded_help() -> Any:
+    """Return cyclopts' plain help, which breaks lines twice, with each entry folded once and indented."""
+    from cyclopts.help.formatters.plain import PlainFormatter
+
+    class Folded(PlainFormatter):
+        def _print_plain(self, console: Any, text: str) -> None:
+            if text.startswith(self.indent):  # an entry; descriptions and titles are whole
+                text = textwrap.fill(
+                    " ".join(text.split()), console.width - 6, break_on_hyphens=False
+                )
+                text = textwrap.indent(text, " " * 6)[4:]
+            super()._print_plain(console, text)
+
+    return Folded()
+
+
+def _app(named: str = "", *, is_help: bool = False) -> App:
     """Return the parser; the command that is `named` has its own help, which is longer than its line."""
     parser = App(
         name="callboard",
         help="A runtime for AI agents: it runs the tools that a model asks for, and keeps a record.",
         version=_version,
-        help_formatter="plain",
+        help_formatter=_folded_help() if is_help else "plain",
     )
     for name, (module, line) in COMMANDS.items():
         path = f"{__package__}.{module}:{name}"
@@ -210,7 +218,7 @@ def execute(tokens: Sequence[str]) -> int:
     command: Callable[..., Any]
     if not tokens and os.isatty(0) and os.isatty(1):  # a person sits there
         tokens = ["chat"]
-    app = _app(tokens[0] if tokens else "")
+    app = _app(tokens[0] if tokens else "", is_help=bool({"--help", "-h"} & {*tokens}))
     try:
         command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:

@@ -5,11 +5,11 @@ talk in `messages` through mailboxes (`kernel`), the journal commits events to t
 for queries follow in the same transaction. Tools act only through the protocols of `handles` and `processes`,
 which other layers implement; models speak in the events of `stream`, whatever their provider.
 
-The modules here are vocabulary, from bottom to top: `errors` (one shallow tree, named by whose fault it is),
-`identity` (ids and idempotency keys), `text` (excerpts, surrogates, integers), `redaction` (the masking of
-secrets in logs, errors and events), `budget`, `definitions` (tools, agents, tiers, capabilities), `approval`, `history` (a
-conversation as providers need it, and its repair), `stream`, `turn_options`, `handles`, `processes`,
-`channel` (where people are), `events`, `messages`.
+The modules here are vocabulary, from bottom to top: `errors` (one shallow tree, named by whose fault it
+is), `identity` (ids and idempotency keys), `text` (excerpts, surrogates, integers), `redaction` (the
+masking of secrets in logs, errors and events), `budget`, `definitions` (tools, agents, tiers,
+capabilities), `approval`, `history` (a conversation as providers need it, and its repair), `stream`,
+`turn_options`, `handles`, `processes`, `channel` (where people are), `events`, `messages`.
 
 The folders: `kernel` (actors), `store` (SQLite), `event_types`, `turns` (what runs now), `wire` (the
 protocol), `http` (requests out), `taint`, `changes` (undo), `memory`, `backup`, `disk` (the data folder).

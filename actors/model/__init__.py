@@ -8,8 +8,9 @@ the first byte, idle, progress (pings hold no event) and the whole call. A strea
 terminal event is an error, never an answer. Models in this process speak the same events.
 
 Begin with `stream`, the actor and its deadlines. `answer` folds events into parts, bounds them, and
-estimates tokens that nobody counted; `choice` decides which model is asked, whether and when a
-failed call is made again (`turn/model_caller` then does it), and which provider is set aside; `compaction` decides which rounds a summary replaces, and asks for it.
+estimates tokens that nobody counted; `choice` decides which model is asked, whether and when a failed call
+is made again (`turn/model_caller` then does it), and which provider is set aside; `compaction` decides
+which rounds a summary replaces, and asks for it.
 Comes in: `StartModelCall` with the target, the request, an outlet and a scope to cancel.
 Goes out: batches of stream events; the end of the outlet says that the call is gone.
 Owns: the running model call; the failures of providers, for all sessions.

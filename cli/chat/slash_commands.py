@@ -311,9 +311,7 @@ COMMANDS: dict[str, SlashCommand] = {
         "/sessions [WORD]", "list the latest sessions, or those with a word", _sessions
     ),
     "new": SlashCommand("/new [AGENT]", "begin another session", _new),
-    "switch": SlashCommand(
-        "/switch SESSION", "go on with another, by its id or its title", _switch
-    ),
+    "switch": SlashCommand("/switch SESSION", "go on with another, by its id or title", _switch),
     "search": SlashCommand("/search WORDS", "find sessions by what was said", _search),
     "rename": SlashCommand("/rename TITLE", "change the session's title", _rename),
     "agent": SlashCommand("/agent NAME", "give the session another agent", _agent),
@@ -330,7 +328,7 @@ COMMANDS: dict[str, SlashCommand] = {
         "/regenerate", "run the last turn again for another answer", _regenerate
     ),
     "approvals": SlashCommand(
-        "/approvals [ID]", "list the questions that wait, or answer one", _approvals
+        "/approvals [ID]", "list questions that wait, or answer one", _approvals
     ),
     "undo": SlashCommand("/undo [CALL]", "take back what calls changed in files", _undo),
     "plan": SlashCommand("/plan", "show the model's plan", _plan),

@@ -69,7 +69,7 @@ Schema = Annotated[
 
 
 def protocol(*, json_schema: Schema = False) -> int:
-    """List the methods of the daemon's websocket with the role that each takes."""
+    """List the daemon's methods and the role that each takes."""
     import sys
 
     import msgspec

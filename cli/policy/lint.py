@@ -61,7 +61,7 @@ def lint(*, known: Known = (), json: Json = False, config: Config = None) -> int
     if not json:
         count, found = len(settings.rules), len(findings)
         rules = "1 rule" if count == 1 else f"{count} rules"
-        words = {0: "nothing to remark", 1: "1 finding"}.get(found, f"{found} findings")
+        words = {0: "no findings", 1: "1 finding"}.get(found, f"{found} findings")
         sys.stdout.write(f"{rules}, {words}\n")
     return FAILED if findings else ANSWERED
 

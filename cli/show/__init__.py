@@ -1,7 +1,7 @@
 """Show: events, sessions and figures as text for people, and as JSON Lines for programs.
 
 Everything that a model, a tool or a file wrote is escaped before it is printed (`cli.terminal.escaping`),
-and cut where a line shall stay a line.
+and cut where it must stay on one line.
 
 Begin with `transcript`: a turn as a person reads it, event by event. `view` is that or JSON Lines.
 `live_pieces` turns what a client hears (snapshots, batches, records) into events, each text once.

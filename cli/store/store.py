@@ -37,7 +37,7 @@ Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 
 
 def upgrade(*, check: Check = False, json: Json = False, data: Data = None) -> int:
-    """Convert the store of an older callboard to the present format, after a backup of it.
+    """Convert the store of an older callboard, after a backup of it.
 
     Only while no other process works with the data folder. Commands that write do the same when
     they open it, without the backup.
@@ -73,7 +73,7 @@ def _upgrade_lines(data: Path, found: Formats, backup: Path | None) -> list[str]
 
 
 def compact(*, json: Json = False, data: Data = None) -> int:
-    """Give back the disk space that purged sessions have left in the store.
+    """Give back the disk space that purged sessions left in the store.
 
     Only while no other process works with the data folder.
     """

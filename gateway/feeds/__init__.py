@@ -17,7 +17,8 @@ read its own answers is disconnected, with a reason.
 
 A crash in a feed makes its subscribers fall behind, which is all that is needed to lose nothing.
 
-Begin with `subscriber` (live or behind) and `session_feed`. `topic_feed` does the same for events of all sessions by topic, which it reads
+Begin with `subscriber` (live or behind) and `session_feed`. `topic_feed` does the same for events of all
+sessions by topic, which it reads
     from the record only; `outbox` decides what is taken, merged and dropped; `frames` encodes;
     `notices` posts a webhook for each question that waits for a person.
 Comes in: updates from session actors, and commits of the journal.

@@ -111,7 +111,9 @@ class Configuration:
                 back = functools.partial(put_back, book.folder, written=written, before=before)
                 await trio.to_thread.run_sync(back)
             await self._problem(runtime, take_server)  # what is wrong by now was wrong before
-        raise ConflictError(f"Nothing was changed, because then: {problem}") from problem
+        raise ConflictError(
+            f"Nothing was changed. With this change the daemon could not work: {problem}"
+        ) from problem
 
     async def _problem(
         self, runtime: Runtime, take_server: Callable[[ServerSettings], None]

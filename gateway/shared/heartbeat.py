@@ -1,7 +1,7 @@
 """Heartbeat: prove that the event loop turns and that the journal commits.
 
 A beat is a round trip through the journal and the thread that writes, behind whatever waits there.
-So a loop that is stuck and a disk that is stuck both miss it, and the supervisor starts anew.
+So a loop that is stuck and a disk that is stuck both miss it, and the supervisor restarts the daemon.
 """
 
 from __future__ import annotations

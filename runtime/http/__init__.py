@@ -23,7 +23,8 @@ guard can only judge a host before the request is sent (`AddressGuard.check`).
 
 Begin with `client`, then `connection`; `address_guard` stands alone.
 Comes in: method, URL, headers, body; `connect`, which makes the TCP connections, or a program's own httpx client.
-Goes out: `BodyStream` (status, headers, body piece by piece), `HttpUrl`, `HttpStatistics`; errors of `runtime.errors`.
+Goes out: `BodyStream` (status, headers, body piece by piece), `HttpUrl`, `HttpStatistics`; errors of
+`runtime.errors`.
 Owns: sockets, the TLS context, the table of addresses that are not public.
 Imports: `runtime.errors`, `runtime.redaction`, `runtime.definitions` (`ToolFailure`); h11, httpx, certifi.
 """

@@ -35,6 +35,8 @@ see), `feeds` (topics, and which event belongs to which).
 Begin with `interface`, then `ledger` and `projection`.
 Comes in: `Append`s from the journal; queries from everybody.
 Goes out: `Stored` events or refusals; rows.
-Owns: `callboard.db` with its log, the ballast, the note of a restore. The only place of SQLite beside keys, backups and vectors.
-Imports: `runtime.events`, `runtime.definitions`, `runtime.disk`, `runtime.memory` (`Memory`), `runtime.changes` (folder name), `runtime.redaction`; apsw.
+Owns: `callboard.db` with its log, the ballast, the note of a restore. The only place of SQLite beside keys,
+backups and vectors.
+Imports: `runtime.events`, `runtime.definitions`, `runtime.disk`, `runtime.memory` (`Memory`),
+`runtime.changes` (folder name), `runtime.redaction`; apsw.
 """

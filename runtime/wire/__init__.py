@@ -15,5 +15,6 @@ Begin with `rpc`, then `sessions`.
 Comes in: nothing; no function here does I/O.
 Goes out: types for `gateway` and `client`.
 Owns: the names of fields, which never change.
-Imports: `runtime.definitions`, `runtime.events`, `runtime.store` (`rows`, `lists`, `feeds`), `runtime.turns`, `runtime.changes` (report).
+Imports: `runtime.definitions`, `runtime.events`, `runtime.store` (`rows`, `lists`, `feeds`),
+`runtime.turns`, `runtime.changes` (report).
 """

@@ -179,7 +179,7 @@ async def test_what_the_daemon_could_not_go_on_with_is_refused(tmp_path: Path, s
         for words in (("remove", "house"), ("deactivate", "house")):
             refused = await say(command, "providers", *words)
             assert (refused.code, refused.out) == (1, "")
-            assert "Nothing was changed, because then: " in refused.err
+            assert "With this change the daemon could not work: " in refused.err
         assert managed.read_text() == before
         # A file that is named is that file, whoever runs.
         other = tmp_path / "other" / "callboard.toml"

@@ -172,7 +172,7 @@ def test_what_can_not_be_checked_is_an_error(
 @pytest.mark.usefixtures("workspace")
 def test_a_sound_configuration_has_no_findings(capsys: Captured) -> None:
     assert main(["policy", "lint"]) == 0
-    assert capsys.readouterr().out == "3 rules, nothing to remark\n"
+    assert capsys.readouterr().out == "3 rules, no findings\n"
 
 
 def test_findings_are_printed_and_fail(capsys: Captured, workspace: Path) -> None:

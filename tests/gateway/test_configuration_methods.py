@@ -101,7 +101,7 @@ async def test_what_the_daemon_could_not_go_on_with_changes_nothing(tmp_path: Pa
             lambda: update(client, "house", is_active=False),
             lambda: client.models.choose("openai/gpt"),  # which has no key
         ):
-            with pytest.raises(ConflictError, match="Nothing was changed, because then: "):
+            with pytest.raises(ConflictError, match="With this change the daemon could not work: "):
                 await change()
             assert load_managed(tmp_path / "config") == before
             status = await client.status()
