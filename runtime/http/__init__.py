@@ -7,7 +7,7 @@ its errors and ours are turned into each other.
 
 Each layer is a module. `url` parses the URLs that tools request, once. `request` builds the head of a
 request, `response` streams the body and decompresses what a server compressed unasked. `pool` keeps idle
-connections and opens new ones. `connection` speaks HTTP/1.1 with h11 on one socket and turns foreign
+connections and opens new ones. `http1` reads what servers send. `connection` is one socket, and turns foreign
 errors into `NetworkError` and `DeadlineError`. `address_guard` makes the TCP connections of tools.
 
 The pool has no limit, so no request ever waits for another's connection. A queue of waiters is where
@@ -21,10 +21,10 @@ and connects to a checked one. DNS rebinding needs a second lookup, and there is
 no rule of their own, since each hop connects through the same guard. Over a program's own transport the
 guard can only judge a host before the request is sent (`AddressGuard.check`).
 
-Begin with `client`, then `connection`; `address_guard` stands alone.
+Begin with `client`, then `connection`; `http1` and `address_guard` stand alone.
 Comes in: method, URL, headers, body; `connect`, which makes the TCP connections, or a program's own httpx client.
 Goes out: `BodyStream` (status, headers, body piece by piece), `HttpUrl`, `HttpStatistics`; errors of
 `runtime.errors`.
 Owns: sockets, the TLS context, the table of addresses that are not public.
-Imports: `runtime.errors`, `runtime.redaction`, `runtime.definitions` (`ToolFailure`); h11, httpx, certifi.
+Imports: `runtime.errors`, `runtime.redaction`, `runtime.definitions` (`ToolFailure`); httpx, certifi.
 """

@@ -9,7 +9,7 @@ else (web tools, lists of models, webhooks): it goes through an `httpx.AsyncClie
 client of its own, with a proxy or a company's certificates; then both ways go through that one
 (`transport` says how).
 
-The pool, and with it h11, is imported with the first request, so that programs that make none start
+The pool is imported with the first request, so that programs that make none start
 without it.
 """
 
@@ -86,8 +86,7 @@ class HttpClient:
         pool = self._open()
         connection, response = await pool.send(destination, head, body)
         try:
-            reason = bytes(response.reason)
-            yield BodyStream(response.status_code, reason, response.headers, connection)
+            yield BodyStream(response.status, response.reason, response.headers, connection)
         finally:
             pool.give_back(connection)
 

@@ -1,10 +1,10 @@
-"""One HTTP/1.1 connection on h11 and Trio's sockets.
+"""One HTTP/1.1 connection on Trio's sockets.
 
 Why not httpcore's: a body is handed on in one piece for **everything that one network read brought**.
 Gateways put each event of a model's stream into an HTTP chunk of its own, and one read holds many;
 one piece for each chunk would cost a decoder pass, a batch and a wake-up for each token.
 
-Exceptions of h11, ssl and the system become ours here; a message names the host and never a header.
+What is on the wire is read by `http1`. Its errors, and those of ssl and the system, become ours here; a message names the host and never a header.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-import h11
 import trio
 
-from ..errors import DeadlineError, NetworkError, ValidationError
+from ..errors import DeadlineError, NetworkError
+from .http1 import ProtocolError, ResponseHead, ResponseReader, UnexpectedEnd
 
 CONNECT_SECONDS = 30.0
 """The default for name, TCP and TLS together: a server that takes longer is not there."""
@@ -29,15 +29,6 @@ KEEPALIVE_SECONDS = 60.0
 """How long an idle connection is worth keeping; servers close theirs after 5 to 75 seconds."""
 READ_BYTES = 64 * 1024
 """The size of one network read, and so of one batch of model events."""
-MAX_HEAD_BYTES = 64 * 1024
-"""The largest response head: eight times what common servers send at most."""
-
-MAX_QUOTED_CHARS = 120
-"""An error quotes this much of what a server sent in place of HTTP."""
-
-BAD_HEADER = (
-    "A header of the request is not valid. Check the key: it must be one line of ASCII characters."
-)
 
 TlsContext = Callable[[], ssl.SSLContext]
 Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
@@ -59,11 +50,10 @@ class Destination(NamedTuple):
 
 
 class OutgoingHead(NamedTuple):
-    """A request without its body: the method, the target of the request line, all headers."""
+    """The head of a request as it is sent, and its method, which decides whether a body comes back."""
 
     method: str
-    target: bytes
-    headers: list[tuple[bytes, bytes]]
+    data: bytes
 
 
 class HttpConnection:
@@ -90,11 +80,10 @@ class HttpConnection:
         self._host = destination.host
         self._stream: trio.abc.Stream | None = None
         self._is_opening_tls = False
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self._body_ended = False
+        self._reader = ResponseReader()
         self._idle_since = 0.0
 
-    async def request(self, head: OutgoingHead, body: bytes) -> h11.Response:
+    async def request(self, head: OutgoingHead, body: bytes) -> ResponseHead:
         """Send a request and read the head of the response.
 
         Raises:
@@ -103,8 +92,11 @@ class HttpConnection:
         """
         if self._stream is None:
             self._stream = await self._connect()
-        self._body_ended = False
-        await self._send(self._stream, head, body)
+        self._reader.begin(head.method)
+        # A server may respond before it has read all (too large, wrong key) and close. Its response
+        # says more than the broken connection; if there is none, reading fails.
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._stream.send_all(head.data + body)
         return await self._receive_head()
 
     async def read_some(self) -> bytes:
@@ -112,10 +104,12 @@ class HttpConnection:
 
         Raises `NetworkError` when the connection breaks or ends before the body does.
         """
-        data = self._take()
-        while not data and not self._body_ended:
-            await self._receive()
-            data = self._take()
+        reader = self._reader
+        try:
+            while not (data := reader.read_body()) and not reader.is_done:
+                await self._receive()
+        except ProtocolError as fault:
+            raise self._network_error(fault) from fault
         return data
 
     def close(self) -> None:
@@ -125,12 +119,11 @@ class HttpConnection:
 
     def is_reusable(self) -> bool:
         """Whether another request can follow: all of the response was read. Starts the idle time."""
-        http = self._http
-        if self._stream is None or not (http.our_state is http.their_state is h11.DONE):
+        reader = self._reader
+        if self._stream is None or not (reader.is_done and reader.keeps_alive):
             return False
-        if http.trailing_data[0] or _holds_undecoded(self._stream):
+        if reader.has_surplus or _holds_undecoded(self._stream):
             return False  # surplus bytes would be read as the next response
-        http.start_next_cycle()
         self._idle_since = time.monotonic()
         return True
 
@@ -140,30 +133,25 @@ class HttpConnection:
         idle_seconds = time.monotonic() - self._idle_since
         return idle_seconds > KEEPALIVE_SECONDS or self._socket().is_readable()
 
-    def _take(self) -> bytes:
-        """Return the part of the body that has been received."""
-        pieces: list[bytes] = []
-        while not self._body_ended:
-            event = self._next_event()
-            if isinstance(event, h11.Data):
-                pieces.append(event.data)
-            elif event is h11.NEED_DATA:
-                break
-            else:
-                self._body_ended = True
-        # Joined even if there is one: h11's pieces are bytearrays at times.
-        return b"".join(pieces)
-
-    def _next_event(self) -> object:
+    async def _receive_head(self) -> ResponseHead:
+        reader = self._reader
         try:
-            return self._http.next_event()
-        except h11.RemoteProtocolError as fault:
-            if "closed connection" in str(fault):
-                text = f"{self._host} closed the connection in the middle of its response."
-                raise NetworkError(text) from fault
-            what = _without_python(str(fault))[:MAX_QUOTED_CHARS]
-            text = f"{self._host} does not speak HTTP correctly: {what}. Check the URL."
-            raise NetworkError(text, stage="http") from fault
+            while True:
+                await self._receive()
+                if (head := reader.read_head()) is not None:
+                    return head
+        except UnexpectedEnd as fault:
+            raise NetworkError(f"{self._host} closed the connection without a response.") from fault
+        except ProtocolError as fault:
+            raise self._network_error(fault) from fault
+
+    def _network_error(self, fault: ProtocolError) -> NetworkError:
+        if isinstance(fault, UnexpectedEnd):
+            return NetworkError(
+                f"{self._host} closed the connection in the middle of its response."
+            )
+        text = f"{self._host} does not speak HTTP correctly: {fault}. Check the URL."
+        return NetworkError(text, stage="http")
 
     async def _receive(self) -> None:
         """Read once from the network."""
@@ -173,9 +161,7 @@ class HttpConnection:
         except (trio.BrokenResourceError, trio.ClosedResourceError) as fault:
             reason = f": {_reason(fault.__cause__)}" if fault.__cause__ else ""
             raise NetworkError(f"The connection to {self._host} broke{reason}.") from fault
-        if not data and self._http.their_state is h11.SEND_RESPONSE:
-            raise NetworkError(f"{self._host} closed the connection without a response.")
-        self._http.receive_data(bytes(data))
+        self._reader.receive(bytes(data))
 
     async def _connect(self) -> trio.abc.Stream:
         where = f"{self._host}:{self.destination.port}"
@@ -214,36 +200,6 @@ class HttpConnection:
             raise
         return tls
 
-    async def _send(self, stream: trio.abc.Stream, head: OutgoingHead, body: bytes) -> None:
-        data: list[bytes | None] = []
-        # Not chained with `from`: the original's text holds the header, perhaps the key.
-        with suppress(h11.LocalProtocolError):
-            data.append(
-                self._http.send(
-                    h11.Request(method=head.method, target=head.target, headers=head.headers)
-                )
-            )
-        if not data:
-            raise ValidationError(BAD_HEADER, field="headers")
-        if body:
-            data.append(self._http.send(h11.Data(data=body)))
-        data.append(self._http.send(h11.EndOfMessage()))
-        # A server may respond before it has read all (too large, wrong key) and close. Its response
-        # says more than the broken connection; if there is none, reading fails.
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await stream.send_all(b"".join(filter(None, data)))
-
-    async def _receive_head(self) -> h11.Response:
-        event = self._next_event()
-        while not isinstance(event, h11.Response):
-            # RFC 9110 15.2: an informational response (100, 103) precedes the final one.
-            if event is h11.NEED_DATA:
-                await self._receive()
-            else:
-                await trio.lowlevel.checkpoint()
-            event = self._next_event()
-        return event
-
     def _socket(self) -> trio.socket.SocketType:
         stream = self._stream
         while isinstance(stream, trio.SSLStream):
@@ -255,7 +211,7 @@ class HttpConnection:
 def _holds_undecoded(stream: trio.abc.Stream) -> bool:
     """Whether TLS holds bytes beyond the response: records that arrived with its last one.
 
-    They are no longer in the kernel and not yet in h11, and `SSLStream` has no public way to see
+    They are no longer in the kernel and not yet in our buffer, and `SSLStream` has no public way to see
     them: `pending` counts decrypted bytes alone. Without access to its buffer the answer is yes:
     one connection too many is better than a response that belongs to another request.
     """
@@ -269,11 +225,6 @@ def _reason(fault: BaseException) -> str:
     """Return the text of a system's or TLS's error, without its number and its place in C."""
     text = getattr(fault, "verify_message", "") or getattr(fault, "strerror", "") or str(fault)
     return re.sub(r"^\[[^\]]*\] | \(_ssl\.c:\d+\)$", "", text) or "cut off"
-
-
-def _without_python(text: str) -> str:
-    """Return h11's message with the bytes it quotes written without `b` and `bytearray`."""
-    return re.sub(r"bytearray\(b?(.*)\)|\bb(?=['\"])", lambda match: match.group(1) or "", text)
 
 
 def _no_connection(where: str, fault: OSError) -> NetworkError:

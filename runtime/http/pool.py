@@ -13,10 +13,10 @@ import ssl
 import time
 from pathlib import Path
 
-import h11
 import trio
 
 from .connection import CONNECT_SECONDS, Connect, Destination, HttpConnection, OutgoingHead
+from .http1 import ResponseHead
 
 MAX_IDLE_CONNECTIONS = 256
 """Idle connections to keep for one destination and account. Those that a burst opened beyond them are
@@ -46,7 +46,7 @@ class ConnectionPool:
 
     async def send(
         self, destination: Destination, head: OutgoingHead, body: bytes | None
-    ) -> tuple[HttpConnection, h11.Response]:
+    ) -> tuple[HttpConnection, ResponseHead]:
         """Send a request and return its connection and the head of the response.
 
         The caller must `give_back` the connection when the response is over.

@@ -32,6 +32,14 @@ METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 """These send `content-length: 0` for an empty body; other methods send no length without a body."""
 
 
+BAD_HEADER = (
+    "A header of the request is not valid. Check the key: it must be one line of ASCII characters."
+)
+
+_TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2: names and methods
+
+_TARGET = re.compile(rb"[\x21-\x7e]+")
+
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _LABEL = r"[a-z0-9]+(?:-[a-z0-9]+)*"  # not "xn--…", whose encoding httpx must check
 _NAME = rf"(?:{_LABEL}\.)*[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
@@ -106,6 +114,8 @@ def target_of(url: httpx.URL) -> Target:
     from .connection import Destination
 
     port = DEFAULT_PORTS[url.scheme] if url.port is None else url.port
+    if not _TARGET.fullmatch(url.raw_path):
+        raise ValidationError("The path of the URL is not plain ASCII.", field="url")
     return Target(
         Destination(url.scheme, url.raw_host.decode("ascii"), port), url.netloc, url.raw_path
     )
@@ -116,24 +126,37 @@ def outgoing(
 ) -> tuple[Destination, OutgoingHead]:
     """Return where a request goes, and its head with what every request of ours says.
 
-    Raises `ValidationError` for a header that is not ASCII; its text never holds the header.
-    """
-    from .connection import BAD_HEADER, OutgoingHead
+    The body is sent whole, so its length is what is said of it, whatever the headers say.
 
-    said = DEFAULT_HEADERS | {name.lower(): value for name, value in headers.items()}
-    try:
-        fields = [(name.encode("ascii"), value.encode("ascii")) for name, value in said.items()]
-    except UnicodeError:
-        fields = []
-    if not fields:
-        # Raised here and not in the handler: the original's text holds the header, perhaps the key.
+    Raises `ValidationError` for a header that is not one line of ASCII; its text never holds the header.
+    """
+    from .connection import OutgoingHead
+
+    said = {"host": target.host_header.decode("ascii")} | DEFAULT_HEADERS
+    said |= {name.lower(): value for name, value in headers.items()}
+    said.pop("transfer-encoding", None)
+    said.pop("content-length", None)
+    if body is not None or method in METHODS_WITH_BODY:
+        said["content-length"] = f"{len(body or b'')}"
+    _check_headers(method, said)
+    lines = "".join([f"{name}: {value}\r\n" for name, value in said.items()])
+    data = b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), target.target, lines.encode("ascii"))
+    return target.destination._replace(account=_account(said)), OutgoingHead(method, data)
+
+
+def _check_headers(method: str, headers: Mapping[str, str]) -> None:
+    """Raise for what would not be one line each: that would be a way to send other headers."""
+    values = "".join(headers.values()).replace("\t", " ")
+    is_valid = (
+        _TOKENS.fullmatch(method)
+        and all(headers)
+        and _TOKENS.fullmatch("".join(headers))
+        and values.isascii()
+        and values.isprintable()
+        and list(map(str.strip, headers.values())) == list(headers.values())
+    )
+    if not is_valid:
         raise ValidationError(BAD_HEADER, field="headers")
-    if "host" not in said:
-        fields.insert(0, (b"host", target.host_header))
-    if (body is not None or method in METHODS_WITH_BODY) and "content-length" not in said:
-        fields.append((b"content-length", b"%d" % len(body or b"")))
-    destination = target.destination._replace(account=_account(said))
-    return destination, OutgoingHead(method, target.target, fields)
 
 
 def _account(headers: Mapping[str, str]) -> bytes:

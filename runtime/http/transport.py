@@ -20,9 +20,9 @@ import trio
 
 from ..errors import CallboardError, DeadlineError, NetworkError, ValidationError
 from .address_guard import DEFAULT_PORTS, AddressRefused, Check
-from .connection import BAD_HEADER, HttpConnection
+from .connection import HttpConnection
 from .pool import ConnectionPool
-from .request import DEFAULT_HEADERS, outgoing, parsed_url, target_of
+from .request import BAD_HEADER, DEFAULT_HEADERS, outgoing, parsed_url, target_of
 from .response import BodyStream
 
 CLOSE_SECONDS = 2.0
@@ -71,10 +71,10 @@ class PooledTransport(httpx.AsyncBaseTransport):
         except ValidationError as error:
             raise httpx.LocalProtocolError(str(error), request=request) from error
         return httpx.Response(
-            response.status_code,
-            headers=list(response.headers),
+            response.status,
+            headers=response.headers,
             stream=_PooledBody(self._pool, connection),
-            extensions={"http_version": b"HTTP/1.1", "reason_phrase": bytes(response.reason)},
+            extensions={"http_version": b"HTTP/1.1", "reason_phrase": response.reason},
         )
 
 

@@ -39,7 +39,8 @@ from callboard.runtime.errors import DeadlineError, NetworkError, ValidationErro
 from callboard.runtime.http import connection as http_connection
 from callboard.runtime.http import pool as http_pool
 from callboard.runtime.http.client import HttpClient, HttpStatistics, open_http_client
-from callboard.runtime.http.connection import CONNECT_SECONDS, MAX_HEAD_BYTES
+from callboard.runtime.http.connection import CONNECT_SECONDS
+from callboard.runtime.http.http1 import MAX_HEAD_BYTES
 from callboard.runtime.http.pool import ConnectionPool
 from callboard.runtime.http.response import (
     MAX_DECOMPRESSED_BYTES,
