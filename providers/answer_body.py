@@ -47,16 +47,17 @@ class AnswerBody:
 
     Attributes:
         head: The beginning of a body in which no event was seen; empty once one was.
+        size_bytes: The length of the body so far.
 
     Args:
         with_names: Whether the names of events are kept.
     """
 
-    __slots__ = ("_size_bytes", "_sse", "head")
+    __slots__ = ("_sse", "head", "size_bytes")
 
     def __init__(self, *, with_names: bool = False) -> None:
         self._sse = SseParser(with_names=with_names)
-        self._size_bytes = 0
+        self.size_bytes = 0
         self.head: bytearray | None = bytearray()
 
     @property
@@ -67,11 +68,11 @@ class AnswerBody:
     @property
     def overflowed(self) -> bool:
         """Whether the body is larger than any answer; nothing useful can follow."""
-        return self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES
+        return self._sse.overflowed or self.size_bytes > MAX_ANSWER_BYTES
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the payloads of the events that these bytes complete. Never raise."""
-        self._size_bytes += len(data)
+        self.size_bytes += len(data)
         payloads = self._sse.feed(data)
         if payloads:
             self.head = None

@@ -8,12 +8,15 @@ Event names are kept only when asked for: the wire formats that callboard speaks
 what the name says, but some servers don't.
 
 There are two paths. Nearly all bytes of a model's stream are blocks of one `data: ` line and two
-line ends, or of an `event: ` line before it, and the fast path cuts a whole read of them with one
-`split`. Whatever looks different goes line by line, and both leave the same state behind, so that
+line ends, or of an `event: ` line before it, and the fast path cuts a whole read of them into lines at
+once. Whatever looks different goes line by line, and both leave the same state behind, so that
 they can take turns within one stream.
 """
 
 from __future__ import annotations
+
+from io import BytesIO
+from operator import itemgetter
 
 MAX_EVENT_BYTES = 32 * 1024 * 1024
 """The largest event that is kept: twice what providers accept as a whole request (Anthropic:
@@ -21,8 +24,13 @@ MAX_EVENT_BYTES = 32 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _FIRST = b"data: "
-_BETWEEN = b"\n\ndata: "
 _NAMED = b"event: "
+_LF, _CR = (
+    b"\n\r"  # as numbers: `in` finds those at once, and raises and catches an error for bytes
+)
+
+_start_of = itemgetter(slice(len(_FIRST)))
+_start_of_name = itemgetter(slice(len(_NAMED)))
 
 
 class SseParser:
@@ -39,6 +47,7 @@ class SseParser:
     __slots__ = (
         "_data",
         "_data_bytes",
+        "_is_between",
         "_line",
         "_name",
         "_skip_lf",
@@ -62,10 +71,17 @@ class SseParser:
         self._data_bytes = 0
         # The last line ended with CR: an LF that follows belongs to it.
         self._skip_lf = False
+        # Nothing is kept: the next byte begins a block.
+        self._is_between = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the payloads of the events that these bytes complete. Never raise."""
-        self.names = []
+        if self._is_between:
+            lone = self._cut_lone_block(data)
+            if lone:
+                return lone
+        if self._with_names:
+            self.names = []
         if self.overflowed:
             return []
         if not self._started:
@@ -73,7 +89,7 @@ class SseParser:
         if self._skip_lf and data:
             self._skip_lf = False
             data = data.removeprefix(b"\n")
-        if b"\n" not in data and b"\r" not in data:
+        if _LF not in data and _CR not in data:
             # Only kept: a large event in small pieces must not be scanned again for each piece.
             self._line += data
             return self._within_bound([])
@@ -82,9 +98,10 @@ class SseParser:
             self._line.clear()
         payloads = None
         if self._data is None and not self._name:
-            cut = self._cut_named_blocks if data.startswith(_NAMED) else self._cut_blocks
-            payloads = cut(data)
-        return self._within_bound(self._cut_lines(data) if payloads is None else payloads)
+            payloads = self._cut_blocks(data)
+        if payloads is None:
+            payloads = self._cut_lines(data)
+        return self._within_bound(payloads)
 
     def end(self) -> list[bytes]:
         """Return the payload of an event whose blank line never came; feed nothing after it.
@@ -110,56 +127,57 @@ class SseParser:
         self._started = True
         return head.removeprefix(_BOM)
 
+    def _cut_lone_block(self, data: bytes) -> list[bytes]:
+        """Take the fast path of one event in a read, the pace of a model; empty if it is not that."""
+        name = b""
+        if data[: len(_NAMED)] == _NAMED:
+            name, _, data = data.partition(b"\n")
+        value = data.removeprefix(_FIRST).removesuffix(b"\n\n")
+        if len(data) - len(value) != len(_FIRST) + 2 or _LF in value or _CR in value or _CR in name:
+            return []
+        if len(data) + len(name) > MAX_EVENT_BYTES:
+            return []
+        if self._with_names:
+            self.names = [name[len(_NAMED) :]]
+        return [value]
+
     def _cut_blocks(self, data: bytes) -> list[bytes] | None:
         """Take the fast path; return `None`, with nothing changed, if a block has another form."""
-        if b"\r" in data:
+        if _CR in data:
             # Gemini ends its lines with CRLF, all of them; any other CR is for the slow path.
             data = data.replace(b"\r\n", b"\n")
-        if not data.startswith(_FIRST) or b"\r" in data:
-            return None
-        payloads = data[len(_FIRST) :].split(_BETWEEN)
-        last = payloads[-1]
-        newlines = data.count(b"\n")
-        # Each cut took two LFs. When there are no others, no block has a second line.
-        if newlines == 2 * len(payloads) and last.endswith(b"\n\n"):
-            payloads[-1] = last[:-2]
-        elif newlines == 2 * len(payloads) - 2:
-            del payloads[-1]
-            self._line += _FIRST + last
-        else:
-            return None
-        if len(data) > MAX_EVENT_BYTES and any(
-            len(_FIRST) + len(payload) > MAX_EVENT_BYTES for payload in payloads
+            if _CR in data:
+                return None
+        # `split` looks at each byte by itself; this finds the ends of lines several times as fast.
+        lines = BytesIO(data).readlines()
+        has_names = lines[0].startswith(_NAMED)
+        size = 3 if has_names else 2
+        end = len(lines) // size * size
+        if end and lines[end - 1][-1] != _LF:
+            end -= size
+        values = lines[size - 2 : end : size]
+        rest = lines[end:]
+        if (
+            lines[size - 1 : end : size].count(b"\n") < len(values)
+            or not {_FIRST}.issuperset(map(_start_of, values))
+            or (has_names and not {_NAMED}.issuperset(map(_start_of_name, lines[0:end:3])))
+            or (rest and not self._keep(rest, has_names=has_names))
         ):
+            return None
+        if len(data) > MAX_EVENT_BYTES and max(map(len, lines)) > MAX_EVENT_BYTES:
             self._line.clear()
             return None
         if self._with_names:
-            self.names = [b""] * len(payloads)
-        return payloads
+            names = [line[len(_NAMED) : -1] for line in lines[0:end:3]]
+            self.names = names if has_names else [b""] * len(values)
+        return [line[len(_FIRST) : -1] for line in values]
 
-    def _cut_named_blocks(self, data: bytes) -> list[bytes] | None:
-        """Take the fast path for blocks of a name and a data line; return `None` as above."""
-        if b"\r" in data:
-            return None
-        lines = data.split(b"\n")
-        end = (len(lines) - 1) // 3 * 3
-        # Each block is a name, a data line and nothing; what is left is kept for the next read.
-        if {line[:7] for line in lines[0:end:3]} - {_NAMED} or any(lines[2:end:3]):
-            return None
-        values = lines[1:end:3]
-        if {line[:6] for line in values} - {_FIRST}:
-            return None
-        rest = b"\n".join(lines[end:])
-        if b"\n\n" in rest:
-            return None  # an event is complete in it
-        if len(data) > MAX_EVENT_BYTES and any(
-            len(line) > MAX_EVENT_BYTES for line in (*lines, rest)
-        ):
-            return None
-        self._line += rest
-        if self._with_names:
-            self.names = [name[7:] for name in lines[0:end:3]]
-        return [line[6:] for line in values]
+    def _keep(self, rest: list[bytes], *, has_names: bool) -> bool:
+        """Keep the beginning of a block for the next read; return whether it may become one."""
+        if b"\n" in rest or len(rest) > 1 + has_names:
+            return False
+        self._line += b"".join(rest)
+        return True
 
     def _cut_lines(self, data: bytes) -> list[bytes]:
         payloads: list[bytes] = []
@@ -201,4 +219,6 @@ class SseParser:
             self.overflowed = True
             self._line.clear()
             self._data = None
+        is_kept = self._line or self._data is not None or self._name or self._skip_lf
+        self._is_between = self._started and not is_kept and not self.overflowed
         return payloads

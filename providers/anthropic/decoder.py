@@ -24,6 +24,7 @@ from ..answer_body import (
     AnswerDecoder,
     no_answer,
 )
+from ..envelope import TextEnvelope
 from ..error_answer import plain_line, read_error_event
 from ..lenient_json import BROKEN, NOTHING, attempt, checked_count
 from ..provider import NO_NAMES
@@ -60,6 +61,8 @@ class AnthropicMessagesDecoder(AnswerDecoder):
         self._has_stopped = False
         self._stop_reason: str | None = None
         self._is_document = False
+        self._envelope = TextEnvelope(_decode_text)
+        self._enveloped_place = -2  # no block's, and not -1
 
     @property
     def is_whole(self) -> bool:
@@ -71,9 +74,15 @@ class AnthropicMessagesDecoder(AnswerDecoder):
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
-        payloads = self._body.feed(data)
-        blocks = self._blocks
-        for payload in payloads:
+        blocks, envelope = self._blocks, self._envelope
+        for payload in self._body.feed(data):
+            # The place is in the envelope: another block's is another one.
+            if blocks.text_place == self._enveloped_place and not self._has_stopped:
+                text = envelope.read(payload)
+                if text:
+                    blocks.wrote(len(text))
+                    events.append(TextDelta(text))
+                    continue
             try:
                 event = decode_event(payload)
             except BROKEN:
@@ -88,6 +97,8 @@ class AnthropicMessagesDecoder(AnswerDecoder):
                     and delta.text
                     and not self._has_stopped
                 ):
+                    if envelope.learn(payload, delta.text):
+                        self._enveloped_place = event.index
                     blocks.wrote(len(delta.text))
                     events.append(TextDelta(delta.text))
                     continue
@@ -242,3 +253,10 @@ def _whole_message(head: bytes) -> Message | None:
     message = attempt(decode_message, data) if data is not None else None
     is_whole = message is not None and message.type == "message" and message.content is not None
     return message if is_whole else None
+
+
+def _decode_text(payload: bytes) -> str | None:
+    event = attempt(decode_event, payload)
+    is_text = event is not None and event.type == "content_block_delta"
+    delta = event.delta if event is not None and is_text else None
+    return delta.text if delta is not None and delta.type == "text_delta" else None

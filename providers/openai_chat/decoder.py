@@ -26,6 +26,7 @@ from ...runtime.stream import (
     ThinkingEnd,
 )
 from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, AnswerDecoder, no_answer
+from ..envelope import TextEnvelope
 from ..error_answer import plain_line, read_error_event
 from ..lenient_json import NOTHING, attempt
 from ..openai.usage import usage_events
@@ -60,40 +61,32 @@ class OpenAiChatDecoder(AnswerDecoder):
         self._texts: list[str] | deque[str] = []
         self._counted_texts = self._size_chars = 0
         self._finish_reason: str | None = None
+        self._envelope = TextEnvelope(_decode_text)
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """Return the events that these bytes complete; none after a terminal event. Never raise."""
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
-        payloads = self._body.feed(data)
-        for payload in payloads:
-            chunk = attempt(decode_chunk, payload)
-            if chunk is not None and len(chunk.choices) == 1 and not self._is_thinking:
-                choice = chunk.choices[0]
-                delta = choice.delta
-                if (
-                    delta is not None
-                    and delta.content
-                    and choice.index == 0
-                    and choice.finish_reason is None
-                    and delta.tool_calls is None
-                    and not delta.reasoning
-                    and not delta.reasoning_content
-                    and not delta.refusal
-                    and delta.annotations is NOTHING
-                    and delta.reasoning_details is NOTHING
-                    and choice.message is NOTHING
-                    and chunk.usage is None
-                    and chunk.error is NOTHING
-                ):
-                    self._texts.append(delta.content)
-                    events.append(TextDelta(delta.content))
+        read_text = self._envelope.read
+        for payload in self._body.feed(data):
+            if not self._is_thinking:
+                text = read_text(payload)
+                if text:
+                    self._texts.append(text)
+                    events.append(TextDelta(text))
                     continue
+            chunk = attempt(decode_chunk, payload)
+            if chunk is not None and not self._is_thinking and (plain := _plain_text(chunk)):
+                self._envelope.learn(payload, plain)
+                self._texts.append(plain)
+                events.append(TextDelta(plain))
+                continue
             self._read(payload, chunk, events)
             if self._ended:
                 return events
-        self._count_texts()
+        if self._body.size_bytes > MAX_COMPARED_CHARS:
+            self._count_texts()
         if self._body.overflowed:
             self._stop(events, TOO_LARGE)
         return events
@@ -268,3 +261,33 @@ class OpenAiChatDecoder(AnswerDecoder):
             else:
                 stop = StopReason.END
         self._stop(events, Done(stop, plain_line(reason, 100)))
+
+
+def _decode_text(payload: bytes) -> str | None:
+    chunk = attempt(decode_chunk, payload)
+    return _plain_text(chunk) if chunk is not None else None
+
+
+def _plain_text(chunk: Chunk) -> str | None:
+    """Return the text of an event that holds a piece of text and nothing else."""
+    if len(chunk.choices) != 1:
+        return None
+    choice = chunk.choices[0]
+    delta = choice.delta
+    if (
+        delta is not None
+        and delta.content
+        and choice.index == 0
+        and choice.finish_reason is None
+        and delta.tool_calls is None
+        and not delta.reasoning
+        and not delta.reasoning_content
+        and not delta.refusal
+        and delta.annotations is NOTHING
+        and delta.reasoning_details is NOTHING
+        and choice.message is NOTHING
+        and chunk.usage is None
+        and chunk.error is NOTHING
+    ):
+        return delta.content
+    return None
