@@ -1,8 +1,9 @@
 """The steps of one turn: what each needs of others, which calls are due, what came of them.
 
 Nothing is kept between calls of the model. The id of a call ends with the number of its step, so the
-history shows which steps were asked for and what came of them; the steps whose needs are met are
-due next. A step is asked for at most once, so the turn ends.
+history shows which steps were asked for and what came of them; a call of another model counts for the
+step that it resembles. The steps whose needs are met are due next. A step is asked for at most once,
+so the turn ends.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ...runtime.history import Answer, Item, Result
+from ...runtime.history import Answer, Call, Item, Result
 
 Content = tuple[str | int, ...]
 """What to write: texts, and the numbers of earlier steps whose results are written."""
@@ -86,7 +87,7 @@ def add_step(steps: list[Step], step: Step) -> int:
             continue
         for mine in _paths(step):
             for theirs in _paths(earlier):
-                if mine == theirs != "/" and number not in after:
+                if mine == theirs != "" and number not in after:
                     needs.add(number)
                 elif f"{mine}/".startswith(f"{theirs}/") or f"{theirs}/".startswith(f"{mine}/"):
                     after.add(number)
@@ -123,9 +124,14 @@ def replay(
     calls = [call for item in items if type(item) is Answer for call in item.calls]
     ids = [match for call in calls if (match := _CALL_ID.fullmatch(call.call_id))]
     made = {int(match[1]): match[0] for match in ids}
+    others = [call for call in calls if _CALL_ID.fullmatch(call.call_id) is None]
     outcomes: dict[int, Outcome] = {}
     due: dict[int, dict[str, Any]] = {}
     for number, step in enumerate(steps):
+        alike = next((call for call in others if _is_like(call, step)), None)
+        if number not in made and alike is not None:
+            others.remove(alike)
+            made[number] = alike.call_id
         if number in made:
             outcomes[number] = read_result(results.get(made[number]))
         elif failed := [outcomes[n] for n in step.needs if n in outcomes and not outcomes[n].ok]:
@@ -141,6 +147,16 @@ def replay(
             else:
                 due[number] = arguments
     return outcomes, due
+
+
+def _is_like(call: Call, step: Step) -> bool:
+    """Return whether a call of another model, such as one that failed over to this, does a step."""
+    arguments = read_json(encodable(call.arguments))
+    if call.name != step.tool or not isinstance(arguments, dict):
+        return False
+    return all(
+        arguments.get(key) == step.arguments[key] for key in step.arguments.keys() - {"edits"}
+    )
 
 
 def _arguments(

@@ -112,6 +112,7 @@ class Requests:
         self._named = list[str]()  # what `them` may mean
         self._value: Content = () if value is None else (value,)
         self._values = list[int]()  # what `both` and `all` may mean
+        self._file_is_latest = bool(files)
         if len(text) > MAX_TEXT_CHARS or len(text.split()) > MAX_WORDS:
             self._problem(
                 f"I read at most {MAX_TEXT_CHARS} characters and {MAX_WORDS} words. Send it in parts."
@@ -173,10 +174,12 @@ class Requests:
         if fresh := tuple(dict.fromkeys(files)):
             self._files = fresh
             self._named += [name for name in fresh if name not in self._named]
+            self._file_is_latest = True
 
     def _note_value(self, numbers: Iterable[int]) -> Content:
         found = tuple(numbers)
         self._value = found or self._value
+        self._file_is_latest = self._file_is_latest and not found
         self._values += [number for number in found if number not in self._values]
         return found
 
@@ -224,11 +227,12 @@ class Requests:
             self._list(clause)
         elif _words(rf"{_IT}|back|again|files?|results?|contents?").search(body) or not body:
             files, reads = self._meant_files(body), clause.verb.startswith("read")
-            self._get("read_file", "path", files)
-            self._note_files(files)
-            if not files and (reads or "file" in body):
+            if files and (self._file_is_latest or reads):
+                self._get("read_file", "path", files)
+                self._note_files(files)
+            elif reads or "file" in body:
                 self._problem("Which file?", clause)
-            elif not files and not self._value:
+            elif not self._value:
                 self._unknown(clause)
         else:
             self._unknown(clause)
@@ -294,7 +298,8 @@ class Requests:
                 read = self._add_read(name) if is_line else None
                 mode = "append" if append else ""
                 self._add("write_file", name, path=name, mode=mode, content=content, own_line=read)
-            self._value = content
+            if any(isinstance(piece, str) for piece in content):
+                self._value = content
             self._note_files(names)
 
     def _content(self, clause: Clause, said: str) -> Content:
@@ -318,6 +323,8 @@ class Requests:
             return self._get("list_directory", "path", ["."], quiet=True)
         if not said and clause.action == "create":
             return ("",)
+        if is_value and not content:
+            content = tuple(self._add_read(name) for name in self._meant_files(said))
         if said and not is_value and not _UNSAID.fullmatch(said):
             return (self._text.raw(_TEXT_LEAD.sub("", said, count=1)),)
         if not content:

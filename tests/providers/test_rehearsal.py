@@ -554,6 +554,35 @@ async def test_it_in_a_later_turn_means_what_came_before() -> None:
     assert conversation.files == FILES
 
 
+async def test_it_is_the_file_or_the_value_whichever_came_last() -> None:
+    conversation = Conversation()
+    await conversation.say("Move a.txt to new.txt.")
+    await conversation.say("Write it to copy.txt.")
+    assert conversation.files["copy.txt"] == conversation.files["new.txt"] == FILES["a.txt"]
+    await conversation.say("List docs/. Show it.")
+    assert conversation.rounds == [[listing("docs/")]]
+    conversation = Conversation()
+    await conversation.say("Move a.txt to new.txt.")
+    await conversation.say("Write it to copy.txt. Write the time in Tokyo to now.txt.")
+    assert conversation.files["now.txt"] == IN_TOKYO
+
+
+async def test_what_another_model_asked_for_is_not_asked_for_again() -> None:
+    conversation = Conversation()
+    arguments = {"path": "b.txt", "content": "!", "mode": "append"}
+    conversation.items = [
+        Input("Append '!' to b.txt and delete a.txt."),
+        Answer((Call("toolu_1", "write_file", json.dumps(arguments)),)),
+        Result("toolu_1", "write_file", '{"status":"success","result":{"bytes_written":1}}'),
+    ]
+    answer = await conversation.answer()
+    assert [call.name for call in answer.calls] == ["delete_file"]
+    conversation.items += [answer, Result(answer.calls[0].call_id, "delete_file", "{}")]
+    answer = await conversation.answer()
+    assert answer.calls == ()
+    assert "Wrote b.txt (1 bytes)." in answer.text
+
+
 def test_the_model_keeps_nothing_between_calls() -> None:
     shared = RehearsalModel()
     assert isinstance(shared, LocalModel)
