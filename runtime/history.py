@@ -204,22 +204,6 @@ def _with_results(items: Sequence[Item], results: dict[str, Result]) -> Iterator
             yield results.get(call.call_id) or Result(call.call_id, call.name, LOST, is_error=True)
 
 
-def split_rounds(items: Sequence[Item]) -> list[list[Item]]:
-    """Split a repaired history into rounds; the last one is open if it has no answer."""
-    rounds: list[list[Item]] = []
-    current: list[Item] = []
-    answered = False
-    for item in items:
-        if answered and type(item) is not Result:
-            rounds.append(current)
-            current, answered = [], False
-        current.append(item)
-        answered = answered or type(item) is Answer
-    if current:
-        rounds.append(current)
-    return rounds
-
-
 def is_error(status: CallStatus) -> bool:
     """Whether a result with this status is an error to the model."""
     return status is not CallStatus.SUCCESS

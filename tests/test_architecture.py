@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ class Found(NamedTuple):
     undocumented: list[str]
     absolute: list[str]
     catches_anything: bool
+    classes: list[str]
 
 
 @cache
@@ -54,6 +56,9 @@ def look(module: Path) -> Found:
         undocumented=undocumented(tree, where),
         absolute=absolute_imports(nodes, where),
         catches_anything=catches_anything(nodes),
+        classes=[
+            name for name, _ in public_definitions(tree) if name[0].isupper() and "." not in name
+        ],
     )
 
 
@@ -144,6 +149,19 @@ def test_a_module_is_named_by_its_noun() -> None:
     assert [place(module) for module in MODULES if module.stem in VAGUE_NAMES] == []
 
 
+def test_no_two_public_classes_have_one_name() -> None:
+    # The structs of wire formats have their providers' words, and portals the names of what they wrap.
+    places: dict[str, set[str]] = {}
+    for module in MODULES:
+        formats = re.match(r"providers/(anthropic|gemini|openai\w*)/", place(module))
+        for name in look(module).classes if module.parent.name != "portals" else ():
+            places.setdefault(name, set()).add("a wire format" if formats else place(module))
+    assert {name for name, found in places.items() if len(found) > 1} == {
+        "Session",  # the actor, and a program's handle on it
+        "Turn",
+    }
+
+
 def test_every_folder_has_a_door_that_holds_its_docstring_and_no_code() -> None:
     # A door that imports its rooms makes every command start slower.
     assert {place(path.parent) for path in MODULES if path.parent != FRONT_DOOR} == {
@@ -186,6 +204,7 @@ def test_the_rules_find_what_breaks_them(tmp_path: Path, monkeypatch: pytest.Mon
         undocumented=["wrong.py: the module", "wrong.py:Thing", "wrong.py:Thing.method"],
         absolute=["wrong.py: callboard"],
         catches_anything=False,
+        classes=["Thing"],
     )
     for handler, catches in {
         "BaseException: raise": False,

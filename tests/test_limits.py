@@ -19,7 +19,7 @@ import trio.testing
 import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.testing.script import Reply, Step, fail, raw_events, reply
+from callboard.providers.testing.script import ScriptedReply, Step, fail, raw_events, reply
 from callboard.runtime.errors import DeadlineError
 from callboard.runtime.http.client import open_http_client
 from callboard.runtime.messages import ApprovalRequest
@@ -277,7 +277,7 @@ async def test_the_time_of_a_question(
     ("count", "outcome"), [(2, "answered"), (3, "loop_guard"), (4, "loop_guard")]
 )
 async def test_repeats(tmp_path: Path, count: int, outcome: str) -> None:
-    again: list[Reply] = [reply(calls=[("echo", {"text": "x"})])] * count
+    again: list[ScriptedReply] = [reply(calls=[("echo", {"text": "x"})])] * count
     async with open_local_stage(
         tmp_path, [*again, reply("Done.")], tools=[echo],
         settings=Settings(limits=Limits(max_repeats=3)),

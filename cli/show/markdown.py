@@ -99,7 +99,7 @@ class Markdown:
                 items = plan_lines(event.items) if isinstance(event, PlanSet) else []
                 lines = "".join(f"- {safe_line(line)}\n" for line in items)
                 text = f"\n*{safe_line(event_line(event))}*\n"
-                return self._told(f"{text}\n{lines}" if lines else text)
+                return self._said(f"{text}\n{lines}" if lines else text)
             case _:
                 return ""
 
@@ -107,7 +107,7 @@ class Markdown:
         """Return the calls that are still open."""
         return self._take_calls()
 
-    def _told(self, text: str) -> str:
+    def _said(self, text: str) -> str:
         """Return a paragraph, or keep it until the open calls are written."""
         if not self._calls:
             return text
@@ -127,14 +127,14 @@ class Markdown:
             case CallFinished():
                 self._deferred.pop(call_id, None)
                 if is_late:
-                    return self._told(_finished(event))
+                    return self._said(_finished(event))
                 self._finished[call_id] = event
             case ApprovalAsked() | ApprovalAnswered():
                 line = (
                     answer_line(event) if isinstance(event, ApprovalAnswered) else event_line(event)
                 )
                 if deferred is not None and is_late:
-                    return self._told(f"\n*{safe_line(f'{deferred.name}: {line}')}*\n")
+                    return self._said(f"\n*{safe_line(f'{deferred.name}: {line}')}*\n")
                 self._asked.setdefault(call_id, []).append(line)
                 if isinstance(event, ApprovalAnswered) and event.arguments is not None:
                     self._edited.add(call_id)

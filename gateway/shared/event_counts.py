@@ -48,7 +48,7 @@ class EventCounts:
             self.events += 1
             self._count(each.event)
             log = logger.info if isinstance(each.event, _HAPPENED) else logger.debug
-            log("%s #%d %s", each.session_id, each.seq, told(each.event))
+            log("%s #%d %s", each.session_id, each.seq, log_text(each.event))
 
     def _count(self, event: DurableEvent) -> None:
         match event:
@@ -61,7 +61,7 @@ class EventCounts:
                 self.tokens["output"] += event.usage.output_tokens or 0
 
 
-def told(event: DurableEvent) -> str:
+def log_text(event: DurableEvent) -> str:
     """An event as the log names it."""
     tag = str(event.__struct_config__.tag)
     match event:

@@ -31,9 +31,9 @@ from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .blocks import MAX_BLOCKS, NAME, BlockAssembly
 from .wire import (
-    Event,
-    Message,
     UsageCount,
+    WireEvent,
+    WireMessage,
     clean,
     decode_event,
     decode_message,
@@ -149,7 +149,7 @@ class AnthropicMessagesDecoder(AnswerDecoder):
         else:
             self._read(event, payload, events)
 
-    def _read(self, event: Event, payload: bytes, events: list[AnyStreamEvent]) -> None:
+    def _read(self, event: WireEvent, payload: bytes, events: list[AnyStreamEvent]) -> None:
         """Read any event but a piece of the text that is being written."""
         kind = event.type
         if self._has_stopped and kind != "message_start":
@@ -178,7 +178,7 @@ class AnthropicMessagesDecoder(AnswerDecoder):
         elif kind == "error" or event.error is not NOTHING:
             self._stop(events, read_error_event(error_value(event, payload)))
 
-    def _read_message_start(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def _read_message_start(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         if self._has_begun:
             return
         self._has_begun = True
@@ -186,7 +186,7 @@ class AnthropicMessagesDecoder(AnswerDecoder):
         if (message := attempt(decode_message, event.message)) is not None:
             self._begin(message, events)
 
-    def _begin(self, message: Message, events: list[AnyStreamEvent]) -> None:
+    def _begin(self, message: WireMessage, events: list[AnyStreamEvent]) -> None:
         self._stop_reason = message.stop_reason
         for index, raw in enumerate(message.content or ()):
             self._blocks.begin(raw, index, events)
@@ -247,7 +247,7 @@ def _count(now: int | None, was: int | None) -> int | None:
     return was if count is None else count
 
 
-def _whole_message(head: bytes) -> Message | None:
+def _whole_message(head: bytes) -> WireMessage | None:
     """Return the message of a server that does not stream, if the body is one."""
     data = clean(head)
     message = attempt(decode_message, data) if data is not None else None

@@ -33,7 +33,7 @@ from ..tool_names import sent_name
 from ..tool_sets import ToolSet, ToolSets
 from .decoder import NAME, AnthropicMessagesDecoder
 from .families import ClaudeFamily, Switch, claude_family
-from .history import CACHE_MARK, Messages
+from .history import CACHE_MARK, HistoryEncoder
 from .models import models_request, read_model_list
 from .schema import answer_format, tool_schema
 
@@ -80,7 +80,7 @@ class AnthropicMessages:
         if system := _system(request, family):
             mark = CACHE_MARK if is_marked else b""
             parts += [b',"system":[{"type":"text","text":', _encode(system), mark, b"}]"]
-        messages = Messages(request.provider).encode(request.rounds, is_marked=is_marked)
+        messages = HistoryEncoder(request.provider).encode(request.rounds, is_marked=is_marked)
         parts += [b',"messages":[', messages, b"]}"]
         return HttpRequest(PATH, _HEADERS, b"".join(parts), names)
 
@@ -219,7 +219,7 @@ def _may_think(request: ModelRequest) -> bool:
     for item in reversed(request.rounds):
         for each in reversed(item.items):
             if isinstance(each, Answer):
-                return not each.calls or Messages(request.provider).starts_with_thinking(each)
+                return not each.calls or HistoryEncoder(request.provider).starts_with_thinking(each)
     return True
 
 

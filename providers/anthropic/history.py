@@ -101,7 +101,7 @@ _decode_kind = msgspec.json.Decoder(_Kind).decode
 _decode_citations = msgspec.json.Decoder(_Citations).decode
 
 
-class Messages:
+class HistoryEncoder:
     """Encodes rounds for one provider.
 
     Args:

@@ -43,7 +43,7 @@ class Delta(msgspec.Struct, gc=False):
     citation: msgspec.Raw = NOTHING
 
 
-class Event(msgspec.Struct, gc=False):
+class WireEvent(msgspec.Struct, gc=False):
     """One event of the stream."""
 
     type: str = ""
@@ -68,7 +68,7 @@ class Block(msgspec.Struct, gc=False):
     citations: list[msgspec.Raw] | None = None
 
 
-class Message(msgspec.Struct, gc=False):
+class WireMessage(msgspec.Struct, gc=False):
     """A message as it begins, or the whole of it where the server does not stream."""
 
     type: str = ""
@@ -93,17 +93,17 @@ class UsageCount(msgspec.Struct, gc=False):
     output_tokens_details: OutputDetails | None = None
 
 
-decode_event = msgspec.json.Decoder(Event).decode
+decode_event = msgspec.json.Decoder(WireEvent).decode
 decode_block = msgspec.json.Decoder(Block).decode
-decode_message = msgspec.json.Decoder(Message).decode
+decode_message = msgspec.json.Decoder(WireMessage).decode
 decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_usage = msgspec.json.Decoder(UsageCount, strict=False).decode
-_decode_odd = msgspec.json.Decoder(Event, strict=False).decode
+_decode_odd = msgspec.json.Decoder(WireEvent, strict=False).decode
 
 """What the decoders of this module raise for malformed input."""
 
 
-def odd_event(payload: bytes) -> Event | None:
+def odd_event(payload: bytes) -> WireEvent | None:
     """Read one event leniently; return an empty one for a type that is not of the answer.
 
     `None` when it is no JSON object, larger than it may be, or holds values that mean nothing.
@@ -115,7 +115,7 @@ def odd_event(payload: bytes) -> Event | None:
         return event
     value = json.loads(cleaned)
     if isinstance(value, dict) and value.get("type") not in KNOWN_EVENTS and "error" not in value:
-        return Event()
+        return WireEvent()
     return None
 
 
@@ -131,7 +131,7 @@ def clean(payload: bytes) -> bytes | None:
     return without_surrogates(text).encode()
 
 
-def error_value(event: Event, payload: bytes) -> Any:
+def error_value(event: WireEvent, payload: bytes) -> Any:
     """Return the error object that an event carries or is."""
     return read_value(payload if event.error is NOTHING else event.error)
 

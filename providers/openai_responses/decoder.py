@@ -21,7 +21,7 @@ from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .calls import CUSTOM, FUNCTION
 from .items import MAX_ITEMS, ItemAssembly
-from .wire import Event, Response, decode_event, odd_event, read_response
+from .wire import Response, WireEvent, decode_event, odd_event, read_response
 
 TEXT_DELTA = "response.output_text.delta"
 
@@ -49,7 +49,7 @@ class OpenAiResponsesDecoder(AnswerDecoder):
         payloads = self._body.feed(data)
         place, part, pieces = self._items.hot
         for position, payload in enumerate(payloads):
-            event: Event | None
+            event: WireEvent | None
             try:
                 event = decode_event(payload)
                 if (
@@ -105,7 +105,7 @@ class OpenAiResponsesDecoder(AnswerDecoder):
             self._fail(events, f"The provider sent an answer that is not complete ({status}).")
 
     def _read(
-        self, event: Event | None, payload: bytes, name: bytes, events: list[AnyStreamEvent]
+        self, event: WireEvent | None, payload: bytes, name: bytes, events: list[AnyStreamEvent]
     ) -> None:
         """Read any event, in the usual form or not."""
         if event is None:
@@ -128,7 +128,7 @@ class OpenAiResponsesDecoder(AnswerDecoder):
                     events, f"The answer has more than {MAX_ITEMS} items or {MAX_CALLS} calls."
                 )
 
-    def _read_piece(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def _read_piece(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         items = self._items
         match event.type:
             case "response.output_text.delta":
@@ -155,7 +155,7 @@ class OpenAiResponsesDecoder(AnswerDecoder):
                 pass  # progress of server-side tools, keep-alives, and unknown events
 
     def _read_end(
-        self, status: str, event: Event, payload: bytes, events: list[AnyStreamEvent]
+        self, status: str, event: WireEvent, payload: bytes, events: list[AnyStreamEvent]
     ) -> None:
         response = read_response(event.response) if bytes(event.response) else Response()
         if response is None:

@@ -27,7 +27,7 @@ from ...runtime.stream import (
 from ..answer_body import MAX_CALLS
 from ..lenient_json import NOTHING
 from .calls import CALLS, FUNCTION, OpenCall
-from .wire import NAME, Event, OutputItem, Shown, is_object, read_annotations, read_item
+from .wire import NAME, OutputItem, Shown, WireEvent, is_object, read_annotations, read_item
 
 ANNOTATIONS = "annotations"
 """Kind of the part that holds the citations of a message, as a list."""
@@ -109,7 +109,7 @@ class ItemAssembly:
         """Whether there are more items or calls than any answer may have."""
         return len(self._items) > MAX_ITEMS or self.call_count > MAX_CALLS
 
-    def begin(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def begin(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """Begin an item."""
         item = read_item(event.item)
         if item is None or not item.type:
@@ -118,52 +118,52 @@ class ItemAssembly:
         if known is None or known.is_done or (known.kind, known.item_id) != (item.type, item.id):
             self._begin(item, event.output_index, event.item, events)
 
-    def add_text(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def add_text(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """Add a piece of a message's text."""
         if event.delta:
             shown = self._find(event, MESSAGE).part(event.content_index or 0)
             self._show(shown, event.delta, events)
             self.hot = (event.output_index, event.content_index, shown.pieces)
 
-    def add_refusal(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def add_refusal(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """Add a piece of a message in which the model refuses."""
         if event.delta:
             shown = self._find(event, MESSAGE).part(event.content_index or 0)
             self._show(shown, event.delta, events, is_refusal=True)
 
-    def add_annotation(self, event: Event) -> None:
+    def add_annotation(self, event: WireEvent) -> None:
         """Keep a citation, in case the end of its message lacks it."""
         annotations = self._find(event, MESSAGE).annotations
         if is_object(event.annotation) and len(annotations) < MAX_ITEMS:
             annotations.append(_clean(event.annotation))
 
-    def add_thinking(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def add_thinking(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """Add a piece of reasoning, or of its summary."""
         if event.delta:
             index = event.summary_index if event.content_index is None else event.content_index
             known = self._find(event, REASONING)
             self._think(known, event.delta, events, (event.type, index or 0))
 
-    def add_arguments(self, event: Event, kind: str, events: list[AnyStreamEvent]) -> None:
+    def add_arguments(self, event: WireEvent, kind: str, events: list[AnyStreamEvent]) -> None:
         """Add a piece of the arguments of a call."""
         if event.delta:
             call = self._find(event, kind).call
             assert call is not None
             call.add(event.delta, events)
 
-    def end_text(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def end_text(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """Add what the whole text of a message's part has beyond its pieces."""
         if event.text:
             self._complete(self._find(event, MESSAGE), event.content_index or 0, event.text, events)
 
-    def end_arguments(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def end_arguments(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """Add what the whole arguments of a call have beyond their pieces."""
         if event.arguments:
             call = self._find(event, FUNCTION).call
             assert call is not None
             call.complete(event.arguments, events)
 
-    def end(self, event: Event, events: list[AnyStreamEvent]) -> None:
+    def end(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """End an item."""
         item = read_item(event.item)
         if item is None or not item.type:
@@ -205,7 +205,7 @@ class ItemAssembly:
         last = reversed(self._items[-_LOOKED_BACK:])
         return next((each for each in last if each.kind == kind), None)
 
-    def _find(self, event: Event, kind: str) -> OpenItem:
+    def _find(self, event: WireEvent, kind: str) -> OpenItem:
         """Return the item of a piece, begun here if its own beginning never came."""
         known = self._known(event.output_index, kind)
         if known is None:

@@ -24,7 +24,7 @@ MAX_ANNOTATION_BYTES = 1024 * 1024
 """Citations of one text: thousands of them fit."""
 
 
-class Event(msgspec.Struct):
+class WireEvent(msgspec.Struct):
     """One event of the stream."""
 
     type: str = ""
@@ -106,18 +106,18 @@ class Shown:
         return ""
 
 
-decode_event = msgspec.json.Decoder(Event).decode
+decode_event = msgspec.json.Decoder(WireEvent).decode
 _decode_item = msgspec.json.Decoder(OutputItem).decode
 _decode_response = msgspec.json.Decoder(Response).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def odd_event(payload: bytes) -> Event | None:
+def odd_event(payload: bytes) -> WireEvent | None:
     """Read one event leniently; return `None` if it is not a JSON object, or too large."""
     value = _object(payload)
     if value is None:
         return None
-    return Event(
+    return WireEvent(
         type=read_text(value.get("type")) or "",
         delta=read_text(value.get("delta")),
         output_index=read_count(value.get("output_index")),

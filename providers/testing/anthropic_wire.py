@@ -9,7 +9,7 @@ import msgspec
 
 from ...runtime.stream import StreamError, Usage
 from .chat_wire import known_counts
-from .script import Reply, argument_pieces, signature_of, status_of
+from .script import ScriptedReply, argument_pieces, signature_of, status_of
 
 _STOP_REASONS = {
     "stop": "end_turn",
@@ -33,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
-def reply_events(reply: Reply, number: int) -> list[bytes]:
+def reply_events(reply: ScriptedReply, number: int) -> list[bytes]:
     """Return the server-sent events of an answer; `number` makes its ids unique."""
     message: dict[str, Any] = {
         "id": f"msg_{number}",
@@ -96,7 +96,9 @@ def model_list(models: Sequence[str]) -> bytes:
     return _encode({"data": data, "has_more": False, "first_id": first, "last_id": last})
 
 
-def _blocks(reply: Reply, number: int) -> Iterator[tuple[dict[str, Any], list[dict[str, str]]]]:
+def _blocks(
+    reply: ScriptedReply, number: int
+) -> Iterator[tuple[dict[str, Any], list[dict[str, str]]]]:
     """Yield each block as it begins, and its pieces."""
     if signature := signature_of(reply, number):
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in reply.thinking]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ...runtime.stream import StreamError, Usage
-from .script import Reply, ScriptedCall, argument_pieces, status_of
+from .script import ScriptedCall, ScriptedReply, argument_pieces, status_of
 
 _HEAD = {
     "id": "chatcmpl-scripted",
@@ -33,7 +33,7 @@ DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
 
 
-def reply_events(reply: Reply, number: int) -> list[bytes]:
+def reply_events(reply: ScriptedReply, number: int) -> list[bytes]:
     """Return the server-sent events of an answer; `number` makes its call ids unique."""
     events = [_delta(role="assistant", content="")]
     events += [_delta(reasoning_content=piece) for piece in reply.thinking]

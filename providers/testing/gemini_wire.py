@@ -13,7 +13,7 @@ import msgspec
 
 from ...runtime.stream import StreamError, Usage
 from .chat_wire import known_counts
-from .script import Reply, ScriptedCall, signature_of, status_of
+from .script import ScriptedCall, ScriptedReply, signature_of, status_of
 
 _FINISH_REASONS = {
     "stop": "STOP",
@@ -37,7 +37,7 @@ _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 PING = b": ping\r\n\r\n"
 
 
-def reply_events(reply: Reply, number: int) -> list[bytes]:
+def reply_events(reply: ScriptedReply, number: int) -> list[bytes]:
     """Return the server-sent events of an answer.
 
     Raises:
@@ -85,7 +85,7 @@ def model_list(models: Sequence[str]) -> bytes:
     return _encode({"models": listed})
 
 
-def _parts(reply: Reply, signature: str) -> Iterator[dict[str, Any]]:
+def _parts(reply: ScriptedReply, signature: str) -> Iterator[dict[str, Any]]:
     for piece in reply.thinking:
         yield {"text": piece, "thought": True}
     for piece in (*reply.text, *reply.refusal):

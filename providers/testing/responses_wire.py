@@ -10,7 +10,7 @@ import msgspec
 
 from ...runtime.stream import StreamError, Usage
 from .chat_wire import error_body, error_words, known_counts, model_list
-from .script import Reply, ScriptedCall, argument_pieces, signature_of, status_of
+from .script import ScriptedCall, ScriptedReply, argument_pieces, signature_of, status_of
 
 __all__ = ["PING", "error_body", "error_events", "model_list", "reply_events"]
 
@@ -25,7 +25,7 @@ PING = b": ping\n\n"
 Item = dict[str, Any]
 
 
-def reply_events(reply: Reply, number: int) -> list[bytes]:
+def reply_events(reply: ScriptedReply, number: int) -> list[bytes]:
     """Return the server-sent events of an answer; `number` makes its ids unique."""
     response = _Response(number)
     response.begin()

@@ -54,7 +54,7 @@ class ScriptedCall(msgspec.Struct, frozen=True):
     call_id: str = ""
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True):
     """An answer.
 
     Attributes:
@@ -96,7 +96,7 @@ class Fail(msgspec.Struct, frozen=True):
 class Stall(msgspec.Struct, frozen=True):
     """The model says this, which may be whole, and then nothing more."""
 
-    reply: Reply
+    reply: ScriptedReply
 
 
 class Events(msgspec.Struct, frozen=True):
@@ -129,7 +129,7 @@ class CutAfter(msgspec.Struct, frozen=True):
     Servers only.
     """
 
-    reply: Reply
+    reply: ScriptedReply
     size_bytes: int
     clean: bool = False
 
@@ -143,7 +143,7 @@ class Broken(msgspec.Struct, frozen=True):
     how: BrokenHow
 
 
-Step = Reply | Fail | Stall | Events | Answered | Drip | CutAfter | Broken
+Step = ScriptedReply | Fail | Stall | Events | Answered | Drip | CutAfter | Broken
 
 
 def reply(
@@ -158,8 +158,8 @@ def reply(
     delay_seconds: float = 0.0,
     piece_seconds: float = 0.0,
     chunk: str = "event",
-) -> Reply:
-    """Answer; see `Reply`.
+) -> ScriptedReply:
+    """Answer; see `ScriptedReply`.
 
     A call is `(name, arguments)`: a dict is encoded, a string is sent as it is, however broken.
     `finish` is by default `tool_calls` or `stop`, whichever fits.
@@ -175,7 +175,7 @@ def reply(
             print(await session.run("What is here?"))
     """
     wanted = tuple(_call(call) for call in calls)
-    return Reply(
+    return ScriptedReply(
         text=_pieces(text),
         thinking=_pieces(thinking),
         signature=signature,
@@ -196,9 +196,9 @@ def fail(
     return Fail(StreamError(error_type=error_type, message=message, retryable=retryable), text)
 
 
-def stall(said: str | Reply = "") -> Stall:
+def stall(said: str | ScriptedReply = "") -> Stall:
     """Say this, and then nothing more; after a whole reply the connection stays open."""
-    return Stall(said if isinstance(said, Reply) else Reply(text=_pieces(said)))
+    return Stall(said if isinstance(said, ScriptedReply) else ScriptedReply(text=_pieces(said)))
 
 
 def raw_events(*events: AnyStreamEvent) -> Events:
@@ -233,7 +233,7 @@ def drip(interval_seconds: float = 0.01) -> Drip:
     return Drip(interval_seconds)
 
 
-def cut_after(size_bytes: int, answer: Reply, *, clean: bool = False) -> CutAfter:
+def cut_after(size_bytes: int, answer: ScriptedReply, *, clean: bool = False) -> CutAfter:
     """End the body of this answer after so many bytes."""
     return CutAfter(answer, size_bytes, clean)
 
@@ -253,7 +253,7 @@ def garbage() -> Broken:
     return Broken("garbage")
 
 
-def events_of(answer: Reply) -> list[AnyStreamEvent]:
+def events_of(answer: ScriptedReply) -> list[AnyStreamEvent]:
     """Return the stream events of a reply, as its decoder would."""
     events: list[AnyStreamEvent] = [ThinkingDelta(piece) for piece in answer.thinking]
     if answer.thinking or answer.signature:
@@ -278,7 +278,7 @@ def argument_pieces(arguments: str) -> Iterator[str]:
     return (arguments[at : at + size] for at in range(0, len(arguments), size))
 
 
-def signature_of(answer: Reply, number: int) -> str:
+def signature_of(answer: ScriptedReply, number: int) -> str:
     """Return the signature of the n-th answer's reasoning; empty if it has none."""
     made_up = base64.b64encode(b"the proof of answer %d" % number).decode()
     return answer.signature or (made_up if answer.thinking else "")
@@ -296,7 +296,7 @@ def last_result(request: ModelRequest) -> str:
     return next((item.content for item in reversed(items) if isinstance(item, Result)), "")
 
 
-def _stop_reason(answer: Reply) -> StopReason:
+def _stop_reason(answer: ScriptedReply) -> StopReason:
     if answer.finish in {"length", "max_tokens"}:
         return StopReason.MAX_TOKENS
     if answer.finish == "content_filter" or (answer.refusal and not answer.text):

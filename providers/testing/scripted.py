@@ -14,7 +14,18 @@ import trio
 
 from ...runtime.stream import AnyStreamEvent, StreamError, TextDelta
 from ..provider import Emit, ModelRequest
-from .script import Answered, Broken, CutAfter, Drip, Events, Fail, Reply, Stall, Step, events_of
+from .script import (
+    Answered,
+    Broken,
+    CutAfter,
+    Drip,
+    Events,
+    Fail,
+    ScriptedReply,
+    Stall,
+    Step,
+    events_of,
+)
 
 ScriptStep = Step | Callable[[ModelRequest], Step]
 
@@ -67,7 +78,7 @@ def exhausted(count: int) -> StreamError:
 async def _play(step: Step, emit: Emit) -> None:
     await trio.lowlevel.checkpoint()
     match step:
-        case Reply():
+        case ScriptedReply():
             await trio.sleep(step.delay_seconds)
             for event in events_of(step):
                 await trio.sleep(step.piece_seconds)

@@ -28,7 +28,7 @@ from .script import (
     Drip,
     Events,
     Fail,
-    Reply,
+    ScriptedReply,
     Stall,
     Step,
     status,
@@ -273,12 +273,12 @@ class _Play:
         """Play a step; return whether the connection may take another request."""
         await trio.lowlevel.checkpoint()
         match step:
-            case Reply():
+            case ScriptedReply():
                 await self._send_reply(step)
                 await self._connection.send_chunk(b"")
                 return True
             case Fail(error, text):
-                said = Reply(text=(text,))
+                said = ScriptedReply(text=(text,))
                 begun = self._wire.reply_events(said, self._number) if text else []
                 await self._connection.send_stream_head()
                 await self._connection.send_chunk(
@@ -309,7 +309,7 @@ class _Play:
                 assert_never(step)
         return False
 
-    async def _send_reply(self, reply: Reply) -> None:
+    async def _send_reply(self, reply: ScriptedReply) -> None:
         """Send a reply without the end of its body."""
         await trio.sleep(reply.delay_seconds)
         await self._connection.send_stream_head()
@@ -330,9 +330,9 @@ class _Play:
             if body:
                 await self._connection.send_chunk(body)
 
-    def _chunks(self, reply: Reply) -> Iterator[bytes]:
+    def _chunks(self, reply: ScriptedReply) -> Iterator[bytes]:
         # An empty reply sends nothing.
-        events = self._wire.reply_events(reply, self._number) if reply != Reply() else []
+        events = self._wire.reply_events(reply, self._number) if reply != ScriptedReply() else []
         if reply.chunk == "event":
             yield from events
             return

@@ -18,7 +18,7 @@ from typing import Protocol
 from ...runtime.errors import NotFoundError
 from ...runtime.stream import StreamError
 from . import anthropic_wire, chat_wire, gemini_wire, responses_wire
-from .script import Reply
+from .script import ScriptedReply
 
 MODELS_PATH = "/v1/models"
 
@@ -38,7 +38,7 @@ class ScriptedWire(Protocol):
         """Bytes that keep a connection alive and say nothing."""
         ...
 
-    def reply_events(self, reply: Reply, number: int) -> list[bytes]:
+    def reply_events(self, reply: ScriptedReply, number: int) -> list[bytes]:
         """Return the server-sent events of an answer; `number` makes its ids unique."""
         ...
 

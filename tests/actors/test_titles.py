@@ -16,7 +16,7 @@ from callboard.actors.upkeep.titles import MAX_TITLE_CHARS, title_of
 from callboard.config.sections import SessionSettings, TitleSource
 from callboard.config.settings import Settings
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.testing.script import Reply, events_of, reply
+from callboard.providers.testing.script import ScriptedReply, events_of, reply
 from callboard.runtime.definitions import ThinkingEffort
 from callboard.runtime.events import AttemptCharged, TitleSet
 from callboard.runtime.history import Input
@@ -38,11 +38,13 @@ class Titling:
         may: Set when titles may be answered.
     """
 
-    def __init__(self, answers: Sequence[Reply], titles: Sequence[Reply | None] = ()) -> None:
+    def __init__(
+        self, answers: Sequence[ScriptedReply], titles: Sequence[ScriptedReply | None] = ()
+    ) -> None:
         self.asked: list[ModelRequest] = []
         self.was_asked = trio.Event()
         self.may = trio.Event()
-        self._answers: Iterator[Reply | None] = iter(answers)
+        self._answers: Iterator[ScriptedReply | None] = iter(answers)
         self._titles = iter(titles)
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:

@@ -10,7 +10,7 @@ import pytest
 import callboard
 from callboard.config.settings import Limits
 from callboard.providers.testing.script import (
-    Reply,
+    ScriptedReply,
     Step,
     close_before_head,
     cut_after,
@@ -123,7 +123,7 @@ async def test_a_fault_that_may_pass_is_retried(tmp_path: Path, dialect: str, fa
     assert first.body == second.body
 
 
-def ends(dialect: str, answer: Reply, number: int) -> list[int]:
+def ends(dialect: str, answer: ScriptedReply, number: int) -> list[int]:
     """The ends of all events of the n-th answer, but the one that makes it whole and those behind."""
     events = wire_named(dialect).reply_events(answer, number)
     marks = {
@@ -184,7 +184,9 @@ async def test_calls_of_an_answer_at_its_limit_never_run(tmp_path: Path, dialect
     ids=["refusal", "filter"],
 )
 @each_format
-async def test_a_refusal_is_told_and_kept(tmp_path: Path, dialect: str, refused: Reply) -> None:
+async def test_a_refusal_is_told_and_kept(
+    tmp_path: Path, dialect: str, refused: ScriptedReply
+) -> None:
     steps = [refused, reply("That I can do.")]
     async with open_formats(tmp_path, {dialect: steps}) as stage:
         session = await stage.session()

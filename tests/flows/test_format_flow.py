@@ -13,7 +13,7 @@ import pytest
 
 import callboard
 from callboard.actors.model import stream as model_stream
-from callboard.providers.testing.script import Reply, ScriptedCall, Step, reply, stall
+from callboard.providers.testing.script import ScriptedCall, ScriptedReply, Step, reply, stall
 from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import MessageCompleted, TurnEnded
 from callboard.runtime.stream import Usage
@@ -144,9 +144,9 @@ def plain_results(parts: list[Part]) -> list[Part]:
 
 # ── cancelling ───────────────────────────────────────────────────────────────────────────────────
 
-HALVES: dict[str, Reply] = {
-    "in its text": Reply(thinking=("Hm.",), signature=PROOFS[0], text=("So ", "far")),
-    "in its calls": Reply(
+HALVES: dict[str, ScriptedReply] = {
+    "in its text": ScriptedReply(thinking=("Hm.",), signature=PROOFS[0], text=("So ", "far")),
+    "in its calls": ScriptedReply(
         text=("So ", "far"),
         calls=(
             ScriptedCall("double", '{"number": 1}'),

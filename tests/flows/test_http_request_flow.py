@@ -14,7 +14,7 @@ import trio
 import callboard
 from callboard.config.files import parse_settings
 from callboard.config.settings import Limits, NetworkSettings, Settings
-from callboard.providers.testing.script import Reply, reply
+from callboard.providers.testing.script import ScriptedReply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, ServerStep
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import CallFinished, CallProposed, CallStarted
@@ -175,7 +175,7 @@ async def fetch(tmp_path: Path, body: str) -> Fetched:
     """Fetches it, and reads on for as long as there is more."""
     contents: list[dict[str, Any]] = []
 
-    def read_on(request: ScriptedRequest) -> Reply:
+    def read_on(request: ScriptedRequest) -> ScriptedReply:
         messages = request.body["messages"]
         contents.append(json.loads(messages[-1]["content"]))
         result = contents[-1]["result"]

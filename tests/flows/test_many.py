@@ -14,7 +14,7 @@ import trio.testing
 
 import callboard
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.testing.script import Reply, reply
+from callboard.providers.testing.script import ScriptedReply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
 from callboard.runtime.history import Input
 from callboard.runtime.stream import Done, StopReason
@@ -82,7 +82,7 @@ async def test_hundreds_of_sessions_at_once_are_all_answered(tmp_path: Path) -> 
 
 
 async def test_many_sessions_at_once_on_a_server_are_all_answered(tmp_path: Path) -> None:
-    def echo(request: ScriptedRequest) -> Reply:
+    def echo(request: ScriptedRequest) -> ScriptedReply:
         return reply(["You said: ", request.body["messages"][-1]["content"]])
 
     async with open_scripted_server([echo] * ON_A_SERVER) as server:
@@ -151,7 +151,7 @@ async def test_a_runtime_opened_again_and_again_leaves_nothing(
         """Runs in a worker thread."""
         return threading.get_ident()
 
-    def answer(request: ScriptedRequest) -> Reply:
+    def answer(request: ScriptedRequest) -> ScriptedReply:
         nonlocal asked
         results = [m["content"] for m in request.body["messages"] if m["role"] == "tool"]
         if results:

@@ -14,7 +14,7 @@ import trio
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.testing.script import Reply, reply
+from callboard.providers.testing.script import ScriptedReply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, ServerStep
 from support.stage import (
     on_both_stores,
@@ -175,7 +175,7 @@ async def test_an_oversized_result_is_cut_and_can_be_paged(tmp_path: Path, store
         """Returns more than a model can take."""
         return text
 
-    def page(request: ScriptedRequest) -> Reply:
+    def page(request: ScriptedRequest) -> ScriptedReply:
         content = json.loads(request.body["messages"][-1]["content"])
         if "truncated" in content:
             call_id = request.body["messages"][-1]["tool_call_id"]

@@ -23,7 +23,7 @@ import trio
 from callboard.client.client import Client, connect
 from callboard.config.daemon_file import find_daemon
 from callboard.config.keys.tokens import Credentials
-from callboard.providers.testing.script import Reply, reply
+from callboard.providers.testing.script import ScriptedReply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
 from callboard.runtime.definitions import InputMode
 from callboard.runtime.errors import ConflictError, NetworkError, NotFoundError
@@ -56,7 +56,7 @@ CALLS = (
 )
 
 
-def answer(request: ScriptedRequest) -> Reply:
+def answer(request: ScriptedRequest) -> ScriptedReply:
     """By what a prompt's number says: text alone, or a call first."""
     messages = request.body["messages"]
     last = messages[-1]

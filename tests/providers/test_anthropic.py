@@ -35,8 +35,8 @@ from callboard.runtime.history import (
     Round,
     Text,
     Thinking,
-    split_rounds,
 )
+from support.providers.conversations import split_rounds
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 PARAMETERS = {"type": "object", "properties": {"path": {"type": "string"}}}

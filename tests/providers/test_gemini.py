@@ -32,8 +32,8 @@ from callboard.runtime.history import (
     Text,
     Thinking,
     repair_history,
-    split_rounds,
 )
+from support.providers.conversations import split_rounds
 from support.providers.request_rules import check_request
 
 READ_FILE = ToolDefinition(

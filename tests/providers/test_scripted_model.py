@@ -8,8 +8,8 @@ import trio.testing
 
 from callboard.providers.provider import LocalModel, ModelRequest
 from callboard.providers.testing.script import (
-    Reply,
     ScriptedCall,
+    ScriptedReply,
     Step,
     drip,
     fail,
@@ -98,7 +98,7 @@ async def test_a_reply_comes_as_its_events() -> None:
         (reply(refusal="no"), StopReason.REFUSED, "stop"),
     ],
 )
-async def test_the_reason_to_stop(answer: Reply, reason: StopReason, detail: str) -> None:
+async def test_the_reason_to_stop(answer: ScriptedReply, reason: StopReason, detail: str) -> None:
     events = await play(answer)
     assert events[-1] == Done(reason, detail)
     assert not answer.refusal or events[0] == RefusalDelta("no")

@@ -15,8 +15,8 @@ from callboard.providers.dialects import dialect_named
 from callboard.providers.provider import ModelRequest
 from callboard.providers.sse import SseParser
 from callboard.providers.testing.script import (
-    Reply,
     ScriptedCall,
+    ScriptedReply,
     Step,
     cut_after,
     drip,
@@ -217,7 +217,7 @@ async def test_an_answer_cut_at_any_byte_is_an_error_until_it_is_whole(dialect: 
 
 @pytest.mark.parametrize("said", [reply("so"), "so", ""], ids=["whole", "begun", "nothing"])
 @each_dialect
-async def test_a_stall_keeps_the_connection_open(dialect: str, said: str | Reply) -> None:
+async def test_a_stall_keeps_the_connection_open(dialect: str, said: str | ScriptedReply) -> None:
     its = dialect_named(dialect)
     built = its.build(ModelRequest(model="m", rounds=[Round([Input("hi")])]))
     size = len(b"".join(wire_named(dialect).reply_events(reply("so"), 1)))
@@ -226,7 +226,7 @@ async def test_a_stall_keeps_the_connection_open(dialect: str, said: str | Reply
             url = server.base_url + built.path
             async with client.stream_post(url, built.headers, built.body) as body:
                 decoder, events, left = its.decoder(), list[AnyStreamEvent](), size
-                while isinstance(said, Reply) and left:
+                while isinstance(said, ScriptedReply) and left:
                     data = await body.read_some()
                     left -= len(data)
                     events += decoder.feed(data)
@@ -234,7 +234,7 @@ async def test_a_stall_keeps_the_connection_open(dialect: str, said: str | Reply
                     while TextDelta("so") not in events:
                         events += decoder.feed(await body.read_some())
                 events += decoder.finish()
-            assert isinstance(events[-1], Done if isinstance(said, Reply) else StreamError)
+            assert isinstance(events[-1], Done if isinstance(said, ScriptedReply) else StreamError)
             assert TextDelta("b") in await ask(client, server, its)
         assert server.connections == 2
 

@@ -18,7 +18,6 @@ from callboard.runtime.history import (
     Thinking,
     is_error,
     repair_history,
-    split_rounds,
 )
 
 
@@ -121,27 +120,6 @@ def test_repair_is_pure_idempotent_and_gives_each_call_one_result(history: list[
     assert kept == real & set(asked)
     inputs = [item for item in history if isinstance(item, Input)]
     assert [item for item in repaired if isinstance(item, Input)] == inputs
-
-
-@given(items)
-def test_rounds_hold_everything_and_at_most_one_answer(history: list[Item]) -> None:
-    repaired = repair_history(history)
-    rounds = split_rounds(repaired)
-    assert [item for each in rounds for item in each] == repaired
-    for number, each in enumerate(rounds):
-        answers = [item for item in each if isinstance(item, Answer)]
-        assert len(answers) == 1 or (not answers and number == len(rounds) - 1)
-        assert each
-
-
-def test_rounds_of_a_conversation() -> None:
-    history: list[Item] = [Input("a"), asks("1"), result("1"), SAID, Input("b"), Input("c")]
-    assert split_rounds(history) == [
-        [Input("a"), asks("1"), result("1")],
-        [SAID],
-        [Input("b"), Input("c")],
-    ]
-    assert split_rounds([]) == []
 
 
 def test_what_an_answer_says_and_asks() -> None:

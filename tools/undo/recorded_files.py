@@ -67,7 +67,7 @@ class RecordedFiles(FileReader):
     @property
     def unkept(self) -> tuple[str, ...]:
         """See `KeepsVersions`."""
-        return _told(self._unkept)
+        return _shown(self._unkept)
 
     def why_unkept(self, path: str) -> tuple[str, ...]:
         """See `KeepsVersions`."""
@@ -78,7 +78,7 @@ class RecordedFiles(FileReader):
                 state = keeper.look(names)
                 if state.why:
                     why[shown("/".join(names))] = state.why
-        return _told(why)
+        return _shown(why)
 
     def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
         """See `WritableFiles`."""
@@ -238,7 +238,7 @@ class RecordedFiles(FileReader):
         return True
 
 
-def _told(why: dict[str, str]) -> tuple[str, ...]:
+def _shown(why: dict[str, str]) -> tuple[str, ...]:
     lines = [f"{path}: {reason}" for path, reason in why.items()]
     more = len(lines) - MAX_TOLD
     return (*lines[:MAX_TOLD], *([f"and {more} more"] if more > 0 else ()))

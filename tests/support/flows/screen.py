@@ -6,7 +6,7 @@ import random
 
 import callboard
 from callboard.providers.testing import chat_wire as scripted_wire
-from callboard.providers.testing.script import Reply
+from callboard.providers.testing.script import ScriptedReply
 from callboard.runtime.events import MessageCompleted
 from support.stage import Played, text_of
 
@@ -32,7 +32,7 @@ def screen(played: Played) -> list[str]:
     return texts[:-1]
 
 
-def cuts_of(answer: Reply) -> list[int]:
+def cuts_of(answer: ScriptedReply) -> list[int]:
     """Behind every event, and at some random bytes; the terminal event is not whole at any."""
     events = scripted_wire.reply_events(answer, 1)
     finish = next(at for at, event in enumerate(events) if b'"finish_reason":"' in event)

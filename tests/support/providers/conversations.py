@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -24,7 +25,6 @@ from callboard.runtime.history import (
     Text,
     Thinking,
     repair_history,
-    split_rounds,
 )
 
 PROVIDERS = ("mine", "other")
@@ -70,6 +70,22 @@ def items(opaque: dict[str, Any]) -> st.SearchStrategy[Item]:
         ),
         st.builds(Result, call_ids, names, st.just('{"status":"success"}'), st.booleans()),
     )
+
+
+def split_rounds(items: Sequence[Item]) -> list[list[Item]]:
+    """Split a repaired history into rounds; the last one is open if it has no answer."""
+    rounds: list[list[Item]] = []
+    current: list[Item] = []
+    answered = False
+    for item in items:
+        if answered and type(item) is not Result:
+            rounds.append(current)
+            current, answered = [], False
+        current.append(item)
+        answered = answered or type(item) is Answer
+    if current:
+        rounds.append(current)
+    return rounds
 
 
 def conversations(opaque: dict[str, Any]) -> st.SearchStrategy[list[Round]]:
