@@ -8,10 +8,8 @@ from pathlib import Path
 
 import trio
 
-from ...actors.upkeep.pruning import MIB, size_warning
 from ...config.files import config_file, config_folder
 from ...config.sections import SessionSettings, Strength
-from ...runtime.backup.upkeep import stored_size
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.redaction import redact
 from ...tools.builtin import KnownTool, builtin_tools
@@ -24,7 +22,6 @@ from ..show.tools import plugin_lines
 from ..terminal.json_lines import json_line
 from .files import file_findings
 from .finding import Finding, good, problem, warning
-from .reach import reach_findings, read_settings
 
 CHECK = "sandbox"
 
@@ -52,12 +49,16 @@ def _fix(reason: str, strength: Strength, config: Path) -> str:
     return "docs/sandbox.md says what it takes; until then no program runs"
 
 
+MIB = 1024 * 1024
 MUCH_FREED = 256 * MIB
 """Unused bytes of the file from which `callboard compact` is worth it."""
 
 
 def size_finding(data: Path, settings: SessionSettings) -> Finding:
     """Check how much the store holds, of how much it may."""
+    from ...actors.upkeep.pruning import size_warning  # here: `doctor --help` opens no store
+    from ...runtime.backup.upkeep import stored_size
+
     try:
         size = stored_size(data)
     except NotFoundError:
@@ -82,6 +83,8 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
 
     Exits with 1 when there is a problem, or the sandbox is weaker than the configuration wants.
     """
+    from .reach import reach_findings, read_settings  # here: `doctor --help` connects to nothing
+
     folder = named_data_path(data)
     all_settings, finding = read_settings(config)
     settings = all_settings.sandbox
