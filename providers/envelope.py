@@ -10,7 +10,7 @@ always; looking costs it little, and learning is given up soon.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -49,6 +49,20 @@ class TextEnvelope:
             return _decode_string(inside)
         except BROKEN:
             return ""
+
+    def read_all(self, events: Sequence[bytes]) -> list[str]:
+        """Return the texts of events that are all in the envelope; empty if one must be decoded."""
+        before, after = self._before, self._after
+        insides = [event.removeprefix(before).removesuffix(after) for event in events]
+        # What is cut off an event is at most all that is around its text.
+        cut = sum(map(len, events)) - sum(map(len, insides))
+        if cut != self._around_bytes * len(events):
+            return []
+        try:
+            texts = list(map(_decode_string, insides))
+        except BROKEN:
+            return []
+        return texts if all(texts) else []
 
     def learn(self, event: bytes, text: str) -> bool:
         """Learn the envelope of an event that was decoded, and holds this text and nothing else.

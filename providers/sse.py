@@ -16,7 +16,6 @@ they can take turns within one stream.
 from __future__ import annotations
 
 from io import BytesIO
-from operator import itemgetter
 
 MAX_EVENT_BYTES = 32 * 1024 * 1024
 """The largest event that is kept: twice what providers accept as a whole request (Anthropic:
@@ -28,9 +27,6 @@ _NAMED = b"event: "
 _LF, _CR = (
     b"\n\r"  # as numbers: `in` finds those at once, and raises and catches an error for bytes
 )
-
-_start_of = itemgetter(slice(len(_FIRST)))
-_start_of_name = itemgetter(slice(len(_NAMED)))
 
 
 class SseParser:
@@ -159,8 +155,8 @@ class SseParser:
         rest = lines[end:]
         if (
             lines[size - 1 : end : size].count(b"\n") < len(values)
-            or not {_FIRST}.issuperset(map(_start_of, values))
-            or (has_names and not {_NAMED}.issuperset(map(_start_of_name, lines[0:end:3])))
+            or not _all_begin(values, _FIRST)
+            or (has_names and not _all_begin(lines[0:end:3], _NAMED))
             or (rest and not self._keep(rest, has_names=has_names))
         ):
             return None
@@ -222,3 +218,8 @@ class SseParser:
         is_kept = self._line or self._data is not None or self._name or self._skip_lf
         self._is_between = self._started and not is_kept and not self.overflowed
         return payloads
+
+
+def _all_begin(lines: list[bytes], start: bytes) -> bool:
+    """Whether all lines begin with this; they do if the first and the last in order do."""
+    return not lines or (min(lines).startswith(start) and max(lines).startswith(start))

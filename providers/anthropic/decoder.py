@@ -75,8 +75,14 @@ class AnthropicMessagesDecoder(AnswerDecoder):
         if self._ended:
             return events
         blocks, envelope = self._blocks, self._envelope
-        for payload in self._body.feed(data):
-            # The place is in the envelope: another block's is another one.
+        payloads = self._body.feed(data)
+        # The place is in the envelope: another block's is another one.
+        is_enveloped = blocks.text_place == self._enveloped_place and not self._has_stopped
+        if is_enveloped and len(payloads) > 1 and (texts := envelope.read_all(payloads)):
+            blocks.wrote(sum(map(len, texts)))
+            events += map(TextDelta, texts)
+            payloads = []
+        for payload in payloads:
             if blocks.text_place == self._enveloped_place and not self._has_stopped:
                 text = envelope.read(payload)
                 if text:

@@ -69,7 +69,16 @@ class OpenAiChatDecoder(AnswerDecoder):
         if self._ended:
             return events
         read_text = self._envelope.read
-        for payload in self._body.feed(data):
+        payloads = self._body.feed(data)
+        if (
+            len(payloads) > 1
+            and not self._is_thinking
+            and (texts := self._envelope.read_all(payloads))
+        ):
+            self._texts.extend(texts)
+            events += map(TextDelta, texts)
+            payloads = []
+        for payload in payloads:
             if not self._is_thinking:
                 text = read_text(payload)
                 if text:

@@ -78,6 +78,17 @@ def test_a_place_that_is_not_that_of_the_text_is_not_learned(event: bytes, text:
     assert envelope.read(event) == ""
 
 
+def test_events_are_read_at_once_if_all_are_in_the_envelope() -> None:
+    events = [b'{"text": "%d", "id": 1}' % number for number in range(9)]
+    envelope = learned(events[0], "0")
+    assert envelope.read_all(events) == [f"{number}" for number in range(9)]
+    for other in (b"", b'{"text": "9"}', b'{"text": "", "id": 1}', b'{"text": 9, "id": 1}'):
+        for place in (0, 5, 9):
+            assert envelope.read_all([*events[:place], other, *events[place:]]) == []
+    assert TextEnvelope(text_of).read_all(events) == []
+    assert envelope.read_all([]) == []
+
+
 def test_nothing_is_read_before_an_envelope_is_known() -> None:
     assert TextEnvelope(text_of).read(b"") == ""
     assert TextEnvelope(text_of).read(b'"a"') == ""
@@ -108,6 +119,7 @@ CHAT: list[dict[str, Any]] = [
     {"choices": [{"index": 0, "delta": {"refusal": "%s"}}]},
     {"choices": [{"index": 0, "delta": {"content": "%s"}}], "usage": {"prompt_tokens": 1}},
     {"choices": [{"index": 0, "message": {"content": "%s"}}]},
+    {"choices": [{"index": 0, "delta": {"content": "%s"}}], "error": "e"},
 ]
 MESSAGES: list[dict[str, Any]] = [
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "%s"}},
@@ -150,9 +162,13 @@ def test_events_are_the_same_with_and_without_it(
         stream.append(b"data: " + event.encode() + b"\n\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TextEnvelope, "read", lambda *_: "")
+        patch.setattr(TextEnvelope, "read_all", lambda *_: [])
         decoded = events_of(dialect, stream, lone=False)
     assert events_of(dialect, stream, lone=False) == decoded
     assert events_of(dialect, stream, lone=True) == decoded
+    size = data.draw(st.integers(1, 9))
+    reads = [b"".join(stream[at : at + size]) for at in range(0, len(stream), size)]
+    assert events_of(dialect, reads, lone=True) == decoded
 
 
 @pytest.mark.parametrize(
@@ -173,6 +189,8 @@ def test_most_texts_of_a_usual_stream_are_read_by_it(
     monkeypatch.setattr(TextEnvelope, "read", watched)
     events = [*shapes[:-1], *([shapes[-1]] * 50)]
     stream = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
-    found = events_of(dialect, stream, lone=False)
-    assert sum(isinstance(event, TextDelta) for event in found) == 50
-    assert len(read) == 49
+    for lone in (False, True):
+        read.clear()
+        found = events_of(dialect, stream, lone=lone)
+        assert sum(isinstance(event, TextDelta) for event in found) == 50
+        assert len(read) == 49
