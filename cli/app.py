@@ -226,7 +226,7 @@ def execute(tokens: Sequence[str]) -> int:
             return wrong_usage(NO_KEY_ON_THE_LINE, "keys set")  # a key may stand in `tokens`
         message = _unknown_option(app, tokens) or _explained(error, tokens)
         return wrong_usage(message.replace("?.", "?"), _command_of(app, tokens))
-    # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
+    # cyclopts takes any word in the prompt's place; a mistyped option is not a prompt.
     is_prompt = command in {run, record} and bool(bound.args)
     is_option = is_prompt and str(bound.args[0]).startswith("-")
     if is_option and (unknown := _unknown_option(app, tokens)):

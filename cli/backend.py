@@ -107,7 +107,7 @@ async def open_backend(
         channel: Where its people are.
 
     Raises:
-        ConflictError: Another process, which is no daemon, has the data folder.
+        ConflictError: Another process has the data folder, and is not a daemon.
     """
     if (daemon := find_daemon(data)) is not None:
         async with connected(daemon) as client:

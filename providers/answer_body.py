@@ -123,7 +123,7 @@ def cut_to_room(arguments: str, room: int) -> tuple[str, int]:
 
 
 def no_answer(body: bytes) -> StreamError:
-    """Return the error for a body that is no answer: other JSON, a page, or a cut-off start."""
+    """Return the error for a body that is not an answer: other JSON, a page, or a cut-off start."""
     if begins_stream(body):
         return _NOT_BEGUN
     return msgspec.structs.replace(read_error_answer(200, {}, body), status=None)

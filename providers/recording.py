@@ -85,7 +85,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
         try:
             _ = self.answer
         except binascii.Error:
-            raise ValueError("its body is no base64") from None
+            raise ValueError("its body is not base64") from None
 
     @property
     def answer(self) -> bytes:

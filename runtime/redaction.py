@@ -160,7 +160,7 @@ def _base64_forms(value: bytes) -> Iterator[str]:
     """Yield the base64 forms of a value inside a longer text: three, depending on its offset.
 
     Characters at the ends also hold bits of the neighbouring bytes (`user:KEY` in a Basic header) and
-    are left out: the parts of a key's first and last byte that stay visible are no use to anybody.
+    are left out: the visible parts of a key's first and last byte help nobody.
     """
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + value).decode().rstrip("=")

@@ -275,7 +275,7 @@ class FunctionTool(Tool):
         return result_of(self.definition.name, returned, self._parts.check)
 
     def call(self, arguments: Arguments, context: ToolContext) -> Any:
-        """Call the function here and now; return what it returns, be it an awaitable."""
+        """Call the function here and now; return what it returns, even an awaitable."""
         parameters = self._parts.parameters
         given = {name: getattr(arguments.value, name) for name in parameters.annotations}
         if parameters.context_name is not None:

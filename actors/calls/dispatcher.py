@@ -437,7 +437,7 @@ class CallBatch:
                 raise
         if is_changed:
             outcome = with_arguments(outcome, ready.arguments.canonical, limits.max_result_bytes)
-        else:  # a person's changes are no attempt of the model
+        else:  # a person's changes don't count as an attempt of the model
             outcome = self._retries.judged(ready.name, outcome, ready.tool.definition)
         finished = self._finished(ready.call, outcome, ready, started_at)
         # No checkpoint between the tool's return and the journal's mailbox: a cancellation that

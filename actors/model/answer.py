@@ -303,7 +303,7 @@ def tokens_taken(answer: AnswerBuilder, request: ModelRequest) -> TokenCount:
 
     A whole answer took what its provider counted. The count of a broken-off answer may be from its
     beginning: then it holds for the input, and for the output only if it covers what has come. A
-    request that was sent and broken off before any answer has been read all the same.
+    request that was sent and broken off before any answer has been read nevertheless.
     """
     usage = _believable(answer, request)
     tokens_in = usage.input_tokens if usage is not None else None

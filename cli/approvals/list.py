@@ -102,7 +102,7 @@ async def _show_approvals(data: Path, name: str | None, everything: bool, json: 
     if len(rows) > MAX_LISTED:
         complain(f"There are more: these are the latest {MAX_LISTED}.")
     if not rows:
-        complain("No question is on record." if everything else "No question waits.")
+        complain("No question is on record." if everything else "No question is waiting.")
     return ANSWERED
 
 

@@ -91,7 +91,7 @@ class Editor:
             raise EditProblem("there are no arguments")
         self._keyboard.write(
             "VISUAL and EDITOR name no editor, so argument by argument: Enter keeps a value; a\n"
-            "text is typed as it is, or in quotes with JSON's escapes; what is no text, as JSON.\n"
+            "text is typed as it is, or in quotes with JSON's escapes; anything else, as JSON.\n"
         )
         changed = {name: await self._value(name, value) for name, value in values.items()}
         return json.dumps(changed)

@@ -108,7 +108,7 @@ async def open_chat_daemon(
     """Give a daemon for the block: the one that runs, or one of this process.
 
     Raises:
-        DataInUse: A process that is no daemon has the data folder.
+        DataInUse: Another process has the data folder, and is not a daemon.
         CallboardError: No runtime can be opened.
     """
     async with AsyncExitStack() as stack:

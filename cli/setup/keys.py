@@ -50,7 +50,7 @@ def set_key(
 ) -> int:
     """Store a provider's key, encrypted; `git` stores the credential of a git server.
 
-    It is asked for without being shown, or read from stdin when that is no terminal. It is never
+    It is asked for without being shown, or read from stdin when that is not a terminal. It is never
     an argument: those stand in the shell's history and in the list of processes.
     """
     backend = _open(config, data_path(data))
@@ -152,10 +152,7 @@ def _ask(question: str) -> Secret:
     redactor.add(secret)
     if key[0] == key[-1] and key[0] in "\"'":
         redactor.add(Secret(key[1:-1]))
-        raise ValidationError(
-            "The key stands in quotes, which are no part of it: give it without them. Nothing was "
-            "stored."
-        )
+        raise ValidationError("The key is in quotes: give it without them. Nothing was stored.")
     if not is_key(key):
         raise ValidationError(
             "That is not a key: it is too long, or has a line break or another character that no key "

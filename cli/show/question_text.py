@@ -126,7 +126,7 @@ def block(text: str, style: Style = PLAIN, *, is_diff: bool = False) -> Iterator
 
 
 def _line_changes(old: str, new: str) -> str:
-    if old.endswith("\n") and new.endswith("\n"):  # the same end of both is no change
+    if old.endswith("\n") and new.endswith("\n"):  # both end in the same way
         old, new = old[:-1], new[:-1]
     before, after = old.split("\n"), new.split("\n")
     changes = list(unified_diff(before, after, lineterm="", n=2))[2:]

@@ -22,7 +22,7 @@ _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def columns_of(descriptor: int) -> int | None:
-    """Return how wide the terminal is; `None` when it is no terminal, or does not say."""
+    """Return how wide the terminal is; `None` when it is not a terminal, or does not say."""
     try:
         columns = os.get_terminal_size(descriptor).columns
     except OSError:

@@ -51,7 +51,7 @@ class Keyboard:
             if not data:
                 return None
             if len(data) >= MAX_LINE_BYTES - 1:
-                # Its end is lost, and half an answer is no answer.
+                # Its end is lost, and half an answer does not count.
                 self._screen.write("That line is longer than a terminal hands over.\n")
                 continue
             try:

@@ -1,7 +1,7 @@
 """Where the master key of stored keys is: a systemd credential, the system's keyring, or a file.
 
 Only the configured place is looked at: when the key is not there, that is an error, and no other place
-stands in for it. A passphrase is no choice, since nobody types one when a server starts.
+stands in for it. A passphrase would not do, since nobody types one when a server starts.
 
 A rotation has two keys for a while. `begin` puts the next one beside the current one, all rows are
 sealed with it in one transaction, and `finish` makes it the current one. Wherever that is cut off, one

@@ -177,6 +177,6 @@ def _host(text: str) -> str:
         return parse_endpoint(f"{bracketed}:443")[0]
     except ValueError:
         raise ValueError(
-            f"host: {text!r} is no host, like api.example.com, nor .NAME, like .example.com for "
+            f"host: {text!r} is neither a host, like api.example.com, nor .NAME, like .example.com for "
             "every name below it; a port, a path or a wildcard has no place here"
         ) from None

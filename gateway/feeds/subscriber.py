@@ -1,4 +1,4 @@
-"""What a connection's places in the feed of a session and in that of a topic have in common."""
+"""What the subscribers of a session's feed and of a topic's feed have in common."""
 
 from __future__ import annotations
 

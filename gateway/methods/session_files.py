@@ -48,7 +48,7 @@ async def _page(store: StoreReader, params: wire.ExportSession) -> tuple[str, in
         line = _ENCODER.encode(stored).decode() + "\n"
         if not 0 <= offset < len(line) or stored.seq != after_seq + 1:
             raise ConflictError(
-                f"event {after_seq} and offset {offset} are no end of a page of "
+                f"event {after_seq} and offset {offset} are not the end of a page of "
                 f"{params.session_id}: export it again",
                 kind="seq",
             )

@@ -65,7 +65,7 @@ async def _check_seen(caller: Caller, wanted: str | None, folder: str) -> None:
     seen = SessionFilter(workspace=folder, deleted="also", limit=1, within=caller.visible)
     if not (await caller.runtime.store.session_page(seen)).sessions:
         raise ValidationError(
-            f"{wanted!r} is no folder of a session that this token is for. Leave the workspace out "
+            f"{wanted!r} is not the folder of a session that this token is for. Leave the workspace out "
             "to get a new folder.",
             field="workspace",
         )

@@ -8,7 +8,7 @@ with the same key, and gets the answer of the first one:
 - The answers of other methods are remembered here while the daemon runs.
 
 A key belongs to one sender and one method, and to the parameters that it came with first: a digest of
-those tells a repetition from a mistake. An error is no answer: the request may be sent again.
+those tells a repetition from a mistake. An error does not count: the request may be sent again.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ...runtime.errors import CallboardError, ValidationError
 from .state import DaemonState
 
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store")
-"""Folders of a home with keys: never a workspace, whatever the roots are."""
+"""Folders with keys below a home folder: never a workspace, whatever the roots are."""
 
 
 @asynccontextmanager
@@ -94,5 +94,5 @@ def checked_root(path: str) -> str:
     if not path.startswith("/") or "\0" in path or os.path.realpath(path) == "/":
         raise ValidationError(f"{path!r} is not an absolute path below /", field="path")
     if not os.path.isdir(path):
-        raise ValidationError(f"{path!r} is no folder", field="path")
+        raise ValidationError(f"{path!r} is not a folder", field="path")
     return path

@@ -134,7 +134,7 @@ class AnthropicMessagesDecoder(AnswerDecoder):
         return events
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
-        """Read a body that was no event stream: a whole message, an error, anything."""
+        """Read a body that was not an event stream: a whole message, an error, anything."""
         message = _whole_message(head)
         if message is not None:
             self._is_document = True

@@ -44,7 +44,7 @@ _BUDGETS = {
 }
 _LINES = "opus|sonnet|haiku|fable|mythos"
 # The number comes after the line in newer ids and before it in older ones. A date has more than
-# two digits, and is no minor version.
+# two digits, and is not a minor version.
 _ID = re.compile(
     rf"claude-(?:(?P<line>{_LINES}|instant)-)?v?(?P<major>\d{{1,2}})(?:[-.](?P<minor>\d{{1,2}}))?"
     rf"(?!\d)(?:-(?P<old_line>{_LINES}))?"

@@ -92,7 +92,7 @@ def unknown_provider(settings: Settings, text: str) -> NotFoundError:
         )
     if not slash:
         return NotFoundError(
-            f"{text!r} is no provider, and no server on this machine has a model of that name. "
+            f"{text!r} is not a provider, and no server on this machine has a model of that name. "
             f"Write PROVIDER/MODEL. Providers: {names}."
         )
     return NotFoundError(

@@ -119,7 +119,7 @@ class OpenAiChatDecoder(AnswerDecoder):
         return events
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
-        """Read a body that was no event stream."""
+        """Read a body that was not an event stream."""
         chunk = odd_chunk(head)
         if chunk is not None and (chunk.deltas or chunk.messages or chunk.error is not None):
             self._body.head = None

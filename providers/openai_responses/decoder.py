@@ -89,7 +89,7 @@ class OpenAiResponsesDecoder(AnswerDecoder):
         return events
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
-        """Read a body that was no event stream."""
+        """Read a body that was not an event stream."""
         response = read_response(head)
         if response is not None and response.output is not None:
             self._end_document(response, events)

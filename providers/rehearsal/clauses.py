@@ -239,7 +239,7 @@ def _clauses(sentence: str) -> Iterator[Clause]:
         verb = head["verb"].casefold()
         # "Don't read or delete a.txt" forbids both; "but", "then", "just" and a comma end that.
         negated = head["no"] is not None or (negated and not _NEGATION_ENDS.match(piece))
-        # What other people said is no request: "Tom told me to read a.txt and delete b.txt".
+        # What other people said is not a request: "Tom told me to read a.txt and delete b.txt".
         doubtful = unclear and _ACTIONS[verb] in CHANGES
         body = piece[head.end() :].strip(" ,:")
         yield Clause(

@@ -76,7 +76,7 @@ def report(requests: Requests, outcomes: Mapping[int, Outcome], tools: frozenset
     lines = [
         _step_report(step, outcomes[number])
         for number, step in enumerate(steps)
-        # A file that is appended to may be new: that it could not be read is no news.
+        # A file that is appended to may be new: a failure to read it says nothing.
         if not step.quiet
         or not (outcomes[number].ok or any(number in later.after for later in steps))
     ]

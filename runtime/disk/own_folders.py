@@ -41,7 +41,7 @@ class OwnFolders:
     Attributes:
         path: The parent of the folders.
         using: Hold this while a session begins in an existing folder, and while checking whether any
-            session works in a folder that shall be removed.
+            session works in a folder that is to be removed.
     """
 
     def __init__(self, data: Path | None) -> None:
@@ -77,7 +77,7 @@ class OwnFolders:
     def set_aside(self, folder: str) -> None:
         """Rename a folder so that no session can use it and `sweep` removes it.
 
-        A folder that is gone already is no error.
+        A folder that is gone already is not an error.
 
         Raises:
             StorageError: The path is not a folder made here; nothing was changed.

@@ -21,7 +21,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _main(tokens: Sequence[str]) -> int:
-    # Here: an interrupt of these imports too is no traceback.
+    # Here: an interrupt of these imports must not print a traceback.
     from .cli.exit_codes import FAILED
     from .cli.terminal.complaint import complain
     from .runtime.errors import CallboardError
@@ -35,7 +35,9 @@ def _main(tokens: Sequence[str]) -> int:
         # The store's are mapped where they arise: mostly this is the output. Python would complain
         # once more when it flushes that at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        if not isinstance(error, BrokenPipeError):  # then nobody reads any more, which is no fault
+        if not isinstance(
+            error, BrokenPipeError
+        ):  # then nobody reads any more, which is not an error
             complain(f"the system refused: {error}")
         return FAILED
     except CallboardError as error:

@@ -144,7 +144,7 @@ async def test_an_answered_question_is_over_and_listed_with_all_alone(
         assert (await say("deny", row.approval_id, "--reason", "Keep it.")).code == 0
         none = await say("approvals")
         assert (none.code, none.out) == (0, "")
-        assert none.err == "callboard: No question waits.\n"
+        assert none.err == "callboard: No question is waiting.\n"
         listed = await say("approvals", "--all")
         assert f"{row.approval_id}  " in listed.out
         assert "  denied  " in listed.out

@@ -132,8 +132,16 @@ def test_the_rule_that_is_spoiled_below_is_right() -> None:
         ('{ path = "a/**" }', "{}", "rules[2].arguments.path: a condition says exactly one of"),
         ('{ path = "a/**" }', '{ path = "a", is = 1 }', "a condition says exactly one of"),
         ('{ path = "a/**" }', "{ is = [] }", "rules[2].arguments.path.is: an empty list"),
-        ('{ path = "a/**" }', '{ host = "*.x.org" }', "arguments.path.host: '*.x.org' is no host"),
-        ('{ path = "a/**" }', '{ host = "x.org:80" }', "arguments.path.host: 'x.org:80' is no"),
+        (
+            '{ path = "a/**" }',
+            '{ host = "*.x.org" }',
+            "arguments.path.host: '*.x.org' is neither a host",
+        ),
+        (
+            '{ path = "a/**" }',
+            '{ host = "x.org:80" }',
+            "arguments.path.host: 'x.org:80' is neither",
+        ),
         ('{ path = "a/**" }', '{ argv = "git status" }', "arguments.path.argv: expected array"),
         ('{ path = "a/**" }', '{ argv = ["git", 1] }', "arguments.path.argv: ('git', 1) is no"),
         ('{ path = "a/**" }', '{ argv = [["git"], "ls"] }', "arguments.path.argv: 'ls' stands"),

@@ -96,7 +96,7 @@ async def test_the_folder_of_a_session_is_not_of_others_who_can_not_see_it() -> 
             params = {"agent": "other", "workspace": row["workspace"]}
             refused = (await part.call("session/new", **params))["error"]
             assert refused["code"] == INVALID_PARAMS
-            assert "no folder of a session that this token is for" in refused["message"]
+            assert "not the folder of a session that this token is for" in refused["message"]
             own = (await part.call("session/new", agent="other"))["result"]
             again = {"agent": "other", "workspace": own["workspace"]}
             assert "result" in await part.call("session/new", **again)  # the control

@@ -105,7 +105,7 @@ def test_a_model_id_may_hold_slashes() -> None:
 
 def test_a_bare_model_is_found_on_a_server_of_this_machine() -> None:
     assert resolve("qwen3", listed={LLAMACPP: ["qwen3"]}).choice == "llamacpp/qwen3"
-    with pytest.raises(NotFoundError, match=r"'qwen3' is no provider.*Write PROVIDER/MODEL"):
+    with pytest.raises(NotFoundError, match=r"'qwen3' is not a provider.*Write PROVIDER/MODEL"):
         resolve("qwen3", listed={OLLAMA: ["llama3.2"]})
 
 

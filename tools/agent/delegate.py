@@ -19,7 +19,7 @@ MAX_SECONDS = 7 * 24 * 3600.0
 """A week, the bound of all deadlines: a task ends by its budget, its turn's, or a cancel."""
 
 FINE = frozenset({"answered", "running"})
-"""The outcomes that are no failure."""
+"""The outcomes that don't count as failures."""
 
 
 async def _delegate(

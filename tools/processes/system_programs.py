@@ -1,4 +1,4 @@
-"""Programs that run outside of a sandbox, or with a secret at hand: only the system's own.
+"""Finds programs that may run outside of a sandbox or with a secret: only the system's own.
 
 PATH does not count for them. It may name folders of a workspace (`.venv/bin`, `node_modules/.bin`), where a
 program that a model wrote can put anything.

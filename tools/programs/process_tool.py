@@ -83,7 +83,7 @@ async def process(
 
 
 async def _wait(handle: Processes, process_id: str, seconds: float) -> ToolResult:
-    """Wait as long as the call may; a process that still runs then is no error."""
+    """Wait as long as the call may; a process may still run then."""
     now = trio.current_time()
     end = min(now + seconds, trio.current_effective_deadline())
     with trio.move_on_at(end - min(ANSWER_SECONDS, max(0.0, (end - now) / 10))):

@@ -262,7 +262,7 @@ class _ForeseenTree:
             steps = self._steps[index]
             if (own := steps.get(names)) is not None:
                 return own
-            # What is planned above it holds nothing yet, be it a directory or not.
+            # What is planned above it holds nothing yet, whether it is a directory or not.
             if any(names[:depth] in steps for depth in range(len(names) - 1, 0, -1)):
                 return NOTHING
             if index == 0:

@@ -28,7 +28,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-# Python has codecs that are no charset of any page (idna, unicode_escape), and utf-7 hides markup.
+# Python has codecs that no page has as its charset (idna, unicode_escape), and utf-7 hides markup.
 _CHARSETS = re.compile(
     r"(utf-8|utf-16|utf-32|iso|cp|koi8|euc|gb|big5|shift_jis|ascii|mac|tis|hz|johab).*"
 )

@@ -129,7 +129,7 @@ def sweep_leftovers(resolver: Resolver) -> None:
     seen = 0
     while pending and seen < MAX_SWEPT_ENTRIES:
         names = pending.popleft()
-        # A folder that can't be read or cleared is no reason to refuse the workspace.
+        # A folder that can't be read or cleared does not make the workspace unusable.
         with contextlib.suppress(OSError), resolver.open_directory(names, follow=False) as here:
             with os.scandir(here.fd) as entries:
                 for entry in entries:

@@ -62,7 +62,7 @@ async def _page(client: Asking, session_id: str, after_seq: int, offset: int) ->
 async def send_file(client: Asking, file: bytes, workspace: str | None) -> str:
     """Send a file of sessions, stored with its last part; return the id of the first session.
 
-    A connection that breaks is no error: each part has a key, and is taken once.
+    A connection may break: each part has a key, and is taken once.
     """
     try:
         text = file.decode()

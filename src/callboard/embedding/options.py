@@ -66,7 +66,7 @@ def http_of(http: GivenHttp | None) -> AsyncClient | None:
 
 def checked_tools(tools: object) -> list[Tool]:
     """Return the tools as a list; raise `ValidationError` for anything else."""
-    advice = "is no tool: decorate it with @callboard.tool"
+    advice = "is not a tool: decorate it with @callboard.tool"
     return _checked_items("tools", tools, lambda item: isinstance(item, Tool), advice)
 
 
@@ -125,7 +125,7 @@ def agents_of(
 ) -> dict[str, Agent]:
     """Return all agents by name; raise `ValidationError`."""
     agents = {"general": settings.agent("general"), **settings.agents}
-    advice = "is no agent: pass callboard.Agent(…)"
+    advice = "is not an agent: pass callboard.Agent(…)"
     own = _checked_items("agents", own, lambda item: isinstance(item, Agent), advice)
     agents.update((agent.name, agent) for agent in own)
     _check_fallbacks(agents, settings)

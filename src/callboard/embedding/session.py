@@ -207,7 +207,7 @@ class Session:
     async def set_budget(self, budget: Budget | None) -> None:
         """Set the session's own budget, from its next turn on; `None` is no limit.
 
-        The budgets of its agent, and of the session that delegated to it, hold all the same.
+        The budgets of its agent, and of the session that delegated to it, still hold.
 
         Example:
             await session.set_budget(callboard.Budget(tokens=200_000))

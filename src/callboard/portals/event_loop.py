@@ -43,7 +43,7 @@ class EventLoop:
     def adapted(self, tool: Tool) -> Tool:
         """Return the same tool with its function on the event loop, if that is async.
 
-        Tools that are no functions are written for Trio, and stay as they are.
+        Tools that are not functions are written for Trio, and stay as they are.
         """
         if not isinstance(tool, FunctionTool):
             return tool

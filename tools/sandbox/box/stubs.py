@@ -1,4 +1,4 @@
-"""Stubs: what stands on the host in the place of a protected name that is missing.
+"""Stubs: empty entries on the host for protected names that are missing.
 
 A mount needs something to be mounted on. A *stub* is that: an empty folder or a small file without any
 right to write. Sandboxes that run at once share it. Each holds a shared lock on it, and the last one, which
