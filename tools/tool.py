@@ -16,7 +16,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Protocol, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -329,9 +329,17 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return FunctionTool(function, **options)
 
 
-def tool_family(
-    **usual: Unpack[ToolOptions],
-) -> Callable[..., Callable[[Callable[..., Any]], FunctionTool]]:
+class ToolFamily(Protocol):
+    """A decorator like `tool`, made by `tool_family`."""
+
+    def __call__(
+        self, **options: Unpack[ToolOptions]
+    ) -> Callable[[Callable[..., Any]], FunctionTool]:
+        """Return the decorator for a tool with these options besides those of its family."""
+        ...
+
+
+def tool_family(**usual: Unpack[ToolOptions]) -> ToolFamily:
     """Return a decorator like `tool` for tools that share some options; a tool's own win."""
 
     def family(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], FunctionTool]:

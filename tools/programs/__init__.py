@@ -4,8 +4,8 @@
 workspace's root as a resource, so that no other call touches the workspace meanwhile. `shell` also starts
 programs in the background, which belong to their session; `process_tool` is the tool `process`, which
 lists, reads, feeds and ends them. `program_result` makes results and lines for people out of what ran,
-holds the options that all such tools share (`sandboxed_tool`), and decides what a call with `network`
-needs: a higher tier, the network capability, and a person's consent.
+holds the options that all such tools share (`sandboxed_tool`, `networked_tool`), and decides what a call
+with `network` needs: a higher tier, the network capability, and a person's consent.
 
 Begin with `run`.
 Comes in: arguments of a model; the `Processes` handle of the call's context.

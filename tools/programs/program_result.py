@@ -149,9 +149,11 @@ sandboxed_tool = tool_family(
 )
 """The decorator of tools whose programs may touch all of the workspace: no other call does meanwhile."""
 
-WITH_NETWORK: dict[str, Any] = {
-    "approval": _asks,
-    "raise_tier": lambda arguments: Tier.SYSTEM if arguments.network else Tier.READ_ONLY,
-    "more_needs": lambda arguments: (Capability.NETWORK,) if arguments.network else (),
-}
-"""The options of a tool whose program may ask for hosts: then its calls are of tier system."""
+networked_tool = tool_family(
+    needs=[Capability.PROCESSES],
+    resources=lambda arguments: [Resource("")],
+    approval=_asks,
+    raise_tier=lambda arguments: Tier.SYSTEM if arguments.network else Tier.READ_ONLY,
+    more_needs=lambda arguments: (Capability.NETWORK,) if arguments.network else (),
+)
+"""The decorator of tools whose program may ask for hosts, too: then its calls are of tier system."""

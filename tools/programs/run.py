@@ -12,7 +12,7 @@ from ...runtime.processes import Command
 from ..files.preview import command_line
 from ..schema.parameters import Timeout
 from ..tool import ToolContext
-from .program_result import PREVIEW, WITH_NETWORK, result_of_program, sandboxed_tool, title
+from .program_result import PREVIEW, networked_tool, result_of_program, title
 
 SECONDS = 120.0
 CODE_SECONDS = 60.0
@@ -47,7 +47,7 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return f"{line}\n(in the background)" if arguments.background else line
 
 
-@sandboxed_tool(tier=Tier.SYSTEM, timeout_seconds=SECONDS, preview=_preview, **WITH_NETWORK)
+@networked_tool(tier=Tier.SYSTEM, timeout_seconds=SECONDS, preview=_preview)
 async def shell(
     context: ToolContext,
     command: Line | Words,
@@ -95,9 +95,7 @@ def _code_argv(language: str, args: list[str] | None) -> list[str]:
     return [interpreter, f"{FOLDER}/{name}", *(args or [])]
 
 
-@sandboxed_tool(
-    tier=Tier.WORKSPACE, timeout_seconds=CODE_SECONDS, preview=_preview_code, **WITH_NETWORK
-)
+@networked_tool(tier=Tier.WORKSPACE, timeout_seconds=CODE_SECONDS, preview=_preview_code)
 async def run_code(
     context: ToolContext,
     language: Literal["python", "bash"],
