@@ -114,7 +114,11 @@ def odd_event(payload: bytes) -> WireEvent | None:
     if (event := attempt(_decode_odd, cleaned)) is not None:
         return event
     value = json.loads(cleaned)
-    if isinstance(value, dict) and value.get("type") not in KNOWN_EVENTS and "error" not in value:
+    if (
+        isinstance(value, dict)
+        and str(value.get("type")) not in KNOWN_EVENTS
+        and "error" not in value
+    ):
         return WireEvent()
     return None
 

@@ -94,6 +94,15 @@ def test_an_event_that_is_no_json_object_is_an_error(dialect: str, payload: str)
 
 
 @each_dialect
+@pytest.mark.parametrize("kind", ['["a"]', "{}", "7", "null", '"a"'])
+def test_an_event_with_a_type_of_any_kind_is_passed_over(dialect: str, kind: str) -> None:
+    whole = body_of(dialect, "a")
+    events = re.split(rb"(?<=\n\r\n)|(?<=\n\n)", whole)
+    odd = b"".join([events[0], f'data: {{"type": {kind}}}\n\n'.encode(), *events[1:]])
+    assert decode(dialect, odd) == decode(dialect, whole)
+
+
+@each_dialect
 @pytest.mark.parametrize("body", [b"", b": ping\n\n: ping\n\n", b"event: x\n\n", b"eve"])
 def test_a_body_without_any_event_is_cut_off(dialect: str, body: bytes) -> None:
     error = error_of(decode(dialect, body))

@@ -46,7 +46,7 @@ async def _events(client: Asking, session_id: str, page: ExportedPage, last: int
     while page.after_seq < last:
         page = await _page(client, session_id, page.after_seq, page.offset)
         if not page.text:
-            raise ConflictError(f"{session_id} has changed into another session: export it again")
+            raise ConflictError(f"{session_id} has changed meanwhile: export it again")
         text.append(page.text)
     whole = "".join(text)
     if page.after_seq == last and not page.offset:
