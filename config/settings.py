@@ -191,8 +191,8 @@ class SearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         engine: Which engine; `None` is none, and searches say how to name one.
-        base_url: Where it is, for SearXNG: an instance of one's own, which `network.allow` lists
-            when it is not public. For the others, a proxy of one's own in their place.
+        base_url: Where it is, for SearXNG: an instance of your own, which `network.allow` lists
+            when it is not public. For the others, a proxy of your own in their place.
     """
 
     engine: SearchEngine | None = None

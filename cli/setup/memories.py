@@ -77,7 +77,7 @@ def search(
         finally:
             await hybrid.aclose()
 
-    return trio.run(_show, folder, found, "Nothing is found.", json)
+    return trio.run(_show, folder, found, "Nothing was found.", json)
 
 
 @memory.command

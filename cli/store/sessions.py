@@ -69,7 +69,7 @@ def search(words: Words, /, *, limit: Limit = 20, json: Json = False, data: Data
         for hit in hits:
             sys.stdout.write(json_line(hit) if json else _hit_line(hit))
         if not hits:
-            complain("Nothing is found.")
+            complain("Nothing was found.")
         return ANSWERED
 
     return trio.run(find)

@@ -81,9 +81,9 @@ async def test_before_the_first_session_there_is_nothing(tmp_path: Path) -> None
 async def test_a_search_is_by_meaning_when_that_is_configured(command: Command) -> None:
     """Control: by words, and as long as no runtime has made the vectors, nothing is found."""
     search = ("memory", "search", "Which hot drink do we have?")
-    assert "Nothing is found." in (await command(*search)).err
+    assert "Nothing was found." in (await command(*search)).err
     command.configure('[memory]\nsearch = "vectors"\n')
-    assert "Nothing is found." in (await command(*search)).err
+    assert "Nothing was found." in (await command(*search)).err
     assert not (command.home / "data" / FILE_NAME).exists()
     settings = Settings(memory=MemorySettings(search=MemorySearch.VECTORS))
     again = reply(calls=[("memory_store", NOTES[1])])  # on record already; its vector is made
