@@ -12,7 +12,7 @@ LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
 # What was compiled is kept: each of a thousand processes and each round of tests would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check format bench soak soak-minute clean
+.PHONY: run test check format bench instructions soak soak-minute clean
 .DEFAULT_GOAL := test
 
 run: .venv/run-ready             ## the main job, on a fresh folder .demo/
@@ -41,6 +41,9 @@ format: .venv/dev-ready          ## what check wants, as far as a program can do
 
 bench: .venv/dev-ready           ## speed against the floor, two minutes; see docs/performance.md
 	$(BIN)/python benchmarks/compare.py $(ARGS)
+
+instructions: .venv/dev-ready    ## the same in instructions, by valgrind, on however busy a machine
+	$(BIN)/python benchmarks/instructions.py $(ARGS)
 
 soak: .venv/dev-ready            ## the tests that search, searching longer; then a daemon, in use until stopped
 	CALLBOARD_SOAK=1 $(BIN)/pytest $(ARGS)

@@ -87,23 +87,28 @@ class Failed(Exception):
     """A process of the benchmark ended otherwise than with figures."""
 
 
-def run(*command: str, environ: dict[str, str] | None = None) -> str:
-    """What a new process of this interpreter prints."""
+def run(
+    *command: str,
+    environ: dict[str, str] | None = None,
+    under: tuple[str, ...] = (),
+    seconds: float = RUN_SECONDS,
+) -> str:
+    """What a new process of this interpreter prints; `under` is a program that runs it."""
     # Without a proxy: all is on this machine. Compiled modules are kept, as where it is installed.
     # A fixed hash seed takes one kind of noise away.
     kept = {name: value for name, value in os.environ.items() if "_proxy" not in name.lower()}
     kept |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONHASHSEED": "0"}
     try:
         done = subprocess.run(
-            [sys.executable, *command],
+            [*under, sys.executable, *command],
             env={**kept, **(environ or {})},
             capture_output=True,
             text=True,
-            timeout=RUN_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise Failed(f"took longer than {RUN_SECONDS:g} s") from None
+        raise Failed(f"took longer than {seconds:.0f} s") from None
     if done.returncode:
         raise Failed((done.stderr.strip().splitlines() or ["no output"])[-1])
     return done.stdout.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -14,9 +15,10 @@ pytest.importorskip("resource", reason="the benchmark is made for Unix")
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
 
-def run(name: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(name: str, *options: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(BENCHMARKS / name), *options],
+        env=os.environ if path is None else {**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         timeout=60,
@@ -84,3 +86,43 @@ def test_growth_has_a_column_for_each_size() -> None:
     assert rows["ms, sessions on record"] == ["5", "20"]
     assert rows["ms, turns of a session"] == ["3"]
     assert len(rows["sessions(limit=50)"]) == 2
+
+
+VALGRIND = """#!/bin/sh
+# Counts 1,000,000 for a start, and so many for each unit of the size.
+for word; do
+    case $before in --n) size=$word ;; esac
+    case $word in
+        --log-file=*) log=${word#--log-file=} ;;
+        *floor.py) each=100 ;;
+        *driver.py) each=150 ;;
+    esac
+    before=$word
+done
+echo "==1== I   refs:      $((1000000 + each * size))" > "$log"
+"""
+
+
+def test_instructions_are_those_of_a_unit_without_the_start(tmp_path: Path) -> None:
+    valgrind = tmp_path / "valgrind"
+    valgrind.write_text(VALGRIND)
+    valgrind.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = run("instructions.py", "--only", "toolloop", path=path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    row = done.stdout.splitlines()[2]
+    assert row == "| toolloop | a round | 100 | 150 | 1.50\N{MULTIPLICATION SIGN} | 0.0% |"
+
+
+def test_without_valgrind_no_instructions_are_counted(tmp_path: Path) -> None:
+    done = run("instructions.py", path=str(tmp_path))
+    assert done.returncode == 2
+    assert "apt install valgrind" in done.stderr
+
+
+def test_what_is_not_counted_in_time_fails(tmp_path: Path) -> None:
+    (tmp_path / "valgrind").touch(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = run("instructions.py", "--only", "cold", "--max-minutes", "0", path=path)
+    assert done.returncode == 1
+    assert "the time was up" in done.stdout

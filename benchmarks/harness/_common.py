@@ -19,6 +19,10 @@ from statistics import median
 MAX_FILES = 65536
 DELTA = 20
 """Characters that the provider sends in each delta."""
+PART_OF_A_BURST = 4096
+"""Bytes that wait to be read; fewer are a delta or a short answer, and all that was sent."""
+BURST_SECONDS = 0.02
+"""When nothing more came for so long the burst is over."""
 
 
 class Driver:
@@ -113,6 +117,8 @@ async def cold(driver, options, figures) -> None:
     def on_delta(text: str) -> None:
         if not first:
             first.append(time.monotonic())
+            if options.first_delta_only:
+                os._exit(0)
 
     await driver.session("text-5").turn("hello", on_delta)
     figures["first_token_ms"] = (first[0] - options.t0) * 1e3
@@ -238,8 +244,42 @@ def options() -> argparse.Namespace:
     parser.add_argument("--pace", type=float, default=0, help="milliseconds between deltas")
     parser.add_argument("--reps", type=int, default=3, help="repeats in this process; the median")
     parser.add_argument("--t0", type=float, default=time.monotonic(), help="when it was started")
+    parser.add_argument("--first-delta-only", action="store_true", help="cold ends there, at once")
+    parser.add_argument("--steady", action="store_true", help="counts of instructions repeat")
     parser.add_argument("--profile", help="writes what cProfile saw to this file")
     return parser.parse_args()
+
+
+def make_reads_steady() -> None:
+    """Reads get as much of a burst as they ask for, however late the provider was; before trio."""
+    import fcntl
+    import socket
+    import termios
+
+    def waiting(receive):
+        def received(sock, size, *more):
+            there = -1
+            while there < (now := waiting_bytes(sock)) < size and now >= PART_OF_A_BURST:
+                there = now
+                time.sleep(BURST_SECONDS)
+            return receive(sock, size, *more)
+
+        return received
+
+    def waiting_bytes(sock) -> int:
+        return int.from_bytes(fcntl.ioctl(sock, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+    socket.socket.recv = waiting(socket.socket.recv)
+
+
+def make_tasks_steady() -> None:
+    """Trio shuffles the tasks that can run at once; garbage is collected in jumps."""
+    import gc
+
+    import trio
+
+    trio._core._run._r.seed(0)
+    gc.disable()
 
 
 def main(driver: Driver) -> None:
@@ -248,10 +288,15 @@ def main(driver: Driver) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, MAX_FILES), most))
     figures: dict[str, object] = {"driver": driver.name, "workload": chosen.workload}
+    if chosen.steady:
+        make_reads_steady()
     began = time.perf_counter()
     driver.load()
     figures["import_ms"] = (time.perf_counter() - began) * 1e3
     import trio
+
+    if chosen.steady:
+        make_tasks_steady()
 
     async def work() -> None:
         try:
