@@ -1,0 +1,147 @@
+"""What a start costs, in counters that no other program and no faster machine changes.
+
+Each bound is what a change brought it to. A change that raises one raises it here too, in the same
+commit, and says why; one that lowers it lowers it here.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+import apsw
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+import callboard
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
+
+
+class Bound(NamedTuple):
+    """At most so many modules of ours are imported, and programs started, before the first delta."""
+
+    modules: int
+    programs: int
+
+
+FIRST = {
+    ("memory", "plain"): Bound(247, 0),
+    ("memory", "general"): Bound(272, 2),
+    ("disk", "plain"): Bound(259, 0),
+    ("disk", "general"): Bound(281, 2),
+}
+"""Of a first start, by store and agent: only the general one has tools that need the sandbox."""
+LATER = Bound(259, 0)
+"""Of each later start on the same folder, where the sandbox's test is on record."""
+PACKAGES = {
+    *("apsw", "attr", "attrs", "callboard", "idna", "msgspec", "outcome", "platformdirs"),
+    *("sniffio", "sortedcontainers", "trio", "typing_extensions"),
+}
+"""Whose modules may be imported by then, beside Python's own."""
+OPENING_STATEMENTS = 25
+"""Of SQL, when a runtime opens a folder that has sessions on record, and for what it does then."""
+
+# Its clock stands still, so that nothing which waits for seconds begins on a slow machine. What Trio
+# starts when it is imported is not counted.
+PROGRAM = """
+import json, math, sys
+import trio
+
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+started = []
+sys.addaudithook(lambda event, args: event in STARTS and started.append(str(args[0])))
+
+import callboard
+
+class StandingClock(trio.abc.Clock):
+    def start_clock(self): pass
+    def current_time(self): return 0.0
+    def deadline_to_sleep_time(self, deadline): return math.inf if deadline > 0 else 0.0
+
+async def main(url, workspace, data, agent):
+    async with callboard.open_runtime(
+        model="text-5", base_url=url, workspace=workspace, data=data or None, environ={},
+        agents=[callboard.Agent(name="plain", tools=())],
+    ) as runtime:
+        session = await runtime.create_session(agent=agent)
+        found = None
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                if found is None and type(event) is callboard.TextDelta:
+                    found = json.dumps({"modules": list(sys.modules), "started": list(started)})
+    print(found)
+
+trio.run(main, *sys.argv[1:], clock=StandingClock())
+"""
+
+
+class Started(msgspec.Struct):
+    """What a new process had done when the first delta came."""
+
+    modules: list[str]
+    started: list[str]
+
+    @property
+    def others(self) -> set[str]:
+        packages = {name.partition(".")[0] for name in self.modules}
+        return {name for name in packages - sys.stdlib_module_names if not name.startswith("_")}
+
+
+async def until_the_first_delta(folder: Path, store: str, agent: str) -> Started:
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    data = str(folder / "data") if store == "disk" else ""
+    async with open_scripted_server([reply("Hello, and welcome.")]) as server:
+        done = await trio.run_process(
+            [sys.executable, "-c", PROGRAM, server.base_url, str(work), data, agent],
+            capture_stdout=True,
+        )
+    return msgspec.json.decode(done.stdout, type=Started)
+
+
+def check(found: Started, bound: Bound) -> None:
+    assert found.others <= PACKAGES
+    ours = [name for name in found.modules if name.partition(".")[0] == "callboard"]
+    assert len(found.started) <= bound.programs, found.started
+    assert len(ours) <= bound.modules, f"{len(ours)} modules of ours before the first delta"
+
+
+@pytest.mark.parametrize(("store", "agent"), FIRST)
+async def test_what_is_imported_and_started_before_the_first_delta(
+    tmp_path: Path, store: str, agent: str
+) -> None:
+    check(await until_the_first_delta(tmp_path, store, agent), FIRST[store, agent])
+
+
+async def test_a_later_start_takes_the_sandbox_from_the_record(tmp_path: Path) -> None:
+    await until_the_first_delta(tmp_path, "disk", "general")
+    check(await until_the_first_delta(tmp_path, "disk", "general"), LATER)
+
+
+@pytest.mark.parametrize("sessions", [1, 30])
+async def test_opening_runs_the_same_statements_for_few_sessions_and_for_many(
+    tmp_path: Path, sessions: int
+) -> None:
+    model = callboard.ScriptedModel([callboard.reply("Hello.")] * sessions)
+    async with callboard.open_runtime(model=model, data=tmp_path) as runtime:
+        for _ in range(sessions):
+            await (await runtime.create_session()).run("Greet.")
+    ran: list[str] = []
+
+    def note(_: object, statement: str, __: object) -> bool:
+        ran.append(statement)
+        return True
+
+    def trace(connection: apsw.Connection) -> None:
+        connection.set_exec_trace(note)
+
+    with patch.object(apsw, "connection_hooks", [*apsw.connection_hooks, trace]):
+        async with callboard.open_runtime(model=model, data=tmp_path):
+            assert ran
+            await trio.testing.wait_all_tasks_blocked()
+    assert len(ran) <= OPENING_STATEMENTS, ran
