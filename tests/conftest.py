@@ -21,6 +21,7 @@ import trio
 from hypothesis import settings
 
 from callboard.runtime.redaction import redactor
+from support.sandbox.sandbox_users import measured_sandbox
 from support.tools.workbench import caller, folder, outside, workspace  # ruff: ignore[unused-import] fixtures
 
 # No deadlines: wall-clock time is nobody's promise. Derandomized: a failure is the same everywhere.
@@ -171,6 +172,13 @@ def _no_home_of_a_person(
     for variable, below in HOME_FOLDERS.items():
         monkeypatch.setenv(variable, str(home / below))
     monkeypatch.delenv("CALLBOARD_HOME", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _measured_sandbox(_no_home_of_a_person: None, request: pytest.FixtureRequest) -> None:
+    """Where a clock jumps, the sandbox is measured already: it would jump while a thread measures it."""
+    if "autojump_clock" in request.fixturenames:
+        measured_sandbox()
 
 
 @pytest.fixture

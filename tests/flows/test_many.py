@@ -186,7 +186,11 @@ async def test_a_runtime_opened_again_and_again_leaves_nothing(
         assert tasks.running == 0
         server.assert_complete()
     if store == "disk":  # and no log of the database beside it, as after a crash
-        assert sorted(os.listdir(tmp_path / "data")) == ["callboard.db", "callboard.lock"]
+        assert sorted(os.listdir(tmp_path / "data")) == [
+            "callboard.db",
+            "callboard.lock",
+            "callboard.sandbox.json",
+        ]
 
 
 async def wait_in_thread(stop: threading.Event) -> None:

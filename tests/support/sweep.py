@@ -22,6 +22,7 @@ import trio.testing
 
 from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.kernel.mailbox import Reply
+from support.sandbox.sandbox_users import measured_sandbox
 
 EVERY_STEP_UP_TO = 100
 """Up to here each step is cut in its own run; scenarios of one actor are seldom longer."""
@@ -75,6 +76,7 @@ def sweep(scenario: Scenario, *, every_step_up_to: int = EVERY_STEP_UP_TO) -> in
     Raises `AssertionError`, which names the step, when the scenario fails or leaves something
     behind. `CALLBOARD_SOAK=1` leaves out no step.
     """
+    measured_sandbox()  # or its clock jumps while a thread does that
     whole = _run(scenario, None)
     assert whole.steps > 0, "the scenario must aim at a nursery whose tasks run"
     at = 1

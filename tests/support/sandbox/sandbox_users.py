@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from callboard.tools.sandbox.selftest.self_test import cheap_problem
+from callboard.config.sections import SandboxSettings
+from callboard.tools.sandbox.selftest.self_test import cheap_problem, strength_test
 
 SCRIPT = Path(__file__).with_name("sandbox_scenes.py")
 NOBODY = "65534"
@@ -32,6 +33,11 @@ def needs_sandbox() -> None:
     """Skips where there can be no sandbox; fails in the whole check."""
     if (problem := cheap_problem()) is not None:
         give_up(problem)
+
+
+def measured_sandbox() -> None:
+    """Waits until the sandbox of this process is measured, with the usual settings."""
+    strength_test(SandboxSettings(), os.environ).status()
 
 
 def give_up(why: str) -> None:
