@@ -8,6 +8,8 @@ counts), then exactly one terminal event: `Done` or `StreamError`. A stream with
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -170,3 +172,14 @@ AnyStreamEvent = (
     | StreamError
     | Done
 )
+
+_TEXT_ALONE = frozenset({TextDelta})
+_text = attrgetter("text")
+
+
+def text_alone(events: Sequence[AnyStreamEvent]) -> str:
+    """Return the text of events that are all pieces of the answer's text; empty if one is not.
+
+    A burst brings hundreds of them at once, and nothing here calls a Python function for each.
+    """
+    return "".join(map(_text, events)) if _TEXT_ALONE.issuperset(map(type, events)) else ""

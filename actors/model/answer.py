@@ -44,6 +44,7 @@ from ...runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    text_alone,
 )
 from .compaction import ATTACHMENT_CHARS
 
@@ -130,6 +131,8 @@ class AnswerBuilder:
 
     def add(self, events: Sequence[AnyStreamEvent]) -> None:
         """Take one batch; what follows a terminal event is ignored."""
+        if text := text_alone(events):
+            events = [TextDelta(text)]
         for event in events:
             if self.done is not None or self.error is not None:
                 return

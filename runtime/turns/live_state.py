@@ -19,7 +19,14 @@ from ..events import (
     TurnEnded,
 )
 from ..store.codec import with_texts
-from ..stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ..stream import (
+    AnyStreamEvent,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    text_alone,
+)
 from ..text import without_surrogates
 
 MIN_EVENTS = 256
@@ -69,7 +76,8 @@ class LiveState:
         if isinstance(update, StreamBatch):
             if update.stream_id != self._stream_id:
                 self._stream_id, self._events, self._join_at = update.stream_id, [], MIN_EVENTS
-            self._events.extend(update.events)
+            text = text_alone(update.events)
+            self._events.extend([TextDelta(text)] if text else update.events)
             if len(self._events) > self._join_at:
                 self._events = joined(self._events)
                 self._join_at = max(MIN_EVENTS, 2 * len(self._events))
@@ -167,6 +175,8 @@ _ENCODER = msgspec.json.Encoder()
 
 def whole_events(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     """Return the events with U+FFFD for each lone surrogate; nearly always the same list."""
+    if (text := text_alone(events)) and text.isascii():
+        return events
     if all(map(_is_whole, events)):
         return events
     return [with_texts(event, without_surrogates) for event in events]
