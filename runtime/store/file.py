@@ -19,7 +19,7 @@ from urllib.parse import quote
 import apsw
 
 from ..disk.private_folder import check_folder, close_folder, make_folders, sync_path
-from ..errors import NotFoundError, StorageError, StorageFull
+from ..errors import CallboardError, NotFoundError, StorageError, StorageFull
 from ..redaction import redacting_logger
 from .ledger import storage_error
 from .migrations import MIGRATIONS, check_version, migrate
@@ -67,13 +67,18 @@ def make_folder(folder: Path) -> None:
         raise _system_error(folder, error) from error
 
 
-def open_writer(folder: Path) -> apsw.Connection:
-    """Check and migrate a file and return a writable connection; the caller holds the lock."""
+def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
+    """Check and migrate a file and return a writable connection; the caller holds the lock.
+
+    Args:
+        folder: The data folder.
+        checks_later: Don't wait for the check of a large file: the caller runs a `DamageCheck`.
+    """
     path = folder / DATABASE_NAME
     finish_restore(folder, path)
     try:
         if os.path.lexists(path):
-            _inspect(path, thoroughly=True)
+            _inspect(path, thoroughly=True, checks_later=checks_later)
         else:
             _make(folder, path)
         connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -104,7 +109,7 @@ def open_reading(folder: Path) -> apsw.Connection:
     if not os.path.lexists(path):
         raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
     try:
-        version = _inspect(path, thoroughly=False)
+        version = _inspect(path)
         if version < len(MIGRATIONS):
             raise StorageError(
                 f"{path} was written by an older callboard (format {version}). `callboard "
@@ -134,17 +139,20 @@ def stored_version(folder: Path) -> int:
     if not os.path.lexists(path):
         raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
     try:
-        return _inspect(path, thoroughly=False)
+        return _inspect(path)
     except apsw.Error as error:
         raise storage_error(str(path), error) from error
     except OSError as error:
         raise _system_error(path, error) from error
 
 
-def _inspect(path: Path, *, thoroughly: bool) -> int:
+def _inspect(path: Path, *, thoroughly: bool = False, checks_later: bool = False) -> int:
     """Return the version of a file, without changing a byte of it or leaving side files.
 
-    Raises `StorageError` if it is not ours, newer, or found to be damaged.
+    `thoroughly` checks it for damage too; with `checks_later`, a large file only after a crash and before
+    a migration.
+
+    Raises `StorageError` or `apsw.Error` if it is not ours, newer, or found to be damaged.
     """
     log = Path(f"{path}-wal")
     # A log that a crash left belongs to the content, and reading it needs its index. Without a log,
@@ -163,32 +171,53 @@ def _inspect(path: Path, *, thoroughly: bool) -> int:
     with closing(connection):
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         version = check_version(connection, str(path))
-        # A log was left by a crash, which may have left damage too.
-        if thoroughly and (has_log or path.stat().st_size <= MAX_CHECKED_FIRST_BYTES):
+        # A log was left by a crash, which may have left damage too; a migration rewrites tables.
+        is_first = has_log or version < len(MIGRATIONS) or not checks_later
+        if thoroughly and (is_first or not _is_large(path)):
             deadline = time.monotonic() + MAX_CHECK_SECONDS
             connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
             with suppress(apsw.InterruptError):
-                _check(connection, path, "pragma quick_check(1)")
+                _check(connection)
     return version
 
 
-def _check(connection: apsw.Connection, path: Path, pragma: str) -> None:
-    finding = connection.execute(pragma).get
+def _is_large(path: Path) -> bool:
+    return path.stat().st_size > MAX_CHECKED_FIRST_BYTES
+
+
+_TABLES = "select name from sqlite_schema where type = 'table' and rootpage > 0"
+"""Virtual tables have no root page. SQLite would read the whole index of their words in one go, which no
+deadline ends: 5 s for one of 50 MB. The tables that hold it are checked like all others."""
+
+
+def _check(connection: apsw.Connection) -> None:
+    """Look at one table after the other; raise `apsw.CorruptError` for damage.
+
+    Each table is a read transaction of its own, so that the log can be written back in between.
+    """
+    # The check of the schema is also that of the free pages.
+    for table in [
+        "sqlite_schema",
+        *(str(row[0]) for row in connection.execute(_TABLES).fetchall()),
+    ]:
+        _check_table(connection, table)
+
+
+def _check_table(connection: apsw.Connection, table: str) -> None:
+    finding = connection.execute(f"pragma quick_check({table})").get
     if finding != "ok":
-        raise storage_error(str(path), apsw.CorruptError(finding))
+        raise apsw.CorruptError(finding)
 
 
 class DamageCheck:
-    """Looks through a large file for damage while it is in use, one table after the other.
-
-    Each table is a read transaction of its own, so that the log can be written back in between.
+    """Looks through a large file for damage while it is in use.
 
     Attributes:
-        finding: The damage, once it was found.
+        finding: What an error says of the damage, once some was found; until then empty.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.finding: StorageError | None = None
+        self.finding = ""
         self._folder = folder
         self._path = folder / DATABASE_NAME
         self._stops = threading.Event()
@@ -197,7 +226,7 @@ class DamageCheck:
     @property
     def is_due(self) -> bool:
         """Whether the file was too large to be checked before it was opened."""
-        return self._path.stat().st_size > MAX_CHECKED_FIRST_BYTES
+        return _is_large(self._path)
 
     def run(self) -> None:
         """Check until the end, `MAX_CHECK_SECONDS` or `stop`; log and keep what is found."""
@@ -207,16 +236,14 @@ class DamageCheck:
                 connection.set_progress_handler(
                     lambda: self._stops.is_set() or time.monotonic() > deadline, _CHECK_STEPS
                 )
-                for (table,) in connection.execute(_TABLES).fetchall():
-                    _check(connection, self._path, f"pragma quick_check({table})")
+                _check(connection)
         except apsw.InterruptError:
             pass
-        except (StorageError, apsw.Error) as error:
-            found = (
-                error if isinstance(error, StorageError) else storage_error(str(self._path), error)
-            )
-            logger.error("%s", found)
-            self.finding = found
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            self.finding = str(storage_error(str(self._path), error))
+            logger.error("%s", self.finding)
+        except (CallboardError, apsw.Error) as error:  # no descriptor is free, no memory, a lock
+            logger.warning("%s was not looked through for damage: %s", self._path, error)
         finally:
             self._has_ended.set()
 
@@ -228,9 +255,6 @@ class DamageCheck:
     def wait(self) -> None:
         """Wait until the check has ended."""
         self._has_ended.wait()
-
-
-_TABLES = "select name from sqlite_schema where type = 'table' and name not like 'sqlite%'"
 
 
 def _make(folder: Path, path: Path) -> None:

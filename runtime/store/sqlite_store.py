@@ -75,7 +75,7 @@ def _open_disk_store(folder: Path, now_ms: Callable[[], int], disk: DiskRoom) ->
     check_local(folder)
     lock = DataLock(folder)
     try:
-        connection = open_writer(folder)
+        connection = open_writer(folder, checks_later=True)
         try:
             return _DiskStore(folder, lock, connection, now_ms, disk)
         except BaseException:
@@ -177,8 +177,8 @@ class _DiskStore(_DiskReader, Store):
 
     async def _write(self, work: Callable[[], _Result]) -> _Result:
         self._check_open()
-        if self._check is not None and self._check.finding is not None:
-            raise self._check.finding
+        if self._check is not None and self._check.finding:
+            raise StorageError(self._check.finding)
         try:
             self._writing.acquire_nowait()
         except trio.WouldBlock:

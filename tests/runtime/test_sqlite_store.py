@@ -13,6 +13,7 @@ import pytest
 import trio
 import trio.testing
 
+from callboard.runtime.backup.upkeep import compact
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, StorageFull
 from callboard.runtime.events import DurableEvent, InputAccepted, SessionCreated, Stored
 from callboard.runtime.store import file, sqlite_store
@@ -248,20 +249,82 @@ async def test_closing_ends_the_check(tmp_path: Path, monkeypatch: pytest.Monkey
     await store.aclose()
     checks = remember_checks(monkeypatch)
     monkeypatch.setattr(file, "_CHECK_STEPS", 1)
-    check, seen, began = file._check, list[str](), threading.Event()
+    check, seen, began = file._check_table, list[str](), threading.Event()
 
-    def held_up(connection: apsw.Connection, path: Path, pragma: str) -> None:
-        seen.append(pragma)
+    def held_up(connection: apsw.Connection, table: str) -> None:
+        seen.append(table)
         began.set()
         checks[0]._stops.wait()
-        check(connection, path, pragma)
+        check(connection, table)
 
-    monkeypatch.setattr(file, "_check", held_up)
+    monkeypatch.setattr(file, "_check_table", held_up)
     store = await open_disk_store(tmp_path)
     await trio.to_thread.run_sync(began.wait)
     await store.aclose()
-    assert seen == ["pragma quick_check(sessions)"]
-    assert checks[0].finding is None
+    assert seen == ["sqlite_schema"]
+    assert not checks[0].finding
+
+
+async def test_a_check_that_can_not_be_made_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await (await open_disk_store(tmp_path)).aclose()
+    checks = remember_checks(monkeypatch)
+
+    def fails(connection: apsw.Connection, table: str) -> None:
+        raise apsw.CantOpenError("unable to open database file")
+
+    monkeypatch.setattr(file, "_check_table", fails)
+    store = await open_disk_store(tmp_path)
+    await trio.to_thread.run_sync(checks[0].wait)
+    await put(store, CREATED)
+    await store.aclose()
+    assert "was not looked through for damage: unable to open" in caplog.text
+
+
+async def test_words_are_checked_by_the_tables_that_hold_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await open_disk_store(tmp_path)).aclose()
+    checks = remember_checks(monkeypatch)
+    check, seen = file._check_table, list[str]()
+
+    def remembered(connection: apsw.Connection, table: str) -> None:
+        seen.append(table)
+        check(connection, table)
+
+    monkeypatch.setattr(file, "_check_table", remembered)
+    store = await open_disk_store(tmp_path)
+    await trio.to_thread.run_sync(checks[0].wait)
+    await store.aclose()
+    # A virtual table is checked in one go, for which closing would wait.
+    assert "message_words_data" in seen
+    assert "message_words" not in seen
+
+
+async def test_a_large_damaged_file_is_not_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_damaged(tmp_path)
+    path = tmp_path / "callboard.db"
+    data = bytearray(path.read_bytes())
+    data[60:64] = (len(MIGRATIONS) - 1).to_bytes(4, "big")  # `user_version`
+    path.write_bytes(data)
+    monkeypatch.setattr(file, "MAX_CHECKED_FIRST_BYTES", 0)
+    with pytest.raises(StorageError, match=r"callboard\.db is damaged"):
+        await open_disk_store(tmp_path)
+    assert path.read_bytes() == data
+
+
+async def test_a_large_damaged_file_is_not_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_damaged(tmp_path)
+    data = (tmp_path / "callboard.db").read_bytes()
+    monkeypatch.setattr(file, "MAX_CHECKED_FIRST_BYTES", 0)
+    with pytest.raises(StorageError, match=r"callboard\.db is damaged"):
+        await trio.to_thread.run_sync(compact, tmp_path)
+    assert (tmp_path / "callboard.db").read_bytes() == data
 
 
 async def test_an_event_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
