@@ -15,11 +15,11 @@ is an error, and a call that may be cut short never runs.
 
 Begin with `provider`, the interface. To add a service, add an entry to `catalog/known`; to add a wire
 format, add a folder like `anthropic` and its name to `dialects`, which imports one on first use. Shared by
-the formats: `sse` cuts server-sent events; `envelope` reads texts whose events are otherwise alike; `answer_body` bounds them, keeps what was not a stream, and ends
-an answer; `lenient_json` takes what it can of odd JSON; `error_answer` classifies errors; `stop_words`
-decides whether an ended answer may run its calls; `tool_names` and `tool_sets` encode tools; `tool_schema`
-resolves references; `attachments` decides how files are shown. `recording` keeps raw answers, `replay`
-plays them back.
+the formats: `sse` cuts server-sent events; `envelope` reads texts whose events are otherwise alike;
+`answer_body` bounds them, keeps what was not a stream, and ends an answer; `lenient_json` takes what it can
+of odd JSON; `error_answer` classifies errors; `stop_words` decides whether an ended answer may run its
+calls; `tool_names` and `tool_sets` encode tools; `tool_schema` resolves references; `attachments` decides
+how files are shown. `recording` keeps raw answers, `replay` plays them back.
 
 Comes in: a `ModelRequest`; the bytes of answers.
 Goes out: `HttpRequest`s; stream events; `ListedModel`s.
