@@ -8,6 +8,9 @@ stored that its live session does not get.
 A full disk is waited out: the append fails, the session says so, and the next may succeed. An append
 that the store refuses (an answer to a question that is no longer open) fails alone. Any other failure
 of the disk crashes the journal, and with it, when it does not pass, the runtime.
+
+A store that need not wait, as the one in memory, is written to in the step of whoever appends, while the
+journal has nothing else to do.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import AppendEvents, ImportRecords, JournalMessage, PurgeRecords
 from ..runtime.redaction import redacting_logger
 from ..runtime.store.interface import Store
-from ..runtime.store.rows import Append
+from ..runtime.store.rows import Append, CommitResult
 
 logger = redacting_logger(__name__)
 
@@ -48,7 +51,7 @@ class Journal:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
-        with self._mailbox.open() as messages:
+        with self._mailbox.open(self._append_now) as messages:
             task_status.started()
             async for first in messages:
                 group: list[JournalMessage] = [first]
@@ -58,6 +61,20 @@ class Journal:
                 except trio.WouldBlock:
                     pass
                 await self._serve(group)
+
+    def _append_now(self, message: JournalMessage) -> bool:
+        """Store events if nothing has to wait for that; return whether they are stored."""
+        if type(message) is not AppendEvents:
+            return False
+        try:
+            outcomes = self._store.commit_nowait([Append(message.session_id, message.events)])
+        except CallboardError as error:
+            self._fail([message], error)
+            return True
+        if outcomes is None:
+            return False
+        self._acknowledge(message, outcomes[0])
+        return True
 
     async def _serve(self, group: list[JournalMessage]) -> None:
         appends = [each for each in group if isinstance(each, AppendEvents)]
@@ -94,19 +111,29 @@ class Journal:
                 [Append(request.session_id, request.events) for request in group]
             )
         except CallboardError as error:
-            logger.error("nothing of %d appends was stored: %s", len(group), error)
-            for request in group:
-                request.reply.fail(error)
-            if isinstance(error, StorageFull | ValidationError):
-                return  # space may come back, and a refused event says nothing about the disk
-            raise  # a failing disk or a corrupt file: the runtime ends if it does not pass
+            self._fail(group, error)
+            return
         except BaseException:
             for request in group:
                 request.reply.abandon()
             raise
         for request, outcome in zip(group, outcomes, strict=True):
-            if isinstance(outcome, CallboardError):
-                request.reply.fail(outcome)
-            else:
-                self._inboxes.put(request.session_id, outcome)
-                request.reply.send(outcome)
+            self._acknowledge(request, outcome)
+
+    def _fail(self, group: list[AppendEvents], error: CallboardError) -> None:
+        """Tell those who asked that nothing was stored; raise what the journal does not survive."""
+        logger.error("nothing of %d appends was stored: %s", len(group), error)
+        for request in group:
+            request.reply.fail(error)
+        # Space may come back, and a refused event says nothing about the disk. Behind a failing disk
+        # or a corrupt file the runtime ends, if it does not pass.
+        if not isinstance(error, StorageFull | ValidationError):
+            raise error
+
+    def _acknowledge(self, request: AppendEvents, outcome: CommitResult) -> None:
+        """Give what was stored to its session, then to who asked for it."""
+        if isinstance(outcome, CallboardError):
+            request.reply.fail(outcome)
+        else:
+            self._inboxes.put(request.session_id, outcome)
+            request.reply.send(outcome)

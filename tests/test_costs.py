@@ -20,7 +20,7 @@ CALLS = 50
 SESSIONS = 10
 
 BOUNDS = {
-    "tool round in memory": Costs(steps=18, scopes=6),
+    "tool round in memory": Costs(steps=8, scopes=6),
     "tool round on disk": Costs(steps=22, scopes=6, hops=2, commits=2, statements=19, pages=17),
     "delta that comes alone": Costs(steps=3.2, scopes=0.1),
     "session in memory": Costs(steps=25, scopes=7, statements=1),

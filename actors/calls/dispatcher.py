@@ -174,13 +174,17 @@ class ToolDispatcher:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
-        with self._mailbox.open() as messages:
-            async with trio.open_nursery() as nursery:
+
+        def begin(request: RunCalls) -> bool:
+            name = f"calls of {request.place.turn_id}"
+            nursery.start_soon(self._run_batch, request, name=name)
+            return True
+
+        async with trio.open_nursery() as nursery:
+            with self._mailbox.open(begin) as messages:
                 task_status.started()
                 async for request in messages:
-                    nursery.start_soon(
-                        self._run_batch, request, name=f"calls of {request.place.turn_id}"
-                    )
+                    begin(request)
 
     async def _run_batch(self, request: RunCalls) -> None:
         self.slots.total_tokens = self.limits.max_calls_per_runtime  # the setting may have changed

@@ -64,7 +64,7 @@ class PermissionBroker:
         decisions = self._decisions
         for grant in await self._services.store.grants():
             decisions.grants.add(grant)
-        with self._mailbox.open() as messages:
+        with self._mailbox.open(self._decide_now) as messages:
             async with trio.open_nursery() as nursery:
                 resolver = self._resolver = QuestionResolver(
                     self._services, self._record, decisions.grants, self._edits, nursery
@@ -75,7 +75,7 @@ class PermissionBroker:
                     match message:
                         case CheckPermissions():
                             with message.reply:
-                                message.reply.send(decisions.decide(message))
+                                self._decide_now(message)
                         case AskPerson():
                             name = f"question {message.question.call_id}"
                             nursery.start_soon(self._ask, message, name=name)
@@ -93,6 +93,13 @@ class PermissionBroker:
                             )
                         case _:
                             assert_never(message)
+
+    def _decide_now(self, message: BrokerMessage) -> bool:
+        """Decide about calls without waiting; return `False` for any other message."""
+        if type(message) is not CheckPermissions:
+            return False
+        message.reply.send(self._decisions.decide(message))
+        return True
 
     async def _ask(self, message: AskPerson) -> None:
         with message.scope:

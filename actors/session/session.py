@@ -3,8 +3,8 @@
 The session is the fold of its events. Whoever stores one (the session itself, its turn, the
 dispatcher, the broker) does so through the journal, and the journal puts what was committed into the
 session's inbox, in order. `fold_committed` takes it from there, folds it into the conversation and
-passes it on to the subscribers. It is called by the inbox's task, and by whoever awaited a commit
-before going on. So the session never shows what is not stored, and never misses what is.
+passes it on to the subscribers. It is called by the inbox for what is put into it, and by whoever
+awaited a commit before going on. So the session never shows what is not stored, and never misses what is.
 
 The message loop never waits for a turn. At most one turn runs, in a task of its own with its own
 cancel scope, so that a cancel is served at once. When a turn has ended, the same task goes on with
@@ -129,7 +129,9 @@ class Session:
                 _refuse_all(self._mailbox, error)
                 return
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._fold_inbox, name=f"inbox of {self.session_id}")
+                nursery.start_soon(
+                    self._inbox.serve, self.fold_committed, name=f"inbox of {self.session_id}"
+                )
                 task_status.started()
                 await self._serve(nursery)
                 nursery.cancel_scope.cancel(reason="the session is unloaded")
@@ -222,11 +224,6 @@ class Session:
         if self.conversation.kind is not SessionKind.MAIN:
             await self._services.programs.end_session(self.session_id)
         return await self.append(*events)
-
-    async def _fold_inbox(self) -> None:
-        while True:
-            await self._inbox.wait()
-            self.fold_committed()
 
     def fold_committed(self) -> None:
         """Fold and publish what was committed, in order; never blocks."""

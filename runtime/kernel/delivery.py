@@ -21,32 +21,42 @@ from ..events import LiveEvent, Stored
 class EventInbox:
     """Committed events of one session that it has not folded yet.
 
-    Appends that wait for their acknowledgement bound its length: the session folds all events in
-    here before it continues.
+    A session that has loaded folds them where they are put. What it does with them can't wait, so no
+    switch to a task of its own is needed; and a session whose fold fails crashes by itself.
     """
 
-    __slots__ = ("_events", "_wake")
+    __slots__ = ("_events", "_failed", "_fault", "_fold")
 
     def __init__(self) -> None:
         self._events: deque[Stored] = deque()
-        self._wake = trio.Event()
+        self._fold: Callable[[], None] | None = None
+        self._fault: Exception | None = None
+        self._failed = trio.Event()
 
     def put(self, events: tuple[Stored, ...]) -> None:
-        """Add committed events and wake the session."""
+        """Add committed events, and have the session fold them if it has loaded."""
         self._events.extend(events)
-        self._wake.set()
+        if self._fold is None:
+            return
+        try:
+            self._fold()
+        except Exception as fault:  # the session's: the journal that put the event goes on
+            self._fold, self._fault = None, fault
+            self._failed.set()
 
     def take(self) -> Stored | None:
-        """Return the next event, or `None`."""
+        """Return the next event, or `None`; raise what an earlier fold failed with."""
+        if self._fault is not None:
+            raise self._fault
         return self._events.popleft() if self._events else None
 
-    async def wait(self) -> None:
-        """Wait until there is an event to take."""
-        if not self._events:
-            self._wake = trio.Event()
-            await self._wake.wait()
-        else:
-            await trio.lowlevel.checkpoint()
+    async def serve(self, fold: Callable[[], None]) -> None:
+        """Fold what is there, and from here on what comes; return never, raise what a fold raises."""
+        fold()
+        self._fold = fold
+        await self._failed.wait()
+        assert self._fault is not None
+        raise self._fault
 
 
 class EventInboxes:

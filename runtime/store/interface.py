@@ -114,6 +114,13 @@ class Store(StoreReader):
         """
 
     @abstractmethod
+    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult] | None:
+        """Store appends as `commit` does if that takes no waiting; else return `None` and store nothing.
+
+        It fails as `commit` does: what one refuses or raises, the other does.
+        """
+
+    @abstractmethod
     async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
         """Store the events of new sessions, each at its own time; all or none.
 

@@ -163,6 +163,9 @@ class _DiskStore(_DiskReader, Store):
         ledger = self._ledger
         return await self._write(partial(self.disk.commit, ledger.commit, appends, ledger.touch))
 
+    def commit_nowait(self, appends: Sequence[Append]) -> None:  # a disk is waited for
+        return None
+
     async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
         self.disk.check()
         return await self._write(partial(self._ledger.bring_in, events))

@@ -478,6 +478,19 @@ def test_nothing_is_left_behind_wherever_a_cut_falls(
     assert sweep(scenario_of(side)) > 2
 
 
+@both_sides
+@pytest.mark.parametrize(
+    "scenario_of", [journal_scenario, dispatcher_scenario, session_scenario, directory_scenario]
+)
+def test_nothing_is_left_behind_where_a_store_commits_at_once(
+    scenario_of: Callable[[str], Scenario], side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = FakeStore.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "waits", False)
+    assert sweep(scenario_of(side)) > 0
+
+
 def test_nothing_of_a_runtime_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

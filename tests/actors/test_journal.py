@@ -22,7 +22,7 @@ from callboard.runtime.errors import (
 from callboard.runtime.events import SessionCreated, Stored, TitleSet
 from callboard.runtime.messages import AppendEvents
 from callboard.runtime.store.rows import Append
-from support.scene import Scene, assert_sound, open_scene
+from support.scene import FakeStore, Scene, assert_sound, open_scene
 
 NEW = SessionCreated(agent="general", workspace="/work")
 
@@ -31,14 +31,19 @@ def title(text: object) -> TitleSet:
     return TitleSet(title=str(text))
 
 
-async def ready() -> Scene:
-    scene = Scene()
+async def ready(*, waits: bool = True) -> Scene:
+    scene = Scene(store=FakeStore(waits=waits))
     await scene.create()
     return scene
 
 
-async def test_an_append_is_answered_with_what_was_stored() -> None:
-    scene = await ready()
+on_both = pytest.mark.parametrize("waits", [True, False], ids=["waits", "at once"])
+"""Stores that are waited for, and those that commit at once."""
+
+
+@on_both
+async def test_an_append_is_answered_with_what_was_stored(waits: bool) -> None:
+    scene = await ready(waits=waits)
     async with open_scene(scene, "journal"):
         first = await scene.append("s1", title("a"), title("b"))
         second = await scene.append("s1", title("c"))
@@ -91,8 +96,9 @@ async def test_a_group_is_bounded() -> None:
     await assert_sound(scene.store)
 
 
-async def test_events_are_in_the_inbox_before_the_append_is_acknowledged() -> None:
-    scene = await ready()
+@on_both
+async def test_events_are_in_the_inbox_before_the_append_is_acknowledged(waits: bool) -> None:
+    scene = await ready(waits=waits)
     inbox = scene.inboxes.open("s1")
     await scene.create("other")
     async with open_scene(scene, "journal"):
@@ -102,8 +108,9 @@ async def test_events_are_in_the_inbox_before_the_append_is_acknowledged() -> No
     assert taken == [*stored, None]
 
 
-async def test_an_asker_that_is_gone_leaves_no_event_unpublished() -> None:
-    scene = await ready()
+@on_both
+async def test_an_asker_that_is_gone_leaves_no_event_unpublished(waits: bool) -> None:
+    scene = await ready(waits=waits)
     inbox = scene.inboxes.open("s1")
     async with open_scene(scene, "journal"):
         with trio.move_on_after(0):
@@ -139,10 +146,11 @@ async def test_a_store_that_fails_fails_its_group_and_the_journal_goes_on() -> N
         pytest.param(StorageError("it is corrupt"), True, id="a failing one ends the runtime"),
     ],
 )
+@on_both
 async def test_a_fault_that_does_not_pass(
-    fault: CallboardError, ends: bool, autojump_clock: MockClock
+    fault: CallboardError, ends: bool, waits: bool, autojump_clock: MockClock
 ) -> None:
-    scene = await ready()
+    scene = await ready(waits=waits)
     scene.fake.refuse = lambda _: fault
 
     async def ask_often() -> None:
@@ -183,10 +191,11 @@ async def test_one_refused_append_spares_its_group() -> None:
     assert len(scene.fake.commits) == 1
 
 
+@on_both
 async def test_a_crash_of_the_store_wakes_its_group_and_the_journal_starts_again(
-    autojump_clock: MockClock,
+    waits: bool, autojump_clock: MockClock
 ) -> None:
-    scene = await ready()
+    scene = await ready(waits=waits)
 
     def crash(appends: Sequence[Append]) -> StorageError | None:
         raise ZeroDivisionError("a fault in the store")
@@ -200,10 +209,23 @@ async def test_a_crash_of_the_store_wakes_its_group_and_the_journal_starts_again
     await assert_sound(scene.store)
 
 
-async def test_an_empty_append_says_that_all_before_it_is_stored() -> None:
-    scene = await ready()
+@on_both
+async def test_an_empty_append_says_that_all_before_it_is_stored(waits: bool) -> None:
+    scene = await ready(waits=waits)
     async with open_scene(scene, "journal"):
         earlier = AppendEvents(session_id="s1", events=(title("a"),))
         scene.journal.tell_nowait(earlier)
         assert await scene.append("s1") == ()
         assert earlier.reply.is_done
+
+
+async def test_what_commits_at_once_wakes_nobody() -> None:
+    scene = await ready(waits=False)
+    inbox = scene.inboxes.open("s1")
+    async with open_scene(scene, "journal"):
+        await trio.testing.wait_all_tasks_blocked()
+        request = AppendEvents(session_id="s1", events=(title("a"),))
+        scene.journal.tell_nowait(request)
+        assert request.reply.is_done
+        assert [each.event for each in await request.reply.wait()] == [title("a")]
+        assert inbox.take() is not None

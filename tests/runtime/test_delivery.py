@@ -20,39 +20,46 @@ def stored(seq: int) -> Stored:
     return Stored("s1", seq, 0, TitleSet(title=str(seq)))
 
 
-async def test_events_are_taken_in_order() -> None:
+def test_events_are_taken_in_order() -> None:
     inbox = EventInbox()
     inbox.put((stored(1), stored(2)))
     inbox.put((stored(3),))
-    await inbox.wait()
     assert [inbox.take() for _ in range(4)] == [stored(1), stored(2), stored(3), None]
 
 
-async def test_a_put_wakes_who_waits() -> None:
+async def test_what_is_put_is_folded_at_once_by_a_session_that_serves() -> None:
     inbox = EventInbox()
-    taken: list[Stored | None] = []
+    folded: list[Stored] = []
 
-    async def fold() -> None:
-        for _ in range(2):
-            await inbox.wait()
-            taken.append(inbox.take())
+    def fold() -> None:
+        while (event := inbox.take()) is not None:
+            folded.append(event)
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(fold)
-        for seq in (1, 2):
-            await trio.testing.wait_all_tasks_blocked()
-            assert len(taken) == seq - 1
-            inbox.put((stored(seq),))
-    assert taken == [stored(1), stored(2)]
-
-
-async def test_waiting_is_a_checkpoint_even_when_something_is_there() -> None:
-    inbox = EventInbox()
     inbox.put((stored(1),))
-    with trio.move_on_after(0) as scope:
-        await inbox.wait()
-    assert scope.cancelled_caught
-    assert inbox.take() == stored(1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(inbox.serve, fold)
+        await trio.testing.wait_all_tasks_blocked()
+        assert folded == [stored(1)]
+        inbox.put((stored(2), stored(3)))
+        assert folded == [stored(1), stored(2), stored(3)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_fold_that_fails_crashes_its_session_and_not_who_puts() -> None:
+    inbox = EventInbox()
+
+    def fold() -> None:
+        if inbox.take() is not None:
+            raise ValueError("a contradiction")
+
+    with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="a contradiction")):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(inbox.serve, fold)
+            await trio.testing.wait_all_tasks_blocked()
+            inbox.put((stored(1),))
+            inbox.put((stored(2),))
+            with pytest.raises(ValueError, match="a contradiction"):
+                inbox.take()  # nobody goes on with what is half folded
 
 
 def test_events_of_a_session_that_is_not_live_go_nowhere() -> None:

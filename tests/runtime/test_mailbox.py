@@ -112,6 +112,14 @@ async def test_cancelling_the_asker_loses_only_the_answer() -> None:
     assert await reply.wait() == 5
 
 
+async def test_a_reply_that_is_there_can_still_be_cancelled() -> None:
+    reply: Reply[int] = Reply()
+    reply.send(1)
+    with trio.move_on_after(0) as scope:
+        await reply.wait()
+    assert scope.cancelled_caught
+
+
 # ── mailbox ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -223,3 +231,77 @@ async def test_a_crash_wakes_its_asker_and_the_successor_gets_what_waits(
             actors.cancel_scope.cancel()
     assert answers == [8]
     assert mailbox.is_closed
+
+
+# ── serving at once ──────────────────────────────────────────────────────────────────────────────
+
+
+class QuickDoubler:
+    """Doubles even numbers in the sender's step, odd ones in its own; crashes over a negative one."""
+
+    def __init__(self, mailbox: Mailbox[Double]) -> None:
+        self._mailbox = mailbox
+        self.served: list[str] = []
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        with self._mailbox.open(self._serve_now) as messages:
+            task_status.started()
+            async for message in messages:
+                with message.reply:
+                    self.served.append(f"{message.number} later")
+                    await trio.lowlevel.checkpoint()
+                    message.reply.send(message.number * 2)
+
+    def _serve_now(self, message: Double) -> bool:
+        if message.number < 0:
+            raise ValueError("negative")
+        if message.number % 2:
+            return False
+        self.served.append(f"{message.number} now")
+        message.reply.send(message.number * 2)
+        return True
+
+
+async def test_an_actor_that_waits_serves_in_the_step_of_the_sender() -> None:
+    mailbox: Mailbox[Double] = Mailbox("quick", 4)
+    actor = QuickDoubler(mailbox)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(actor.run)
+        await trio.testing.wait_all_tasks_blocked()
+        first = double(2)
+        mailbox.tell_nowait(first)
+        assert first.reply.is_done
+        assert await ask(mailbox, 4) == 8
+        nursery.cancel_scope.cancel()
+    assert actor.served == ["2 now", "4 now"]
+
+
+async def test_no_message_overtakes_one_that_waits_or_is_being_served() -> None:
+    mailbox: Mailbox[Double] = Mailbox("quick", 4)
+    actor = QuickDoubler(mailbox)
+    requests = [double(number) for number in (1, 2, 3, 4)]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(actor.run)
+        await trio.testing.wait_all_tasks_blocked()
+        for request in requests:
+            mailbox.tell_nowait(request)
+            assert not request.reply.is_done
+        assert [await request.reply.wait() for request in requests] == [2, 4, 6, 8]
+        nursery.cancel_scope.cancel()
+    assert actor.served == ["1 later", "2 later", "3 later", "4 later"]
+
+
+async def test_a_crash_at_once_is_the_actors_and_its_successor_goes_on(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    mailbox: Mailbox[Double] = Mailbox("quick", 4)
+    async with trio.open_nursery() as nursery:
+        supervisor = Supervisor(nursery)
+        await supervisor.start("quick", lambda: QuickDoubler(mailbox), mailbox)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(ActorStopped):
+            await ask(mailbox, -1)
+        assert await ask(mailbox, 2) == 4
+        nursery.cancel_scope.cancel()
+    assert "quick crashed" in caplog.text
+    assert supervisor.restarts == {"quick": 1}

@@ -225,9 +225,7 @@ class Meeting:
 
 
 @asynccontextmanager
-async def open_house(
-    folder: Path, tool: Tool, *, store: str = "memory"
-) -> AsyncGenerator[House]:
+async def open_house(folder: Path, tool: Tool, *, store: str = "memory") -> AsyncGenerator[House]:
     """A runtime with one tool before a server; `store` is memory or disk."""
     provider = _provider()
     meter = Meter()

@@ -94,12 +94,24 @@ class FakeStore:
     Attributes:
         commits: What each transaction stored.
         refuse: Asked before each commit for the error that it shall end in.
+        waits: Whether it takes that step; without it, it commits at once, as memory does.
     """
 
-    def __init__(self, refuse: Refuse = lambda _: None) -> None:
+    def __init__(self, refuse: Refuse = lambda _: None, *, waits: bool = True) -> None:
         self.inner = open_memory_store()
         self.commits: list[list[Append]] = []
         self.refuse = refuse
+        self.waits = waits
+
+    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult] | None:
+        if self.waits:
+            return None
+        if (error := self.refuse(appends)) is not None:
+            raise error
+        stored = self.inner.commit_nowait(appends)
+        assert stored is not None
+        self.commits.append(list(appends))
+        return stored
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         await trio.lowlevel.checkpoint()
