@@ -6,7 +6,7 @@ other types. Each actor's docstring says which messages it receives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -256,8 +256,9 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
 
     Attributes:
         preamble: Events to store first in the same commit (the answer and its proposed calls).
-        outlet: Gets the progress of calls, and is closed when every task of the batch is gone. The
-            results are in the journal, one `CallFinished` for each call.
+        show: Takes the progress of calls, without waiting.
+        outlet: Closed when every task of the batch is gone. The results are in the journal, one
+            `CallFinished` for each call.
         scope: The sender cancels it to end the batch.
         approvals: The questions that an earlier process asked about these calls, in order.
         marks: What the session has read.
@@ -270,7 +271,8 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     place: CallPlace
     calls: tuple[Call, ...]
     preamble: tuple[DurableEvent, ...]
-    outlet: trio.MemorySendChannel[CallProgress]
+    show: Callable[[CallProgress], None]
+    outlet: trio.MemorySendChannel[None]
     scope: trio.CancelScope
     approvals: tuple[ApprovalRow, ...] = ()
     marks: SessionMarks = UNMARKED

@@ -294,12 +294,11 @@ class CallBatch:
         return known.state in REFUSED or known.policy_version == decision.policy_version
 
     def _ready(self, call: Call, arguments: str) -> ReadyCall:
-        outlet = self._request.outlet
+        show = self._request.show
 
         def on_progress(text: str) -> None:
             # Progress is live only: a slow listener misses some, and gets the whole result.
-            with suppress(trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
-                outlet.send_nowait(CallProgress(call.call_id, without_surrogates(mask(text))))
+            show(CallProgress(call.call_id, without_surrogates(mask(text))))
 
         return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress)
 

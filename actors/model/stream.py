@@ -44,6 +44,7 @@ DRAIN_SECONDS = 0.1
 reused. They usually come together; a new connection is cheaper than a longer wait."""
 
 StreamOutlet = trio.MemorySendChannel[list[AnyStreamEvent]]
+Take = Callable[[list[AnyStreamEvent]], bool]
 
 
 class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call"):
@@ -52,12 +53,15 @@ class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call")
     Attributes:
         outlet: Batches of stream events come up here; its end says that the call is gone.
         scope: The sender cancels it to stop the call.
+        take: The sender's way to take a batch in the step of the model stream, without waiting. It
+            returns whether it has; what it leaves comes up the outlet.
     """
 
     target: ModelTarget
     request: ModelRequest
     outlet: StreamOutlet
     scope: trio.CancelScope
+    take: Take | None = None
 
     def abandon(self) -> None:
         """Close the outlet without a terminal event: the call was cut off."""
@@ -100,7 +104,7 @@ class ModelStream:
 
     async def _call(self, message: StartModelCall) -> None:
         with message.outlet as outlet, message.scope:
-            watch = _Watch(self._limits)
+            watch = _Watch(self._limits, message.take)
             error: StreamError | None = None
             with watch.scope:
                 try:
@@ -200,8 +204,9 @@ class _Watch:
     _SLACK_SECONDS = 1.0
     """The scope's deadline moves at most once a second: moving it costs more than a read."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, take: Take | None = None) -> None:
         self.is_over = False
+        self._take = take
         self.decoder: Decoder | None = None
         self._settled_by = math.inf
         self._limits = limits
@@ -231,6 +236,8 @@ class _Watch:
 
     async def send(self, outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
         """Hand a batch up; time in which its reader pauses is not the model's silence."""
+        if self._take is not None and self._take(events):
+            return
         try:
             outlet.send_nowait(events)
         except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):

@@ -28,6 +28,9 @@ from ...runtime.turns.live_state import LiveState
 MAX_FOLLOWER_UPDATES = 1024
 """Batches and events that wait for a follower, for whom no turn pauses: some seconds of a fast turn."""
 
+MAX_WAITING_PROGRESS = 64
+"""Progress lines of running tools are dropped while so much waits for whoever listens; results never."""
+
 SUSPENDED = (
     "the turn waits for a person, and is suspended: the runtime has closed. It goes on when it is "
     "resumed: session.resume(), or callboard run --continue"
@@ -120,7 +123,10 @@ class Subscribers:
     def _tell_followers(self, update: Stored | LiveEvent) -> None:
         if not self._followers:
             return
+        is_progress = type(update) is CallProgress
         for follower in self._followers:
+            if is_progress and follower.waiting >= MAX_WAITING_PROGRESS:
+                continue
             if follower.waiting < MAX_FOLLOWER_UPDATES:
                 follower.put(update)
             else:

@@ -27,6 +27,7 @@ from ...runtime.events import (
     AttemptCharged,
     AttemptFailed,
     HistoryCompacted,
+    LiveEvent,
     MessageDiscarded,
     ModelSwitched,
     ProviderSetAside,
@@ -34,7 +35,8 @@ from ...runtime.events import (
 )
 from ...runtime.history import Round
 from ...runtime.identity import new_id
-from ...runtime.stream import AnyStreamEvent, StopReason, StreamError
+from ...runtime.kernel.delivery import Subscription
+from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError
 from ...runtime.turns.live_state import whole_events
 from ..budget.budgets import Charge, TurnBudget
 from ..model.answer import AnswerBuilder, TokenCount
@@ -295,13 +297,21 @@ class ModelCaller:
         """Make one call of the model; its end is a terminal event, or the error that none came."""
         outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
         scope = trio.CancelScope()
+        publish = self._host.publish if is_shown else None
+        listener = _Listener(answer, charge, publish, self._pacer if is_shown else None)
         with batches:
             await self._mailbox.tell(
-                StartModelCall(target=self.target, request=request, outlet=outlet, scope=scope)
+                StartModelCall(
+                    target=self.target,
+                    request=request,
+                    outlet=outlet,
+                    scope=scope,
+                    take=listener.take,
+                )
             )
             answer.is_sent = True
             try:
-                await self._listen(batches, answer, charge, is_shown=is_shown)
+                await listener.listen(batches)
             except BaseException:
                 scope.cancel(reason="the turn ended")
                 if not await wait_gone(batches):  # noqa: ASYNC102  bounded inside
@@ -310,42 +320,76 @@ class ModelCaller:
         if answer.error is not None:
             scope.cancel(reason="the model call failed")
 
-    async def _listen(
+
+class _Listener:
+    """Hears one call of a model: folds and publishes each batch, in its order.
+
+    A batch that changes nothing for the turn is taken in the step of the model stream: then a token on
+    its own wakes nobody but its consumer. The turn itself hears the end of the answer, and everything
+    while a budget is watched or its consumer lags.
+    """
+
+    def __init__(
         self,
-        batches: trio.MemoryReceiveChannel[list[AnyStreamEvent]],
         answer: AnswerBuilder,
         charge: Charge,
-        *,
-        is_shown: bool,
+        publish: Callable[[LiveEvent], None] | None,
+        pacer: Subscription | None,
     ) -> None:
-        """Fold and publish each batch, up to the terminal event that every answer needs.
+        self._answer = answer
+        self._charge = charge
+        self._publish = publish
+        self._pacer = pacer
+        self._stream_id = new_id("stream")
+        self._takes = not charge.is_watched
+
+    def take(self, batch: list[AnyStreamEvent]) -> bool:
+        """Take a batch, unless it is the turn's to hear; then it hears the following ones too."""
+        last = type(batch[-1]) if batch else Done
+        has_room = self._pacer is None or self._pacer.has_room
+        self._takes = self._takes and has_room and last is not Done and last is not StreamError
+        if self._takes:
+            self._add(whole_events(batch))
+        return self._takes and self._answer.error is None
+
+    async def listen(self, batches: trio.MemoryReceiveChannel[list[AnyStreamEvent]]) -> None:
+        """Hear the batches up to the terminal event that every answer needs.
 
         Raises `BudgetError` after the last piece that the budget has room for.
         """
-        stream_id, spent = new_id("stream"), None
-        async for batch in batches:
-            events = whole_events(batch)
-            if charge.is_watched:
-                events, spent = charge.fit(events)
-            offset = answer.text_bytes
-            answer.add(events)
-            if is_shown:
-                self._host.publish(StreamBatch(stream_id, offset, events))
-            if answer.done is not None or answer.error is not None:
-                break
-            if spent is not None:
-                raise spent
-            if is_shown and self._pacer is not None and not self._pacer.has_room:
-                await self._pacer.wait_room()
-        else:
-            answer.error = StreamError(
-                error_type="provider",
-                message="The answer was cut off before its end; nothing of it was kept.",
-                retryable=True,
-                advice="Try again.",
-            )
-        if answer.error is not None and is_shown:
-            self._host.publish(MessageDiscarded(stream_id, answer.error.message))
+        answer, charge, spent = self._answer, self._charge, None
+        try:
+            async for batch in batches:
+                if self._pacer is not None and not self._pacer.has_room:
+                    await self._pacer.wait_room()
+                events = whole_events(batch)
+                if charge.is_watched:
+                    events, spent = charge.fit(events)
+                if answer.error is None:  # the batch that was too much for it has been added
+                    self._add(events)
+                if answer.done is not None or answer.error is not None:
+                    break
+                if spent is not None:
+                    raise spent
+                if not charge.is_watched and not batches.statistics().current_buffer_used:
+                    self._takes = True
+            else:
+                answer.error = StreamError(
+                    error_type="provider",
+                    message="The answer was cut off before its end; nothing of it was kept.",
+                    retryable=True,
+                    advice="Try again.",
+                )
+        finally:
+            self._takes = False
+        if answer.error is not None and self._publish is not None:
+            self._publish(MessageDiscarded(self._stream_id, answer.error.message))
+
+    def _add(self, events: list[AnyStreamEvent]) -> None:
+        offset = self._answer.text_bytes
+        self._answer.add(events)
+        if self._publish is not None:
+            self._publish(StreamBatch(self._stream_id, offset, events))
 
 
 def _why_no_summary(answer: AnswerBuilder, summary: str) -> str:

@@ -45,9 +45,6 @@ from ..model.answer import AnswerBuilder
 from .model_caller import ModelCaller, wait_gone
 from .setup import TurnHost, TurnSetup
 
-MAX_WAITING_PROGRESS = 64
-"""Progress lines of running tools that wait for the session; more are dropped, results never."""
-
 _STORE_FAILED = StreamError(
     error_type=StorageError.type,
     message="The store failed while tools ran; see the log. Make room on its disk, then go on.",
@@ -239,11 +236,18 @@ class Turn:
         self._asked, self._asked_at = message, trio.current_time()
         resumes = proposed is None
         scope = trio.CancelScope()
-        outlet, progress = trio.open_memory_channel[CallProgress](MAX_WAITING_PROGRESS)
+        outlet, gone = trio.open_memory_channel[None](0)
+        shows = True
+
+        def show(line: CallProgress) -> None:
+            if shows:  # a thread that nothing can stop may speak for as long as it likes
+                host.publish(line)
+
         request = RunCalls(
             place=self._place,
             calls=calls,
             preamble=(message, *proposed) if proposed is not None else (),
+            show=show,
             outlet=outlet,
             scope=scope,
             # A call's last question decides; those before it were revised or void.
@@ -253,16 +257,18 @@ class Turn:
             quota=self._budget,
             attempts_left=conversation.attempts_for(resumes=resumes),
         )
-        with progress:
+        with gone:
             await self._setup.dispatcher.tell(request)
             try:
-                await self._publish(progress)
+                async for _ in gone:
+                    pass
             except BaseException:
                 scope.cancel(reason="the turn ended")
-                if not await wait_gone(progress):  # noqa: ASYNC102  bounded inside
+                if not await wait_gone(gone):  # noqa: ASYNC102  bounded inside
                     self._unreaped.append("tool calls")
                 raise
             finally:
+                shows = False
                 host.fold_committed()
                 self._budget.give_back(self._has_run)
         if not self._is_settled(message):
@@ -280,14 +286,6 @@ class Turn:
                     text = f"{call.name} was called {most} times with the same result."
                     return self._ended("loop_guard", message=text)
         return None
-
-    async def _publish(self, progress: trio.MemoryReceiveChannel[CallProgress]) -> None:
-        """Pass on what running calls report, until the batch is gone."""
-        async for line in progress:
-            self._host.publish(line)
-            # All that waits, at once: a result comes another way and would overtake it.
-            for _ in range(progress.statistics().current_buffer_used):
-                self._host.publish(progress.receive_nowait())
 
     @property
     def _place(self) -> CallPlace:

@@ -187,7 +187,8 @@ class _MemoryStore(Store):
         self._queries: Queries | None = Queries(connection, _NAME)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
-        return self.commit_nowait(appends)
+        self._open()
+        return self._backlog.commit(appends)
 
     def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult]:
         self._open()

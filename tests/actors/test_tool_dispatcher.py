@@ -86,15 +86,14 @@ async def test_progress_comes_up_while_a_call_runs() -> None:
     @callboard.tool(tier="read_only")
     async def talk(context: ToolContext) -> None:
         """Talks."""
-        for _ in range(1000):  # more than wait for a listener: the rest is dropped
+        for _ in range(3):
             context.progress("still here")
         await trio.lowlevel.checkpoint()
 
     scene = Scene(tools=[talk])
     async with dispatching(scene):
         lines = await run_calls(scene, calls("talk"))
-    assert 0 < len(lines) < 20
-    assert {(line.call_id, line.text) for line in lines} == {("c0", "still here")}
+    assert [(line.call_id, line.text) for line in lines] == [("c0", "still here")] * 3
     assert await statuses(scene) == {"c0": "success"}
 
 

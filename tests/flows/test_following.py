@@ -103,3 +103,28 @@ def test_asyncio_programs_follow_too(tmp_path: Path) -> None:
         return ""
 
     assert asyncio.run(main()) == "answered"
+
+
+async def test_progress_that_nobody_has_time_for_is_dropped(tmp_path: Path) -> None:
+    @callboard.tool
+    async def talk(context: callboard.ToolContext) -> None:
+        """Says more at once than anybody can hear."""
+        for number in range(2 * audience.MAX_FOLLOWER_UPDATES):
+            context.progress(str(number))
+
+    model = callboard.ScriptedModel([reply(calls=[("talk", {})]), reply("Done.")])
+    async with callboard.open_runtime(
+        model=model, workspace=make_workspace(tmp_path), tools=[talk], environ={}
+    ) as runtime:
+        session = await runtime.create_session()
+        async with session.follow() as follower:
+            async with session.prompt("Go.") as turn:
+                consumed = [event async for event in turn]
+            followed = []
+            async for update in follower:
+                followed.append(update)
+                if isinstance(update, TurnEnded):
+                    break
+    for heard in (consumed, followed):
+        lines = [each for each in heard if isinstance(each, callboard.CallProgress)]
+        assert 0 < len(lines) <= audience.MAX_WAITING_PROGRESS

@@ -221,9 +221,14 @@ class FailingStore:
         return getattr(self._store, name)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        return self.commit_nowait(appends)
+
+    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult]:
         if self._errors:
             raise self._errors.pop()
-        return await self._store.commit(appends)
+        stored = self._store.commit_nowait(appends)
+        assert stored is not None
+        return stored
 
 
 async def lived(plan: Plan, error: type[StorageError]) -> None:

@@ -108,10 +108,15 @@ class FullStore:
         return getattr(self._store, name)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        return self.commit_nowait(appends)
+
+    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult]:
         if any(isinstance(event, self.full_for) for each in appends for event in each.events):
             self.refused += 1
             raise StorageFull("The disk is full.")
-        return await self._store.commit(appends)
+        stored = self._store.commit_nowait(appends)
+        assert stored is not None
+        return stored
 
 
 @callboard.tool

@@ -363,7 +363,8 @@ async def run_calls(
     session_id: str = "s1",
 ) -> list[CallProgress]:
     """Asks the dispatcher as a turn does: leaving early cancels and waits for the end."""
-    outlet, progress = trio.open_memory_channel[CallProgress](8)
+    outlet, gone = trio.open_memory_channel[None](0)
+    lines: list[CallProgress] = []
     scope = scope or trio.CancelScope()
     message = MessageCompleted(
         turn_id="t", message_id="m", parts=tuple(calls), provider="p", model="m",
@@ -376,19 +377,22 @@ async def run_calls(
         )
         for index, call in enumerate(calls)
     )  # fmt: skip
-    with progress:
+    with gone:
         await scene.dispatcher.tell(
             RunCalls(
                 place=place_of(session_id, agent), calls=tuple(calls),
-                preamble=(message, *proposed), outlet=outlet, scope=scope,
+                preamble=(message, *proposed), show=lines.append, outlet=outlet,
+                scope=scope,
             )
         )  # fmt: skip
         try:
-            return [line async for line in progress]
+            async for _ in gone:
+                pass
+            return lines
         except BaseException:
             scope.cancel()
             with trio.fail_after(10, shield=True):
-                async for _ in progress:
+                async for _ in gone:
                     pass
             raise
 
