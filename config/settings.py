@@ -146,8 +146,12 @@ class LiveLimits(_AnyLimits):  # type: ignore[misc]  # pyright: ignore[reportGen
     def __init__(self, limits: Limits) -> None:
         self.now = limits
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.now, name)
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Each limit is an attribute: a look-up by `__getattr__` takes ten times as long.
+        assert name == "now"
+        for field in value.__struct_fields__:
+            super().__setattr__(field, getattr(value, field))
+        super().__setattr__(name, value)
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -80,7 +80,7 @@ class Redactor:
 
     def finds(self, encoded: bytes) -> bool:
         """Whether JSON holds a secret that was added, also in a string that is JSON itself."""
-        return any(form in encoded for form in self._encoded)
+        return bool(self._encoded) and any(form in encoded for form in self._encoded)
 
     def mask(self, text: str) -> str:
         """Return a text with `***` in place of each secret that was added."""

@@ -57,7 +57,8 @@ class ToolRegistry:
         self._tools: dict[str, KnownTool] = {}
         self._runs_programs: dict[tuple[str, ...] | None, bool] = {}
         self._queries: dict[
-            tuple[tuple[str, ...] | None, SessionKind, int], tuple[ToolDefinition, ...]
+            tuple[tuple[str, ...] | None, SessionKind, int],
+            tuple[tuple[ToolDefinition, ...], frozenset[str]],
         ] = {}
         for tool in tools:
             name = tool.name
@@ -117,16 +118,26 @@ class ToolRegistry:
         Unknown names are left out (`unknown` finds them). Until `version` changes, the same
         arguments return the same object, so that its encoded form can be cached by identity.
         """
+        return self._offered(names, kind)[0]
+
+    def is_offered(self, name: str, names: tuple[str, ...] | None, kind: SessionKind) -> bool:
+        """Return whether `definitions` of the same arguments has that of a tool of this name."""
+        return name in self._offered(names, kind)[1]
+
+    def _offered(
+        self, names: tuple[str, ...] | None, kind: SessionKind
+    ) -> tuple[tuple[ToolDefinition, ...], frozenset[str]]:
         key = names, kind, self._version()
         found = self._queries.get(key)
         if found is None:
             if len(self._queries) >= MAX_CACHED_QUERIES:
                 self._queries.clear()
-            found = self._queries[key] = tuple(
-                tool.definition
+            offered = {
+                name: tool.definition
                 for name, tool in self._tools.items()
                 if (names is None or name in names)
                 and is_available(tool.definition, kind)
                 and self._why_not(tool.definition) is None
-            )
+            }
+            found = self._queries[key] = tuple(offered.values()), frozenset(offered)
         return found

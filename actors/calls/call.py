@@ -44,12 +44,21 @@ from ...runtime.taint.tracked_files import FileWatch, TrackedReader, TrackedWrit
 from ...runtime.taint.tracked_network import TrackedNetwork
 from ...runtime.taint.tracked_processes import TrackedProcesses
 from ...runtime.text import without_surrogates
+from ...runtime.turns.activity import CallActivity
 from ...tools.files.preview import bounded
 from ...tools.registry import HANDLES, ToolRegistry, is_available
 from ...tools.tool import Arguments, Tool, ToolContext, keys_of
 from ...tools.workspace.workspace import Workspace
 from ..handles.open_handles import OpenHandles
-from .outcome import CallOutcome, bounded_failure, crash_outcome, crash_text, success, timed_out
+from .outcome import (
+    CANCELLED_ALONE,
+    CallOutcome,
+    bounded_failure,
+    crash_outcome,
+    crash_text,
+    success,
+    timed_out,
+)
 
 logger = redacting_logger(__name__)
 
@@ -222,7 +231,7 @@ class CallPreparation:
                 tool=tool,
                 arguments=decoded,
                 context=context,
-                tier=max(tool.definition.tier, tool.tier(decoded), key=lambda tier: tier.rank),
+                tier=highest(tool.definition.tier, tool.tier(decoded)),
                 effect=tool.effect(decoded),
                 resources=keys_of(tool.resources(decoded)),
                 needs=needs,
@@ -302,8 +311,8 @@ class CallPreparation:
         return reader, TrackedWriter(files, watch)
 
 
-async def execute(ready: ReadyCall, limits: Limits) -> CallOutcome:
-    """Run the tool under its deadline; cancelled when the batch is.
+async def execute(ready: ReadyCall, limits: Limits, running: CallActivity) -> CallOutcome:
+    """Run the tool under its deadline, in the scope of `running`; cancelled when the batch is.
 
     Whatever a tool raises is a failure of this call alone: a tool that calls `sys.exit`, or has
     a cancelled asyncio task inside, must not end the runtime.
@@ -313,7 +322,9 @@ async def execute(ready: ReadyCall, limits: Limits) -> CallOutcome:
         seconds = ready.tool.timeout_seconds(ready.arguments)
         if not ready.tool.waits:
             seconds = min(seconds, limits.max_tool_seconds)
-        with trio.move_on_after(seconds) as deadline:
+        scope = running.scope
+        scope.deadline = running.since + seconds
+        with scope:
             result = await ready.tool.execute(ready.arguments, ready.context)
             return success(result, ready.call, most)
     except ToolFailure as failure:
@@ -321,12 +332,14 @@ async def execute(ready: ReadyCall, limits: Limits) -> CallOutcome:
     except BaseException as crash:  # noqa: ASYNC103  what stops this task is raised
         raise_stop(crash)
         return crash_outcome(ready.call, crash)  # noqa: ASYNC104
-    assert deadline.cancelled_caught
-    return timed_out(ready.name, seconds)
+    assert scope.cancelled_caught
+    return CANCELLED_ALONE if running.is_cancelled else timed_out(ready.name, seconds)
 
 
 def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind) -> Tool:
     """Return the tool of a call; raise `ToolFailure` when this session may not use it."""
+    if registry.is_offered(name, agent.tools, kind) and (tool := registry.get(name)) is not None:
+        return tool
     definition = registry.definition(name)
     if definition is None:
         known = ", ".join(each.name for each in registry.definitions(agent.tools, kind))
@@ -336,14 +349,15 @@ def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind
     is_own = agent.tools is None or name in agent.tools
     if is_own and is_available(definition, kind) and (why := registry.withheld(name)):
         raise ToolFailure(ErrorType.SANDBOX_UNAVAILABLE, f"{name}: {why}", reason=why)
-    if definition not in registry.definitions(agent.tools, kind):
-        raise ToolFailure(
-            ErrorType.TOOL_NOT_AVAILABLE,
-            f"{name} is not available to agent {agent.name!r} in a {kind} session.",
-        )
-    tool = registry.get(name)
-    assert tool is not None, name
-    return tool
+    raise ToolFailure(
+        ErrorType.TOOL_NOT_AVAILABLE,
+        f"{name} is not available to agent {agent.name!r} in a {kind} session.",
+    )
+
+
+def highest(tier: Tier, other: Tier) -> Tier:
+    """Return the more dangerous of two tiers."""
+    return tier if tier is other or tier.rank >= other.rank else other
 
 
 def _commands(value: Any) -> Iterator[str | tuple[str, ...]]:

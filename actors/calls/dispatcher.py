@@ -49,7 +49,6 @@ from ...runtime.text import without_surrogates
 from ...runtime.turns.activity import Activity
 from .call import CallPreparation, ReadyCall, execute
 from .outcome import (
-    CANCELLED_ALONE,
     CallOutcome,
     CallRetries,
     denial,
@@ -58,7 +57,7 @@ from .outcome import (
     tell_parent,
     with_arguments,
 )
-from .reach import as_allowed, due_marks, files_marked, hosts_of, read_by, watch
+from .reach import as_allowed, can_reach, due_marks, files_marked, hosts_of, read_by, watch
 
 logger = redacting_logger(__name__)
 
@@ -115,8 +114,9 @@ class Permits:
         A call that only `waits` takes no slot.
         """
         limiters = () if waits else self._limiters
-        if any(limiter.available_tokens < 1 for limiter in limiters):
-            return None
+        for limiter in limiters:
+            if limiter.available_tokens < 1:
+                return None
         claim = None
         if resources and (claim := self._locks.claim_nowait(resources)) is None:
             return None
@@ -423,15 +423,16 @@ class CallBatch:
 
     async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
         started_at = trio.current_time()
-        place, limits = self._place, self._dispatcher.limits
-        activity = self._dispatcher.activity.call(
-            place.session_id, place.turn_id, ready.call.call_id, ready.name
+        place, limits, name = self._place, self._dispatcher.limits, ready.call.name
+        running = self._dispatcher.activity.call(
+            place.session_id, place.turn_id, ready.call.call_id, name
         )
-        outcome = CANCELLED_ALONE
-        with permit, activity:
-            watch(ready, self._judge, lambda: self._marks.is_tainted)
+        reaches = can_reach(ready)
+        with permit, running:
+            if reaches:
+                watch(ready, self._judge, lambda: self._marks.is_tainted)
             try:
-                outcome = await execute(ready, limits)
+                outcome = await execute(ready, limits, running)
             except BaseException:  # only cancellation comes out of it, alone or in a group
                 # The call has no result, and yet the files that it wrote are there.
                 if written := files_marked(ready):
@@ -441,10 +442,13 @@ class CallBatch:
         if is_changed:
             outcome = with_arguments(outcome, ready.arguments.canonical, limits.max_result_bytes)
         else:  # a person's changes don't count as an attempt of the model
-            outcome = self._retries.judged(ready.name, outcome, ready.tool.definition)
+            outcome = self._retries.judged(name, outcome, ready.tool.definition)
         finished = self._finished(ready.call, outcome, ready, started_at)
         # No checkpoint between the tool's return and the journal's mailbox: a cancellation that
         # comes now can't turn what has happened into "cancelled".
+        if not reaches:
+            await self._record(finished)
+            return
         read = read_by(ready)
         marks = due_marks(ready, self._marks, read)
         self._marks = joined(self._marks, read)

@@ -70,7 +70,8 @@ class CallOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def success(result: ToolResult, call: Call, max_bytes: int) -> CallOutcome:
     """Return the outcome of a tool that returned; an oversized output is cut and kept."""
     # A field of another type would be stored and then make the session unreadable.
-    result = msgspec.convert(msgspec.structs.asdict(result), ToolResult)
+    if type(result.display) is not str or result.artifacts != () or result.both_ends != ():
+        result = msgspec.convert(msgspec.structs.asdict(result), ToolResult)
     output = msgspec.json.encode(result.output)
     if len(output) <= max_bytes:
         return CallOutcome(
@@ -272,7 +273,9 @@ class CallRetries:
         self, name: str, outcome: CallOutcome, definition: ToolDefinition | None
     ) -> CallOutcome:
         """Return the outcome; one of wrong arguments gets what the model needs to try again."""
-        details = dict(outcome.failure or {})
+        if outcome.failure is None:
+            return outcome
+        details = dict(outcome.failure)
         if details.get("error_type") != ErrorType.VALIDATION_ERROR or self._left.get(name) == 0:
             return outcome
         left = self._left.get(name, MAX_ATTEMPTS) - 1

@@ -41,6 +41,19 @@ class HasRead(Protocol):
         ...
 
 
+def can_reach(ready: ReadyCall) -> bool:
+    """Whether a call has a handle by which it may read, write or connect; most have none."""
+    context = ready.context
+    return (
+        ready.needs != ()
+        or context.files_read is not None
+        or context.network is not None
+        or context.processes is not None
+        or context.sessions is not None
+        or context.memory_read is not None
+    )
+
+
 def watch(ready: ReadyCall, judge: Judge, is_tainted: Callable[[], bool]) -> None:
     """Watch what the call does from here on: where it connects, and its files.
 

@@ -34,6 +34,8 @@ from ...runtime.events import (
 from ...runtime.history import Input
 from ...runtime.turn_options import TurnOptions
 
+_OF_INPUTS = frozenset({InputAccepted, InputCancelled, InputDelivered, TurnStarted, TurnEnded})
+
 
 def queued(modes: Mapping[str, InputMode]) -> dict[str, InputMode]:
     """Return the modes of inputs after a turn's end: those that would have steered it now wait."""
@@ -79,6 +81,8 @@ class InputQueue(deque[str]):
     def fold(self, stored: Stored) -> None:
         """Take the next event into account."""
         event = stored.event
+        if type(event) not in _OF_INPUTS:  # nearly all are of calls
+            return
         if isinstance(event, InputAccepted) and event.source is not InputSource.PERSON:
             self.add(event.input_id)
         elif isinstance(event, InputCancelled):
@@ -87,7 +91,7 @@ class InputQueue(deque[str]):
                 self.remove(event.input_id)
         elif isinstance(event, TurnEnded):
             self._modes = queued(self._modes)
-        elif isinstance(event, TurnStarted | InputDelivered):
+        elif isinstance(event, (TurnStarted, InputDelivered)):
             begun = event.input_ids if isinstance(event, TurnStarted) else (event.input_id,)
             for input_id in begun:
                 self._modes.pop(input_id, None)

@@ -144,6 +144,9 @@ class AnswerBuilder:
                 self._text.append(text)
                 self._chars += len(text)
                 self.text_bytes += len(text) if text.isascii() else len(_utf8(text))
+            elif type(event) is ToolCallDelta:
+                if (call := self._calls.get(event.index)) is not None and call.room >= 0:
+                    self._add_arguments(call, event.arguments)
             else:
                 self._add_other(event)
         if len(self._parts) > MAX_PARTS:
@@ -151,7 +154,7 @@ class AnswerBuilder:
         if self._chars > MAX_ANSWER_CHARS:
             self._fail(f"The answer is longer than {MAX_ANSWER_CHARS} characters; it was stopped.")
 
-    def _add_other(self, event: AnyStreamEvent) -> None:  # ruff: ignore[complex-structure]  one case a kind
+    def _add_other(self, event: AnyStreamEvent) -> None:
         match event:
             case TextDelta():
                 self.add([event])
@@ -167,8 +170,7 @@ class AnswerBuilder:
             case ToolCallStart():
                 self._start_call(event)
             case ToolCallDelta():
-                if (call := self._calls.get(event.index)) is not None and call.room >= 0:
-                    self._add_arguments(call, event.arguments)
+                self.add([event])
             case ToolCallEnd():
                 pass
             case Usage():

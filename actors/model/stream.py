@@ -177,7 +177,7 @@ async def _listen(
         if decoder.is_whole:
             watch.settle()
         if events:
-            is_end = isinstance(events[-1], Done | StreamError)
+            is_end = isinstance(events[-1], (Done, StreamError))
             if is_end and recording is not None:
                 await recording.write()  # before the turn ends: somebody may read it then
             # A deadline may strike while this batch is handed up: then the answer is not whole.

@@ -31,6 +31,14 @@ MAX_FOLLOWER_UPDATES = 1024
 MAX_WAITING_PROGRESS = 64
 """Progress lines of running tools are dropped while so much waits for whoever listens; results never."""
 
+_DIRECTING = frozenset(
+    {
+        *(InputAccepted, InputCancelled, InputDelivered),
+        *(TurnSetAside, TurnStarted, TurnEnded, TurnSuspended),
+    }
+)
+"""Events that change who hears what follows; all others go to those who hear the turn."""
+
 SUSPENDED = (
     "the turn waits for a person, and is suspended: the runtime has closed. It goes on when it is "
     "resumed: session.resume(), or callboard run --continue"
@@ -91,10 +99,13 @@ class Subscribers:
         event = stored.event
         self.live.fold_stored(event)
         self._tell_followers(stored)
-        if isinstance(event, InputAccepted | InputCancelled):
+        if type(event) not in _DIRECTING:
+            self._tell(self._turn_inputs, stored)
+            return
+        if isinstance(event, (InputAccepted, InputCancelled)):
             self._tell((event.input_id,), stored)
         else:
-            if isinstance(event, TurnSetAside | TurnStarted):
+            if isinstance(event, (TurnSetAside, TurnStarted)):
                 self._turn_inputs = event.input_ids
             elif isinstance(event, InputDelivered):
                 self._turn_inputs += (event.input_id,)

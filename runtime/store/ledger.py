@@ -291,8 +291,19 @@ def _prepare(append: Append, at_ms: int) -> PreparedAppend | ValidationError:
         return ValidationError("A session id must be valid Unicode.", field="session_id")
     except ValidationError as error:
         return error
-    is_guarded = any(type(event) in GUARDED or _depends_on_rows(event) for event in append.events)
+    is_guarded = False
+    for event in append.events:
+        if type(event) in GUARDED or (type(event) in _DEPENDING and _depends_on_rows(event)):
+            is_guarded = True
     return PreparedAppend(session_id, at_ms, events, is_guarded)
+
+
+_DEPENDING = frozenset(
+    {
+        *(CallStarted, InputAccepted, SessionCreated, TurnSetAside),
+        *(MemoryStored, MemoryForgotten, TitleSet),
+    }
+)
 
 
 def _depends_on_rows(event: DurableEvent) -> bool:

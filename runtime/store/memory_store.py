@@ -34,6 +34,9 @@ MAX_WAITING_BYTES = 1024 * 1024
 """Bounds the memory that large results use twice: as objects and encoded."""
 
 
+_ENDS = frozenset({CallFinished, TurnEnded})
+
+
 class _Head:
     """What decides about the next event of a session: its last `seq`, and what has ended."""
 
@@ -132,7 +135,7 @@ class Backlog:
         kept: list[tuple[DurableEvent, bytes]] = []
         stored: list[Stored] = []
         for event, data in entry.events:
-            if head.admits(event):
+            if type(event) not in _ENDS or head.admits(event):
                 head.seq += 1
                 stored.append(Stored(entry.session_id, head.seq, entry.at_ms, event))
                 kept.append((event, data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Self
 
 import msgspec
 import trio
@@ -90,15 +91,44 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
     actors: tuple[ActorStatus, ...] = ()
 
 
-class _Running:
-    """A running call."""
+class CallActivity:
+    """A call that is reported while its block runs.
 
-    __slots__ = ("ended", "scope", "since")
+    Attributes:
+        scope: What the tool runs in; whoever runs it sets its deadline.
+        is_cancelled: Whether `Activity.cancel` cancelled the scope.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_calls", "_ended", "_key", "is_cancelled", "scope", "since")
+
+    def __init__(
+        self,
+        calls: dict[tuple[str, str, str, str], CallActivity],
+        key: tuple[str, str, str, str],
+    ) -> None:
+        self._calls = calls
+        self._key = key
+        self._ended: trio.Event | None = None
         self.since = trio.current_time()
         self.scope = trio.CancelScope()
-        self.ended = trio.Event()
+        self.is_cancelled = False
+
+    async def cancel(self, reason: str) -> None:
+        """Cancel the scope, and wait until the block is left."""
+        self.is_cancelled = True
+        self.scope.cancel(reason=reason)
+        if self._ended is None:
+            self._ended = trio.Event()
+        await self._ended.wait()
+
+    def __enter__(self) -> Self:
+        self._calls[self._key] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.pop(self._key, None)
+        if self._ended is not None:
+            self._ended.set()
 
 
 class Activity:
@@ -106,7 +136,7 @@ class Activity:
 
     def __init__(self) -> None:
         self._turns: dict[tuple[str, str], float] = {}
-        self._calls: dict[tuple[str, str, str, str], _Running] = {}
+        self._calls: dict[tuple[str, str, str, str], CallActivity] = {}
 
     @contextmanager
     def turn(self, session_id: str, turn_id: str) -> Generator[None]:
@@ -118,24 +148,15 @@ class Activity:
         finally:
             self._turns.pop(key, None)
 
-    @contextmanager
-    def call(self, session_id: str, turn_id: str, call_id: str, tool: str) -> Generator[None]:
-        """Report a call that runs in the block; `cancel` ends the block without an exception."""
-        key = session_id, turn_id, call_id, tool
-        running = self._calls[key] = _Running()
-        try:
-            with running.scope:
-                yield
-        finally:
-            self._calls.pop(key, None)
-            running.ended.set()
+    def call(self, session_id: str, turn_id: str, call_id: str, tool: str) -> CallActivity:
+        """Return the report of a call that runs in its block; `cancel` cancels its scope."""
+        return CallActivity(self._calls, (session_id, turn_id, call_id, tool))
 
     async def cancel(self, session_id: str, call_id: str, reason: str) -> bool:
         """Cancel one running call; return `True` when its tool has ended, `False` if none ran."""
         for (its_session, _, its_id, _), running in self._calls.items():
             if (its_session, its_id) == (session_id, call_id):
-                running.scope.cancel(reason=reason)
-                await running.ended.wait()
+                await running.cancel(reason)
                 return True
         await trio.lowlevel.checkpoint()
         return False

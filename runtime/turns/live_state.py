@@ -25,6 +25,8 @@ from ..stream import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    ToolCallEnd,
+    Usage,
     text_alone,
 )
 from ..text import without_surrogates
@@ -141,12 +143,23 @@ class _Output:
 def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     """Return the same events, with neighbours of one kind joined."""
     pieces: list[tuple[AnyStreamEvent, list[str]]] = []
+    last: tuple[type, int] | None = None
+    # A long answer is joined again and again: no function is called for an event.
     for event in events:
-        text = text_of(event)
-        if text is not None and pieces and _continues(pieces[-1][0], event):
+        kind, index = type(event), 0
+        if isinstance(event, (TextDelta, ThinkingDelta, RefusalDelta)):
+            text = event.text
+        elif isinstance(event, ToolCallDelta):
+            text, index = event.arguments, event.index
+        else:
+            pieces.append((event, []))
+            last = None
+            continue
+        if last == (kind, index):
             pieces[-1][1].append(text)
         else:
-            pieces.append((event, [] if text is None else [text]))
+            pieces.append((event, [text]))
+            last = kind, index
     return [
         first if len(texts) < 2 else _with_text(first, "".join(texts)) for first, texts in pieces
     ]
@@ -154,15 +167,9 @@ def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
 
 def text_of(event: AnyStreamEvent) -> str | None:
     """Return the text of a piece of an answer; `None` for an event that is not one."""
-    if isinstance(event, TextDelta | ThinkingDelta | RefusalDelta):
+    if isinstance(event, (TextDelta, ThinkingDelta, RefusalDelta)):
         return event.text
     return event.arguments if isinstance(event, ToolCallDelta) else None
-
-
-def _continues(first: AnyStreamEvent, event: AnyStreamEvent) -> bool:
-    if isinstance(first, ToolCallDelta) and isinstance(event, ToolCallDelta):
-        return first.index == event.index
-    return type(first) is type(event)
 
 
 def _with_text(event: AnyStreamEvent, text: str) -> AnyStreamEvent:
@@ -171,6 +178,7 @@ def _with_text(event: AnyStreamEvent, text: str) -> AnyStreamEvent:
 
 
 _ENCODER = msgspec.json.Encoder()
+_WITHOUT_TEXT = frozenset({ToolCallEnd, Usage})
 
 
 def whole_events(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
@@ -183,8 +191,13 @@ def whole_events(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
 
 
 def _is_whole(event: AnyStreamEvent) -> bool:
-    if type(event) is TextDelta and event.text.isascii():
+    kind = type(event)
+    if kind in _WITHOUT_TEXT:
         return True
+    if kind is TextDelta or kind is ToolCallDelta:
+        text: str = event.text if kind is TextDelta else event.arguments  # type: ignore[union-attr]
+        if text.isascii():
+            return True
     try:
         _ENCODER.encode(event)
     except UnicodeEncodeError:

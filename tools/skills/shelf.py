@@ -299,14 +299,14 @@ class OpenSkills:
 
     def __init__(self, shelf: SkillShelf, workspace: str) -> None:
         self._shelf = shelf
-        self._workspace = Path(workspace)
+        self._workspace = workspace
 
     async def read(self, name: str, file: str | None = None) -> dict[str, Any]:
         """See `SkillReader`."""
         return await run_read(self._read, name, file)
 
     def _read(self, name: str, file: str | None) -> dict[str, Any]:
-        content = self._shelf.content(self._workspace, name)
+        content = self._shelf.content(Path(self._workspace), name)
         if file is not None:
             return {"name": name, "file": file, "content": content.file(file)}
         output: dict[str, Any] = {"name": name, "instructions": content.body.strip()}
