@@ -9,11 +9,15 @@ A full disk is waited out: the append fails, the session says so, and the next m
 that the store refuses (an answer to a question that is no longer open) fails alone. Any other failure
 of the disk crashes the journal, and with it, when it does not pass, the runtime.
 
-A store that need not wait, as the one in memory, is written to in the step of whoever appends, while the
-journal has nothing else to do.
+While the journal has nothing else to do, a commit begins in the step of whoever appends, and is
+acknowledged as soon as it has ended: in memory at once, on a disk when its thread is back. What comes
+meanwhile waits for that, and is the next group.
 """
 
 from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -24,6 +28,9 @@ from ..runtime.messages import AppendEvents, ImportRecords, JournalMessage, Purg
 from ..runtime.redaction import redacting_logger
 from ..runtime.store.interface import Store
 from ..runtime.store.rows import Append, CommitResult
+
+if TYPE_CHECKING:
+    from outcome import Outcome
 
 logger = redacting_logger(__name__)
 
@@ -48,33 +55,67 @@ class Journal:
         self._mailbox = mailbox
         self._store = store
         self._inboxes = inboxes
+        self._is_busy = False
+        self._idle = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
         with self._mailbox.open(self._append_now) as messages:
             task_status.started()
-            async for first in messages:
-                group: list[JournalMessage] = [first]
-                try:
-                    while len(group) < MAX_GROUP:
-                        group.append(messages.receive_nowait())
-                except trio.WouldBlock:
-                    pass
-                await self._serve(group)
+            try:
+                async for first in messages:
+                    await self._wait_idle(first)
+                    group: list[JournalMessage] = [first]
+                    try:
+                        while len(group) < MAX_GROUP:
+                            group.append(messages.receive_nowait())
+                    except trio.WouldBlock:
+                        pass
+                    await self._serve(group)
+            finally:
+                await self._wait_idle()  # noqa: ASYNC102  shielded, and bounded by the disk
 
     def _append_now(self, message: JournalMessage) -> bool:
-        """Store events if nothing has to wait for that; return whether they are stored."""
-        if type(message) is not AppendEvents:
+        """Begin to store events; return `False` while others are being stored."""
+        if type(message) is not AppendEvents or self._is_busy:
             return False
-        try:
-            outcomes = self._store.commit_nowait([Append(message.session_id, message.events)])
-        except CallboardError as error:
-            self._fail([message], error)
-            return True
-        if outcomes is None:
+        self._is_busy = True
+        append = Append(message.session_id, message.events)
+        if not self._store.commit_soon([append], partial(self._end, message)):
+            self._is_busy = False
             return False
-        self._acknowledge(message, outcomes[0])
         return True
+
+    def _end(self, request: AppendEvents, outcome: Outcome[list[CommitResult]]) -> None:
+        """Acknowledge what was stored; crash with what the journal does not survive."""
+        self._is_busy = False
+        self._idle.set()
+        try:
+            try:
+                (result,) = outcome.unwrap()
+            except CallboardError as error:
+                self._fail([request], error)
+            else:
+                self._acknowledge(request, result)
+        except Exception as fault:  # the journal's crash, and not that of who calls it back
+            request.reply.abandon()
+            self._mailbox.crash(fault)
+
+    async def _wait_idle(self, first: JournalMessage | None = None) -> None:
+        """Wait for the end of the commit that is under way; shielded, since it will be stored.
+
+        When that crashes the journal, `first` is not begun but abandoned.
+        """
+        if self._is_busy:
+            self._idle = trio.Event()
+            with trio.CancelScope(shield=True):
+                await self._idle.wait()
+            if first is not None:
+                try:
+                    await trio.lowlevel.checkpoint_if_cancelled()
+                except BaseException:
+                    first.abandon()
+                    raise
 
     async def _serve(self, group: list[JournalMessage]) -> None:
         appends = [each for each in group if isinstance(each, AppendEvents)]

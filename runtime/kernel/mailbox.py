@@ -211,10 +211,14 @@ class Mailbox(Generic[Content]):
         try:
             return self._serve_now(message)
         except Exception as fault:  # the actor's crash, not the sender's
-            self._serve_now, self._fault = None, fault
-            self._block.cancel(reason=f"{self.name} crashed")
+            self.crash(fault)
             message.abandon()
             return True
+
+    def crash(self, fault: Exception) -> None:
+        """Raise an error in the actor: its block of `open` is cancelled, and raises it."""
+        self._serve_now, self._fault = None, fault
+        self._block.cancel(reason=f"{self.name} crashed")
 
     def close(self) -> None:
         """End the mailbox: abandon all messages in it and refuse later ones. Idempotent."""

@@ -11,12 +11,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ..events import Stored
 from .disk_room import DiskRoom
 from .queries import Queries
 from .rows import Append, CommitResult
+
+if TYPE_CHECKING:
+    from outcome import Outcome
+
+Committed = Callable[["Outcome[list[CommitResult]]"], None]
+"""Takes the end of a commit."""
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
@@ -114,10 +120,11 @@ class Store(StoreReader):
         """
 
     @abstractmethod
-    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult] | None:
-        """Store appends as `commit` does if that takes no waiting; else return `None` and store nothing.
+    def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
+        """Begin to store appends as `commit` does; return `False`, storing nothing, while it is at work.
 
-        It fails as `commit` does: what one refuses or raises, the other does.
+        `done` gets what `commit` would have returned or raised: before this returns where nothing has
+        to be waited for, otherwise later, in the Trio thread. It must not raise.
         """
 
     @abstractmethod

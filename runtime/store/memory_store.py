@@ -14,11 +14,12 @@ from functools import cache
 from typing import TypeVar
 
 import apsw
+import outcome
 
 from ..errors import StorageError, ValidationError
 from ..events import CallFinished, DurableEvent, Stored, TurnEnded
 from .disk_room import DiskRoom
-from .interface import Store
+from .interface import Committed, Store
 from .ledger import Done, Ledger, PreparedAppend, imported_entries, prepare, refusal, wall_clock_ms
 from .migrations import NEW_EPOCH, migrate
 from .queries import Queries
@@ -190,10 +191,13 @@ class _MemoryStore(Store):
         self._queries: Queries | None = Queries(connection, _NAME)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
-        self._open()
-        return self._backlog.commit(appends)
+        return self._commit(appends)
 
-    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult]:
+    def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
+        done(outcome.capture(self._commit, appends))
+        return True
+
+    def _commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         self._open()
         return self._backlog.commit(appends)
 

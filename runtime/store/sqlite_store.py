@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 import trio
+from outcome import Error
 
 from ..disk.data_lock import DataLock
 from ..errors import StorageError
@@ -28,7 +29,7 @@ from .file import (
     open_reading,
     open_writer,
 )
-from .interface import Store, StoreReader
+from .interface import Committed, Store, StoreReader
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .queries import Queries
 from .rows import Append, CommitResult
@@ -163,8 +164,29 @@ class _DiskStore(_DiskReader, Store):
         ledger = self._ledger
         return await self._write(partial(self.disk.commit, ledger.commit, appends, ledger.touch))
 
-    def commit_nowait(self, appends: Sequence[Append]) -> None:  # a disk is waited for
-        return None
+    def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
+        try:
+            self._check_open()
+        except StorageError as error:
+            done(Error(error))
+            return True
+        try:
+            self._writing.acquire_on_behalf_of_nowait(done)
+        except trio.WouldBlock:
+            return False
+        ledger = self._ledger
+        work = partial(self.disk.commit, ledger.commit, appends, ledger.touch)
+        token = trio.lowlevel.current_trio_token()
+
+        def end(results: Outcome[list[CommitResult]]) -> None:
+            self._writing.release_on_behalf_of(done)
+            done(results)
+
+        def deliver(results: Outcome[list[CommitResult]]) -> None:
+            token.run_sync_soon(end, results)
+
+        trio.lowlevel.start_thread_soon(work, deliver)
+        return True
 
     async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
         self.disk.check()

@@ -47,7 +47,16 @@ from callboard.runtime.messages import (
 from callboard.runtime.store.rows import Append
 from callboard.runtime.stream import AnyStreamEvent
 from callboard.tools.tool import Tool
-from support.scene import FakeStore, Scene, assert_sound, open_scene, place_of, quietly, run_calls
+from support.scene import (
+    FakeStore,
+    Manner,
+    Scene,
+    assert_sound,
+    open_scene,
+    place_of,
+    quietly,
+    run_calls,
+)
 from support.sweep import Cut, Scenario, sweep
 
 User = Callable[[], Awaitable[object]]
@@ -482,12 +491,16 @@ def test_nothing_is_left_behind_wherever_a_cut_falls(
 @pytest.mark.parametrize(
     "scenario_of", [journal_scenario, dispatcher_scenario, session_scenario, directory_scenario]
 )
-def test_nothing_is_left_behind_where_a_store_commits_at_once(
-    scenario_of: Callable[[str], Scenario], side: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("manner", [Manner.AT_ONCE, Manner.LATER])
+def test_nothing_is_left_behind_where_a_store_need_not_be_waited_for(
+    manner: Manner,
+    scenario_of: Callable[[str], Scenario],
+    side: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     defaults = FakeStore.__init__.__kwdefaults__
     assert defaults is not None
-    monkeypatch.setitem(defaults, "waits", False)
+    monkeypatch.setitem(defaults, "manner", manner)
     assert sweep(scenario_of(side)) > 0
 
 

@@ -14,6 +14,7 @@ from callboard.runtime.errors import (
     ActorStopped,
     CallboardError,
     ConflictError,
+    DiskBroken,
     NotFoundError,
     StorageError,
     StorageFull,
@@ -22,7 +23,7 @@ from callboard.runtime.errors import (
 from callboard.runtime.events import SessionCreated, Stored, TitleSet
 from callboard.runtime.messages import AppendEvents
 from callboard.runtime.store.rows import Append
-from support.scene import FakeStore, Scene, assert_sound, open_scene
+from support.scene import FakeStore, Manner, Scene, assert_sound, open_scene
 
 NEW = SessionCreated(agent="general", workspace="/work")
 
@@ -31,19 +32,18 @@ def title(text: object) -> TitleSet:
     return TitleSet(title=str(text))
 
 
-async def ready(*, waits: bool = True) -> Scene:
-    scene = Scene(store=FakeStore(waits=waits))
+async def ready(manner: Manner = Manner.WAITED_FOR) -> Scene:
+    scene = Scene(store=FakeStore(manner=manner))
     await scene.create()
     return scene
 
 
-on_both = pytest.mark.parametrize("waits", [True, False], ids=["waits", "at once"])
-"""Stores that are waited for, and those that commit at once."""
+in_each_manner = pytest.mark.parametrize("manner", Manner)
 
 
-@on_both
-async def test_an_append_is_answered_with_what_was_stored(waits: bool) -> None:
-    scene = await ready(waits=waits)
+@in_each_manner
+async def test_an_append_is_answered_with_what_was_stored(manner: Manner) -> None:
+    scene = await ready(manner)
     async with open_scene(scene, "journal"):
         first = await scene.append("s1", title("a"), title("b"))
         second = await scene.append("s1", title("c"))
@@ -96,9 +96,9 @@ async def test_a_group_is_bounded() -> None:
     await assert_sound(scene.store)
 
 
-@on_both
-async def test_events_are_in_the_inbox_before_the_append_is_acknowledged(waits: bool) -> None:
-    scene = await ready(waits=waits)
+@in_each_manner
+async def test_events_are_in_the_inbox_before_the_append_is_acknowledged(manner: Manner) -> None:
+    scene = await ready(manner)
     inbox = scene.inboxes.open("s1")
     await scene.create("other")
     async with open_scene(scene, "journal"):
@@ -108,9 +108,9 @@ async def test_events_are_in_the_inbox_before_the_append_is_acknowledged(waits: 
     assert taken == [*stored, None]
 
 
-@on_both
-async def test_an_asker_that_is_gone_leaves_no_event_unpublished(waits: bool) -> None:
-    scene = await ready(waits=waits)
+@in_each_manner
+async def test_an_asker_that_is_gone_leaves_no_event_unpublished(manner: Manner) -> None:
+    scene = await ready(manner)
     inbox = scene.inboxes.open("s1")
     async with open_scene(scene, "journal"):
         with trio.move_on_after(0):
@@ -146,11 +146,11 @@ async def test_a_store_that_fails_fails_its_group_and_the_journal_goes_on() -> N
         pytest.param(StorageError("it is corrupt"), True, id="a failing one ends the runtime"),
     ],
 )
-@on_both
+@in_each_manner
 async def test_a_fault_that_does_not_pass(
-    fault: CallboardError, ends: bool, waits: bool, autojump_clock: MockClock
+    fault: CallboardError, ends: bool, manner: Manner, autojump_clock: MockClock
 ) -> None:
-    scene = await ready(waits=waits)
+    scene = await ready(manner)
     scene.fake.refuse = lambda _: fault
 
     async def ask_often() -> None:
@@ -191,11 +191,11 @@ async def test_one_refused_append_spares_its_group() -> None:
     assert len(scene.fake.commits) == 1
 
 
-@on_both
+@in_each_manner
 async def test_a_crash_of_the_store_wakes_its_group_and_the_journal_starts_again(
-    waits: bool, autojump_clock: MockClock
+    manner: Manner, autojump_clock: MockClock
 ) -> None:
-    scene = await ready(waits=waits)
+    scene = await ready(manner)
 
     def crash(appends: Sequence[Append]) -> StorageError | None:
         raise ZeroDivisionError("a fault in the store")
@@ -209,9 +209,9 @@ async def test_a_crash_of_the_store_wakes_its_group_and_the_journal_starts_again
     await assert_sound(scene.store)
 
 
-@on_both
-async def test_an_empty_append_says_that_all_before_it_is_stored(waits: bool) -> None:
-    scene = await ready(waits=waits)
+@in_each_manner
+async def test_an_empty_append_says_that_all_before_it_is_stored(manner: Manner) -> None:
+    scene = await ready(manner)
     async with open_scene(scene, "journal"):
         earlier = AppendEvents(session_id="s1", events=(title("a"),))
         scene.journal.tell_nowait(earlier)
@@ -220,7 +220,7 @@ async def test_an_empty_append_says_that_all_before_it_is_stored(waits: bool) ->
 
 
 async def test_what_commits_at_once_wakes_nobody() -> None:
-    scene = await ready(waits=False)
+    scene = await ready(Manner.AT_ONCE)
     inbox = scene.inboxes.open("s1")
     async with open_scene(scene, "journal"):
         await trio.testing.wait_all_tasks_blocked()
@@ -229,3 +229,47 @@ async def test_what_commits_at_once_wakes_nobody() -> None:
         assert request.reply.is_done
         assert [each.event for each in await request.reply.wait()] == [title("a")]
         assert inbox.take() is not None
+
+
+async def test_appends_come_together_while_one_is_on_its_way() -> None:
+    scene = await ready(Manner.LATER)
+    async with open_scene(scene, "journal"):
+        await trio.testing.wait_all_tasks_blocked()
+        requests = [AppendEvents(session_id="s1", events=(title(n),)) for n in range(5)]
+        for request in requests:
+            scene.journal.tell_nowait(request)
+            assert not request.reply.is_done
+        stored = [await request.reply.wait() for request in requests]
+    assert [s.seq for (s,) in stored] == [2, 3, 4, 5, 6]
+    assert [len(group) for group in scene.fake.commits] == [1, 4]
+
+
+async def test_a_cut_journal_ends_after_the_commit_that_is_on_its_way() -> None:
+    scene = await ready(Manner.LATER)
+    request = AppendEvents(session_id="s1", events=(title("a"),))
+    async with open_scene(scene, "journal"):
+        await trio.testing.wait_all_tasks_blocked()
+        scene.journal.tell_nowait(request)
+    assert len(await request.reply.wait()) == 1
+    assert [s.event for s in await scene.store.events("s1", after_seq=1)] == [title("a")]
+
+
+async def test_nothing_is_stored_behind_a_commit_that_crashes_the_journal(
+    autojump_clock: MockClock,
+) -> None:
+    scene = await ready(Manner.LATER)
+    scene.fake.refuse = lambda _: DiskBroken("The disk failed.")
+    requests = [AppendEvents(session_id="s1", events=(title(n),)) for n in range(2)]
+    crash = pytest.RaisesExc(StorageError, match="journal can't go on: The disk failed")
+    with pytest.RaisesGroup(crash, flatten_subgroups=True):
+        async with open_scene(scene, "journal"):
+            await trio.testing.wait_all_tasks_blocked()
+            for request in requests:
+                scene.journal.tell_nowait(request)
+            with pytest.raises(DiskBroken):
+                await requests[0].reply.wait()
+            scene.fake.refuse = lambda _: None
+            with pytest.raises(ActorStopped):
+                await requests[1].reply.wait()
+            await trio.sleep_forever()
+    assert scene.fake.commits == []

@@ -143,7 +143,7 @@ async def test_on_a_full_disk_it_comes_as_soon_as_there_is_room(
             return await commit(appends)
 
         monkeypatch.setattr(store, "commit", commit_with_room)
-        monkeypatch.setattr(store, "commit_nowait", lambda appends: None)  # it is waited for
+        monkeypatch.setattr(store, "commit_soon", lambda appends, done: False)  # it is waited for
         store.disk = DiskRoom(tmp_path, lambda _: Space(free, GIBIBYTE))
         session = await runtime.create_session()
         assert (await play(session, "Go.")).text == "Done."

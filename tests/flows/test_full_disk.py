@@ -15,6 +15,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 import trio
+from outcome import Error
 
 import callboard
 from callboard.cli.daemon.status import status
@@ -29,7 +30,7 @@ from callboard.runtime.messages import AppendEvents
 from callboard.runtime.redaction import Secret
 from callboard.runtime.store import disk_room
 from callboard.runtime.store.disk_room import BALLAST_NAME
-from callboard.runtime.store.interface import Store
+from callboard.runtime.store.interface import Committed, Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
@@ -221,14 +222,15 @@ class FailingStore:
         return getattr(self._store, name)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
-        return self.commit_nowait(appends)
-
-    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult]:
         if self._errors:
             raise self._errors.pop()
-        stored = self._store.commit_nowait(appends)
-        assert stored is not None
-        return stored
+        return await self._store.commit(appends)
+
+    def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
+        if self._errors:
+            done(Error(self._errors.pop()))
+            return True
+        return self._store.commit_soon(appends, done)
 
 
 async def lived(plan: Plan, error: type[StorageError]) -> None:

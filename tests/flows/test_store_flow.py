@@ -13,6 +13,7 @@ from typing import cast
 
 import pytest
 import trio
+from outcome import Error
 
 import callboard
 from callboard.embedding.host import Plan, open_host
@@ -32,7 +33,7 @@ from callboard.runtime.events import (
     SessionCreated,
     TurnEnded,
 )
-from callboard.runtime.store.interface import Store
+from callboard.runtime.store.interface import Committed, Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
@@ -108,15 +109,21 @@ class FullStore:
         return getattr(self._store, name)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
-        return self.commit_nowait(appends)
+        self._check(appends)
+        return await self._store.commit(appends)
 
-    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult]:
+    def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
+        try:
+            self._check(appends)
+        except StorageFull as error:
+            done(Error(error))
+            return True
+        return self._store.commit_soon(appends, done)
+
+    def _check(self, appends: Sequence[Append]) -> None:
         if any(isinstance(event, self.full_for) for each in appends for event in each.events):
             self.refused += 1
             raise StorageFull("The disk is full.")
-        stored = self._store.commit_nowait(appends)
-        assert stored is not None
-        return stored
 
 
 @callboard.tool

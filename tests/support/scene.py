@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import trio
+from outcome import Error
 
 from callboard.actors.budget.budgets import BudgetBook
 from callboard.actors.calls.call import CallPreparation
@@ -62,7 +64,7 @@ from callboard.runtime.messages import (
     SessionMessage,
     SubmitInput,
 )
-from callboard.runtime.store.interface import Store
+from callboard.runtime.store.interface import Committed, Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
@@ -88,30 +90,54 @@ def full_for(kind: type[DurableEvent], *, once: bool = False) -> Refuse:
     return refuse
 
 
+class Manner(enum.Enum):
+    """How a fake store commits what an actor does not wait for itself."""
+
+    WAITED_FOR = "waited for"
+    AT_ONCE = "at once"
+    LATER = "later"
+
+
 class FakeStore:
     """A store in memory that takes a step to commit, as a disk does, and can fail.
 
     Attributes:
         commits: What each transaction stored.
         refuse: Asked before each commit for the error that it shall end in.
-        waits: Whether it takes that step; without it, it commits at once, as memory does.
+        manner: How it takes what is to be stored soon: at once as memory does, later in a callback as
+            a disk does, or not at all, so that everything is waited for.
     """
 
-    def __init__(self, refuse: Refuse = lambda _: None, *, waits: bool = True) -> None:
+    def __init__(
+        self, refuse: Refuse = lambda _: None, *, manner: Manner = Manner.WAITED_FOR
+    ) -> None:
         self.inner = open_memory_store()
         self.commits: list[list[Append]] = []
         self.refuse = refuse
-        self.waits = waits
+        self.manner = manner
 
-    def commit_nowait(self, appends: Sequence[Append]) -> list[CommitResult] | None:
-        if self.waits:
-            return None
-        if (error := self.refuse(appends)) is not None:
-            raise error
-        stored = self.inner.commit_nowait(appends)
-        assert stored is not None
+    def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
+        match self.manner:
+            case Manner.WAITED_FOR:
+                return False
+            case Manner.AT_ONCE:
+                self._commit(appends, done)
+            case Manner.LATER:
+                token = trio.lowlevel.current_trio_token()
+                token.run_sync_soon(self._commit, appends, done)
+        return True
+
+    def _commit(self, appends: Sequence[Append], done: Committed) -> None:
+        error: Exception | None
+        try:
+            error = self.refuse(appends)
+        except Exception as crash:
+            error = crash
+        if error is not None:
+            done(Error(error))
+            return
         self.commits.append(list(appends))
-        return stored
+        self.inner.commit_soon(appends, done)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         await trio.lowlevel.checkpoint()
