@@ -3,7 +3,8 @@
 An actor is a class with private state, a mailbox, and one loop. Nobody else touches its state, so there
 are no locks. Requests go down, from the directory to the journal; answers come up on what was handed
 down, a one-shot `Reply` or the send end of a bounded channel; what happened comes up as committed
-events. So no module imports upward, and no two full mailboxes can wait for each other. A loop never
+events. So no module imports upward, and no two full mailboxes can wait for each other. What an actor can
+do without waiting it does in the step of the sender, while it waits for a message itself. A loop never
 awaits long work: that is a child task with its own cancel scope. When an actor crashes, the supervisor
 throws its state away and starts a successor on the same mailbox; what counts is on record.
 

@@ -15,7 +15,8 @@ Begin with `dispatcher`: the actor, its batches, keys and slots. `call` prepares
 preview and digest, and runs the tool under its deadline; `outcome` makes the text that the model gets,
 cuts what is too large, and counts wrong arguments; `reach` judges where a running call connects, and
 what it read or wrote.
-Comes in: `RunCalls` from a turn, with an outlet for progress and a scope to cancel.
+Comes in: `RunCalls` from a turn, with a way to show progress, an outlet whose end is awaited, and a
+    scope to cancel.
 Goes out: `CheckPermissions`, `AskPerson`; `AppendEvents`, one `CallFinished` a call; progress lines.
 Owns: the running calls and the slots; resource keys are shared with undoing.
 Imports: `handles`, `tools`, `config`, `runtime`.

@@ -2,7 +2,7 @@
 
 A session has one model stream actor. It makes one call at a time: it builds the request with the
 provider's dialect, sends it over HTTP, decodes each network read in one pass, and hands the events up
-as one batch on the channel that came with the request. The channel is bounded, so a consumer that is
+as one batch, to the turn at once if it takes it, or else on the channel that came with the request. The channel is bounded, so a consumer that is
 slow pauses the reading, and does not count as the model's silence. Four deadlines watch each call:
 the first byte, idle, progress (pings hold no event) and the whole call. A stream that ends without its
 terminal event is an error, never an answer. Models in this process speak the same events.

@@ -2,7 +2,8 @@
 
 An actor is a class with private state, a `Mailbox` and `async def run`. Nobody else touches its state,
 so it needs no locks. Messages go down the layers and answers come up on a `Reply` that travelled with
-the request; `mailbox` explains why this can neither deadlock nor leave an asker waiting.
+the request; `mailbox` explains why this can neither deadlock nor leave an asker waiting, and how an
+actor serves a message in its sender's step.
 
 The `supervisor` runs each actor in one nursery and contains its crashes: it logs the crash, throws the
 actor away and makes a new one on the same mailbox, which rebuilds its state from the store. It also
