@@ -11,10 +11,12 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32, lower case: safe in file names, URLs and providers' ids."""
 
 
+_OF_BYTE = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
+
+
 def new_id(prefix: str) -> str:
     """Return a new id such as `turn_6f1k…`: 100 random bits, so never guessed and never repeated."""
-    bits = int.from_bytes(os.urandom(13)) >> 4
-    return f"{prefix}_" + "".join(_ALPHABET[bits >> shift & 31] for shift in range(95, -1, -5))
+    return f"{prefix}_{os.urandom(20).translate(_OF_BYTE).decode()}"
 
 
 def now_ms() -> int:

@@ -17,7 +17,7 @@ starve behind their parents.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Self
 
 import msgspec
@@ -92,6 +92,25 @@ class Permit:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+class _Given:
+    """The permits of one batch, all given back when the block is left."""
+
+    def __init__(self) -> None:
+        self._permits: list[Permit] = []
+
+    def noted(self, permit: Permit) -> Permit:
+        """Return a permit that the block's end gives back, if nobody has before."""
+        self._permits.append(permit)
+        return permit
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for permit in self._permits:
+            permit.release()
 
 
 class Permits:
@@ -210,7 +229,7 @@ class CallBatch:
 
     async def run(self) -> None:
         """Run all calls; return when they are gone."""
-        with self._request.scope, ExitStack() as permits:
+        with self._request.scope, _Given() as permits:
             await self._dispatcher.preparation.wait_tested(self._request.calls)
             ready, finished = self._prepare()
             starting: list[tuple[ReadyCall, Permit]] = []
@@ -220,7 +239,7 @@ class CallBatch:
                 if decision.verdict is Verdict.DENY:
                     finished.append(self._denied(call, decision))
                 elif call.call.call_id in self._request.begun:  # it was allowed, and has started
-                    starting.append((call, permits.enter_context(self._enqueue(call))))
+                    starting.append((call, permits.noted(self._enqueue(call))))
                 elif over_budget := self._over_budget(call):
                     finished.append(over_budget)
                 elif decision.verdict is Verdict.ASK or self._is_asked(call, decision):
@@ -229,11 +248,11 @@ class CallBatch:
                     asking = msgspec.structs.replace(decision, verdict=Verdict.ASK)
                     waiting.append((call, asking, None))
                 elif permit := self._permits.admit_nowait(call.resources, waits=call.tool.waits):
-                    starting.append((call, permits.enter_context(permit)))
+                    starting.append((call, permits.noted(permit)))
                 else:
                     # It takes its place here: calls on one key run in the model's order.
                     queued = self._enqueue(call)
-                    waiting.append((call, decision, permits.enter_context(queued)))
+                    waiting.append((call, decision, permits.noted(queued)))
             begun = self._request.begun
             started = [self._started(c) for c, _ in starting if c.call.call_id not in begun]
             if not await self._record(*self._request.preamble, *started, *finished):

@@ -76,9 +76,10 @@ class Backlog:
     def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         """See `Store.commit`."""
         entries = prepare(appends, self._now_ms())
-        is_guarded = any(
-            isinstance(entry, PreparedAppend) and entry.is_guarded for entry in entries
-        )
+        is_guarded = False
+        for entry in entries:
+            if isinstance(entry, PreparedAppend) and entry.is_guarded:
+                is_guarded = True
         if is_guarded or self._events > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
             self.settle()  # first, because it may fail
         if is_guarded:
