@@ -166,7 +166,7 @@ class _DiskStore(_DiskReader, Store):
 
     def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
         try:
-            self._check_open()
+            self._check_sound()
         except StorageError as error:
             done(Error(error))
             return True
@@ -201,9 +201,7 @@ class _DiskStore(_DiskReader, Store):
         )
 
     async def _write(self, work: Callable[[], _Result]) -> _Result:
-        self._check_open()
-        if self._check is not None and self._check.finding:
-            raise StorageError(self._check.finding)
+        self._check_sound()
         try:
             self._writing.acquire_nowait()
         except trio.WouldBlock:
@@ -213,6 +211,11 @@ class _DiskStore(_DiskReader, Store):
             return await _uninterrupted(work)
         finally:
             self._writing.release()
+
+    def _check_sound(self) -> None:
+        self._check_open()
+        if self._check is not None and self._check.finding:
+            raise StorageError(self._check.finding)
 
     async def aclose(self) -> None:
         if self._is_closed:
