@@ -17,7 +17,6 @@ meanwhile waits for that, and is the next group.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -28,9 +27,6 @@ from ..runtime.messages import AppendEvents, ImportRecords, JournalMessage, Purg
 from ..runtime.redaction import redacting_logger
 from ..runtime.store.interface import Store
 from ..runtime.store.rows import Append, CommitResult
-
-if TYPE_CHECKING:
-    from outcome import Outcome
 
 logger = redacting_logger(__name__)
 
@@ -81,22 +77,24 @@ class Journal:
             return False
         self._is_busy = True
         append = Append(message.session_id, message.events)
-        if not self._store.commit_soon([append], partial(self._end, message)):
-            self._is_busy = False
-            return False
-        return True
+        has_begun = False
+        try:
+            has_begun = self._store.commit_soon([append], partial(self._end, message))
+        finally:
+            self._is_busy = self._is_busy and has_begun
+        return has_begun
 
-    def _end(self, request: AppendEvents, outcome: Outcome[list[CommitResult]]) -> None:
+    def _end(self, request: AppendEvents, ended: list[CommitResult] | BaseException) -> None:
         """Acknowledge what was stored; crash with what the journal does not survive."""
         self._is_busy = False
         self._idle.set()
         try:
-            try:
-                (result,) = outcome.unwrap()
-            except CallboardError as error:
-                self._fail([request], error)
+            if isinstance(ended, CallboardError):
+                self._fail([request], ended)
+            elif isinstance(ended, BaseException):
+                raise ended
             else:
-                self._acknowledge(request, result)
+                self._acknowledge(request, ended[0])
         except Exception as fault:  # the journal's crash, and not that of who calls it back
             request.reply.abandon()
             self._mailbox.crash(fault)

@@ -11,18 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..events import Stored
 from .disk_room import DiskRoom
 from .queries import Queries
 from .rows import Append, CommitResult
 
-if TYPE_CHECKING:
-    from outcome import Outcome
-
-Committed = Callable[["Outcome[list[CommitResult]]"], None]
-"""Takes the end of a commit."""
+Committed = Callable[[list[CommitResult] | BaseException], None]
+"""Takes the end of a commit: what `commit` would have returned or raised."""
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")

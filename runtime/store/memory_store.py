@@ -14,9 +14,8 @@ from functools import cache
 from typing import TypeVar
 
 import apsw
-import outcome
 
-from ..errors import StorageError, ValidationError
+from ..errors import CallboardError, StorageError, ValidationError
 from ..events import CallFinished, DurableEvent, Stored, TurnEnded
 from .disk_room import DiskRoom
 from .interface import Committed, Store
@@ -195,7 +194,11 @@ class _MemoryStore(Store):
         return self._commit(appends)
 
     def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
-        done(outcome.capture(self._commit, appends))
+        try:
+            ended: list[CommitResult] | BaseException = self._commit(appends)
+        except CallboardError as error:
+            ended = error
+        done(ended)
         return True
 
     def _commit(self, appends: Sequence[Append]) -> list[CommitResult]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 import trio
-from outcome import Error
 
 from ..disk.data_lock import DataLock
 from ..errors import StorageError
@@ -168,7 +167,7 @@ class _DiskStore(_DiskReader, Store):
         try:
             self._check_sound()
         except StorageError as error:
-            done(Error(error))
+            done(error)
             return True
         try:
             self._writing.acquire_on_behalf_of_nowait(done)
@@ -180,7 +179,8 @@ class _DiskStore(_DiskReader, Store):
 
         def end(results: Outcome[list[CommitResult]]) -> None:
             self._writing.release_on_behalf_of(done)
-            done(results)
+            error = getattr(results, "error", None)  # of `outcome.Error`
+            done(results.unwrap() if error is None else error)
 
         def deliver(results: Outcome[list[CommitResult]]) -> None:
             token.run_sync_soon(end, results)

@@ -15,7 +15,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 import trio
-from outcome import Error
 
 import callboard
 from callboard.cli.daemon.status import status
@@ -228,7 +227,7 @@ class FailingStore:
 
     def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
         if self._errors:
-            done(Error(self._errors.pop()))
+            done(self._errors.pop())
             return True
         return self._store.commit_soon(appends, done)
 

@@ -13,7 +13,6 @@ from typing import cast
 
 import pytest
 import trio
-from outcome import Error
 
 import callboard
 from callboard.embedding.host import Plan, open_host
@@ -116,7 +115,7 @@ class FullStore:
         try:
             self._check(appends)
         except StorageFull as error:
-            done(Error(error))
+            done(error)
             return True
         return self._store.commit_soon(appends, done)
 

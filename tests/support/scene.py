@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import trio
-from outcome import Error
 
 from callboard.actors.budget.budgets import BudgetBook
 from callboard.actors.calls.call import CallPreparation
@@ -134,7 +133,7 @@ class FakeStore:
         except Exception as crash:
             error = crash
         if error is not None:
-            done(Error(error))
+            done(error)
             return
         self.commits.append(list(appends))
         self.inner.commit_soon(appends, done)
