@@ -36,13 +36,18 @@ HEADER = "| row | instructions | floor | callboard | ratio | repeats within |"
 
 
 class Row(NamedTuple):
-    """A workload, the option that sets its size, and the two sizes whose difference counts."""
+    """A workload, the option that sets its size, and the two sizes whose difference counts.
+
+    Attributes:
+        each: Units in one of the size, such as sessions that get a delta each.
+    """
 
     arguments: str
     unit: str
     size: str = ""
     sizes: tuple[int, ...] = (0,)
     store: str = "memory"
+    each: int = 1
 
 
 # The difference of two sizes is 100 million instructions or more: what a start varies by, up to
@@ -56,7 +61,7 @@ ROWS = {
     "fanout": Row("fanout --reps 1", "a call", "--n", (50, 150)),
     "sessions": Row("sessions --n 200", "a session of 200 deltas", "--sessions", (20, 50)),
     # Slow enough that each delta is read alone, although cachegrind makes the reader slow.
-    "held": Row("sessions --sessions 100 --pace 3000", "a delta", "--n", (2, 8)),
+    "held": Row("sessions --sessions 100 --pace 3000", "a delta", "--n", (2, 8), each=100),
     "history": Row("history", "a turn behind 100 others", "--n", (100, 140)),
 }
 
@@ -145,10 +150,13 @@ class Counted:
         return f"| {' | '.join(cells)} |", spread <= MAX_SPREAD
 
     def _costs(self, driver: str) -> Iterator[float]:
-        sizes = self._row.sizes
+        first, last = self._row.sizes[0], self._row.sizes[-1]
         for counts in self._counts:
             found = [each[driver].result() for each in counts]
-            yield (found[-1] - found[0]) / (sizes[-1] - sizes[0]) if self._row.size else found[0]
+            if self._row.size:
+                yield (found[-1] - found[0]) / (last - first) / self._row.each
+            else:
+                yield found[0]
 
 
 def main() -> int:

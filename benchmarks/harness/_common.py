@@ -21,7 +21,7 @@ DELTA = 20
 """Characters that the provider sends in each delta."""
 PART_OF_A_BURST = 4096
 """Bytes that wait to be read; fewer are a delta or a short answer, and all that was sent."""
-BURST_SECONDS = 0.02
+BURST_SECONDS = 0.1
 """When nothing more came for so long the burst is over."""
 
 
