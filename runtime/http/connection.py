@@ -50,10 +50,17 @@ class Destination(NamedTuple):
 
 
 class OutgoingHead(NamedTuple):
-    """The head of a request as it is sent, and its method, which decides whether a body comes back."""
+    """The head of a request as it is sent, and what it says of the response.
+
+    Attributes:
+        method: Decides whether a body comes back.
+        data: The head.
+        closes: Whether it asks the server to close the connection.
+    """
 
     method: str
     data: bytes
+    closes: bool = False
 
 
 class HttpConnection:
@@ -81,6 +88,7 @@ class HttpConnection:
         self._stream: trio.abc.Stream | None = None
         self._is_opening_tls = False
         self._reader = ResponseReader()
+        self._is_last = False
         self._idle_since = 0.0
 
     async def request(self, head: OutgoingHead, body: bytes) -> ResponseHead:
@@ -93,6 +101,7 @@ class HttpConnection:
         if self._stream is None:
             self._stream = await self._connect()
         self._reader.begin(head.method)
+        self._is_last = head.closes
         # A server may respond before it has read all (too large, wrong key) and close. Its response
         # says more than the broken connection; if there is none, reading fails.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -120,7 +129,7 @@ class HttpConnection:
     def is_reusable(self) -> bool:
         """Whether another request can follow: all of the response was read. Starts the idle time."""
         reader = self._reader
-        if self._stream is None or not (reader.is_done and reader.keeps_alive):
+        if self._stream is None or self._is_last or not (reader.is_done and reader.keeps_alive):
             return False
         if reader.has_surplus or _holds_undecoded(self._stream):
             return False  # surplus bytes would be read as the next response

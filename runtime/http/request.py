@@ -141,7 +141,9 @@ def outgoing(
     _check_headers(method, said)
     lines = "".join([f"{name}: {value}\r\n" for name, value in said.items()])
     data = b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), target.target, lines.encode("ascii"))
-    return target.destination._replace(account=_account(said)), OutgoingHead(method, data)
+    # RFC 9112 9.6: whoever sends `close` sends no further request on the connection.
+    closes = "close" in re.split(r"[\s,]+", said.get("connection", "").lower())
+    return target.destination._replace(account=_account(said)), OutgoingHead(method, data, closes)
 
 
 def _check_headers(method: str, headers: Mapping[str, str]) -> None:

@@ -135,6 +135,15 @@ async def test_requests_one_after_another_share_a_connection() -> None:
         assert server.connections == 1
 
 
+async def test_a_connection_that_the_request_closes_is_not_used_again() -> None:
+    # The server may close it without saying so once more in its answer.
+    async with open_scripted_server([reply("x")] * 2) as server, open_http_client() as client:
+        for value in ("Keep-Alive, Close", "close"):
+            await post(client, chat(server), connection=value)
+            assert client.statistics() == HttpStatistics(active=0, idle=0)
+        assert server.connections == 2
+
+
 async def test_bytes_behind_an_answer_never_pass_for_the_next_one() -> None:
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
     async with open_raw_server(answer + answer) as url, open_http_client() as client:
