@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -18,6 +19,8 @@ import callboard
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import ToolFailure
+from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test
 from callboard.tools.sandbox.selftest.kept_result import FILE_NAME
 from support.sandbox.sandbox_users import needs_sandbox
@@ -125,6 +128,24 @@ async def test_a_kept_result_that_does_not_hold_any_more_runs_nothing(
     assert read_result(played.results[0])["error_type"] == "sandbox_unavailable"
     assert not (data / FILE_NAME).exists()
     assert second.tools
+
+
+async def test_a_kept_result_gives_no_recipe(
+    tmp_path: Path, slow: SlowTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = await measured(tmp_path, slow)
+    slow.go_on.set()
+    found = self_test.StrengthTest._found
+    monkeypatch.setattr(
+        self_test.StrengthTest,
+        "_found",
+        lambda test: msgspec.structs.replace(found(test), strength=Strength.PARTIAL),
+    )
+    sandbox = Sandbox(SandboxSettings(), data=data)
+    await sandbox.ready()
+    assert sandbox.problem() is None  # programs are offered
+    with pytest.raises(ToolFailure, match="the sandbox is partial, and must be full"):
+        sandbox.recipe()
 
 
 @pytest.mark.parametrize("change", ["settings", "boot", "age", "not JSON", "open to others"])

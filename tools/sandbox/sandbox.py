@@ -151,8 +151,10 @@ class Sandbox:
 
     def problem(self) -> str | None:
         """Return why programs can't be run; `None` when they can, or a kept result says so."""
-        if self._offered is not None:
-            return None
+        return None if self._offered is not None else self._weakness()
+
+    def _weakness(self) -> str | None:
+        """Return why this process's own test says that programs can't be run."""
         found = self.status()
         if found.strength.rank >= self.settings.minimum.rank:
             return None
@@ -164,8 +166,11 @@ class Sandbox:
         return self.problem() if Capability.PROCESSES in definition.needs else None
 
     def recipe(self) -> Recipe:
-        """Return how sandboxes are built; raise `ToolFailure` when they don't hold enough."""
-        problem = self.problem()
+        """Return how sandboxes are built; raise `ToolFailure` when they don't hold enough.
+
+        A kept result does not count here. Blocks like `status`.
+        """
+        problem = self._weakness()
         recipe = self.status().recipe
         if problem is not None or recipe is None:
             raise ToolFailure(
