@@ -195,7 +195,8 @@ class SessionFeed:
     def _leave(self) -> None:
         if self.joined.is_set():  # else subscribers still wait for this very event
             self.joined = trio.Event()
-        self._held.clear()  # the snapshots that bring subscribers back hold its text
+        # The snapshots that bring subscribers back hold its text.
+        self._held, self._held_size = [], 0
         self._leave_live()
 
     def _leave_live(self) -> None:
