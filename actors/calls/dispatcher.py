@@ -3,7 +3,8 @@
 A batch asks the broker about all of its calls at once. What may run at once starts in the same
 commit that stores the answer; each other call waits in a task of its own, for a person, for lock
 keys or for a slot. After a wait for keys or slots the broker decides again: a grant may have been
-revoked meanwhile.
+revoked meanwhile. Every way to a start ends in `_execute`, and nothing runs there that the policy in force at that
+moment denies: when rules have come since the batch was decided about, it is decided again.
 
 `CallStarted` is stored before the effect of every call that does more than read, so that after a
 crash it is known what may have happened. When the journal can't store, the batch ends at once:
@@ -23,6 +24,7 @@ from typing import Self
 import msgspec
 import trio
 
+from ...config.policy.policy import PolicyBook
 from ...config.settings import Limits
 from ...runtime.definitions import Effect, ErrorType, Resource, SessionKind, ToolFailure, Verdict
 from ...runtime.errors import ActorStopped, CallboardError, ConflictError
@@ -181,6 +183,7 @@ class ToolDispatcher:
         limits: Limits,
         activity: Activity | None = None,
         locks: WorkspaceLocks | None = None,
+        policies: PolicyBook | None = None,
     ) -> None:
         self._mailbox = mailbox
         self.journal = journal
@@ -190,6 +193,7 @@ class ToolDispatcher:
         self.activity = Activity() if activity is None else activity
         self.slots = trio.CapacityLimiter(limits.max_calls_per_runtime)
         self.locks = WorkspaceLocks() if locks is None else locks
+        self.policies = PolicyBook() if policies is None else policies
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
@@ -221,6 +225,7 @@ class CallBatch:
         self._place = request.place
         self._known = {approval.call_id: approval for approval in request.approvals}
         self._marks = request.marks
+        self._revision = dispatcher.policies.revision
         self._retries = CallRetries(request.place.turn_id, request.attempts_left)
         slots = trio.CapacityLimiter(dispatcher.limits.max_calls_per_session)
         locks = dispatcher.locks.of(request.place.workspace)
@@ -376,6 +381,8 @@ class CallBatch:
     ) -> None:
         # Prepared again from the text that was allowed: the head of `call` says why.
         final = as_allowed(self._ready(ready.call, resolution.arguments), ready)
+        if (decision := await self._denied_by_now(final)) is not None:
+            raise denial(decision.reason, final.tier)
         started = CallStarted(
             turn_id=self._place.turn_id,
             call_id=ready.call.call_id,
@@ -440,7 +447,21 @@ class CallBatch:
         finally:
             scope.cancel(reason="the answer is no longer needed")
 
+    async def _denied_by_now(self, ready: ReadyCall) -> Decision | None:
+        """Return the denial by rules that came after this batch was decided about, or `None`."""
+        policies, judged = self._dispatcher.policies, self._revision
+        while judged != policies.revision:  # until no rule came while the broker decided
+            judged = policies.revision
+            (decision,) = await self._decide(ready.question)
+            if decision.verdict is Verdict.DENY:
+                return decision
+        return None
+
     async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
+        if (decision := await self._denied_by_now(ready)) is not None:
+            with permit:
+                await self._record(self._denied(ready, decision))
+            return
         started_at = trio.current_time()
         place, limits, name = self._place, self._dispatcher.limits, ready.call.name
         running = self._dispatcher.activity.call(

@@ -15,9 +15,10 @@ arguments, place and policy: what has changed since is asked about again.
 Begin with `broker`, the actor, then `resolution`, which tells a question's life from top to bottom.
 `decisions` holds policies and grants; `asking` says who is asked, how long they have and what counts as
 an answer; `question` makes the events, scopes and grants of a question; `record` reads the store, sets
-when a question expires and withdraws what would not run now; `edited_arguments` judges what a person
-changed. That a question *has* expired is decided in `resolution`, by the clock that runs beside the
-people; whoever is late is refused by the store (`runtime/store/tables/permissions`).
+when a question expires and withdraws what would not run now; `edited_arguments` judges what an answer
+allows, by the policy of that moment, with the arguments that a person changed. That a question *has*
+expired is decided in `resolution`, by the clock that runs beside the people; whoever is late is refused
+by the store (`runtime/store/tables/permissions`).
 Comes in: `CheckPermissions`, `AskPerson`, `AnswerApproval`, `ShowApproval`, `RevokeGrant`.
 Goes out: decisions and resolutions; `AppendEvents` to the journal; `WakeSession` to the directory.
 Owns: the questions that are open in this process, and the grants that hold.

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from ...runtime.definitions import ToolFailure
-from ...runtime.errors import CallboardError, StorageError, ValidationError
+from ...runtime.errors import CallboardError, ConflictError, StorageError, ValidationError
 from ...runtime.kernel.mailbox import Mailbox, Reply
 from ...runtime.messages import (
     AnswerApproval,
@@ -106,7 +106,15 @@ class PermissionBroker:
             await _reply(message.reply, self._resolver.ask, message)
 
     async def _answer(self, message: AnswerApproval) -> None:
-        await self._resolver.answer(message.approval_id, message.answer)
+        try:
+            await self._resolver.answer(message.approval_id, message.answer)
+        except ToolFailure as denied:
+            if message.answer.arguments is not None:
+                raise  # the arguments are wrong
+            raise ConflictError(
+                f"{message.approval_id} can't be allowed: the policy denies the call by now "
+                f"({without_advice(str(denied))}). Deny it, change its arguments, or change the policy"
+            ) from None
 
     async def _show(self, message: ShowApproval) -> ApprovalRequest:
         question = await self._resolver.find(message.approval_id)

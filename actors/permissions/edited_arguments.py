@@ -1,4 +1,7 @@
-"""Arguments that a person changed: validated and judged as if the model had said them.
+"""What an answer comes to: the policy of the moment judges what a person, or a grant, allows.
+
+A person can allow less than the policy, never more. Arguments that they changed are validated, and
+judged as if the model had said them.
 
 Changed arguments of a higher tier are a new question: the answer is then `revised`, and whoever
 asked asks again with them. For a deferred question, which nobody waits for, a successor is asked.
@@ -15,6 +18,7 @@ from ...runtime.messages import (
     ApprovalRequest,
     CheckPermissions,
     Decision,
+    PermissionQuestion,
     Resolution,
 )
 from ..calls.call import CallPreparation, ReadyCall
@@ -31,17 +35,20 @@ class EditedArguments:
         self._decisions = decisions
 
     async def resolution(self, question: OpenQuestion, answer: ApprovalAnswer) -> Resolution:
-        """Return what the answer comes to."""
-        if answer.decision != "allow" or answer.arguments is None:
+        """Return what the answer comes to; a rule may have come since the question was put."""
+        if answer.decision != "allow":
             return question.resolution(answer)
-        changed, decision = await self._judged(question, answer.arguments)
+        if answer.arguments is None:
+            self._decided(question, question.question)
+            return question.resolution(answer)
+        changed, _ = await self._judged(question, answer.arguments)
         if _is_higher(changed, question):
             answer = without_memory(msgspec.structs.replace(answer, decision="revised"))
         return Resolution(
             approval_id=question.approval_id,
             answer=answer,
             arguments=changed.arguments.canonical,
-            digest=changed.digest(question.place, decision.policy_version),
+            digest=changed.digest(question.place, question.policy_version),
         )
 
     async def request(self, question: OpenQuestion, arguments: str) -> ApprovalRequest:
@@ -55,7 +62,7 @@ class EditedArguments:
             tier=changed.tier,
             reason=decision.reason,
             arguments=canonical,
-            digest=changed.digest(question.place, decision.policy_version),
+            digest=changed.digest(question.place, question.policy_version),
             preview=await changed.preview(),
             scopes=("call",) if is_higher else question.scopes_for(canonical),
         )
@@ -82,14 +89,17 @@ class EditedArguments:
         )
 
     async def _judged(self, question: OpenQuestion, arguments: str) -> tuple[ReadyCall, Decision]:
-        place = question.place
         await self._preparation.wait_tested((question.call,))
-        changed = self._preparation.ready(place, question.call, arguments)
-        check = CheckPermissions(place=place, questions=(changed.question,), marks=question.marks)
+        changed = self._preparation.ready(question.place, question.call, arguments)
+        return changed, self._decided(question, changed.question)
+
+    def _decided(self, question: OpenQuestion, call: PermissionQuestion) -> Decision:
+        """Return the decision of this moment about what would run; raise when it is denied."""
+        check = CheckPermissions(place=question.place, questions=(call,), marks=question.marks)
         (decision,) = self._decisions.decide(check)
         if decision.verdict is Verdict.DENY:
-            raise denial(decision.reason, changed.tier)
-        return changed, decision
+            raise denial(decision.reason, call.tier)
+        return decision
 
 
 def _is_higher(changed: ReadyCall, question: OpenQuestion) -> bool:

@@ -67,10 +67,9 @@ async def served(
     async with callboard.open_runtime(
         model=model,
         workspace=tmp_path,
-        on_approval="deny",
         settings=settings,
         environ={"HOME": str(tmp_path)},
-        **options,
+        **{"on_approval": "deny", **options},
     ) as runtime:
         async with open_gateway(runtime, ServerSettings(port=0), data) as gateway:
             gateway.daemon.configuration = Configuration(lambda: load_settings(file), (file,))
@@ -172,6 +171,33 @@ async def test_rules_agents_prices_and_hosts_hold_for_what_comes_next(tmp_path: 
         with pytest.raises(AddressRefused):  # the daemon itself stays out of reach
             await guard.connect("127.0.0.1", scene.gateway.port)
         assert host_of(scene.runtime).plan.prices.price("local", "ScriptedModel") is not None
+
+
+@pytest.mark.parametrize("denied", ["delete_file", "get_current_time"])
+async def test_a_rule_that_comes_while_a_question_is_open_counts(
+    tmp_path: Path, denied: str
+) -> None:
+    old = tmp_path / "old.txt"
+    old.write_text("old")
+    script = [callboard.reply(calls=[("delete_file", {"path": "old.txt"})]), callboard.reply("So.")]
+    model = callboard.ScriptedModel(script)
+    async with served(tmp_path, model=model, on_approval="wait") as scene:
+        session = await scene.runtime.create_session()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.run, "Delete it.")
+            with trio.fail_after(PATIENCE_SECONDS):
+                while not (rows := await scene.runtime.approvals()):  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+            await scene.reload(
+                f'[[rules]]\ntool = "{denied}"\nverdict = "deny"\nreason = "Closed."'
+            )
+            if denied == "delete_file":
+                with pytest.raises(ConflictError, match=r"policy denies .*Closed"):
+                    await scene.client.answer(rows[0].approval_id, "allow")
+                await scene.client.answer(rows[0].approval_id, "deny")
+            else:
+                await scene.client.answer(rows[0].approval_id, "allow")
+    assert old.exists() is (denied == "delete_file")
 
 
 async def test_providers_and_the_default_model_hold_for_what_comes_next(tmp_path: Path) -> None:

@@ -310,6 +310,7 @@ class Host:
                 self.limits,
                 self.activity,
                 self.locks,
+                self.plan.policies,
             ),
             self.dispatcher,
         )
