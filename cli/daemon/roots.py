@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ...config.files import config_folder, data_folder
 from ...runtime.errors import ConflictError, ValidationError
 
 if TYPE_CHECKING:
@@ -16,23 +17,22 @@ if TYPE_CHECKING:
     from ...runtime.store.rows import SessionRow
 
 
-def check_root(folder: Path) -> None:
-    """Raise `ValidationError` for a folder with more in it than work."""
-    if why := _too_wide(folder):
-        raise ValidationError(
-            f"{folder} can't be a root for sessions: {why}. Name a folder in it, in which the work is.",
-            field="roots",
-        )
-
-
 def root_advice(folder: Path) -> str:
     """Return what to do so that sessions of a daemon may work in a folder: the rest of a sentence."""
-    if why := _too_wide(folder):
-        return f"work in a folder below it: as a root it would be too wide, since {why}."
+    # Imported here, as the few commands that need it do.
+    from ...tools.workspace.roots import why_no_root
+
+    if why := why_no_root(str(folder), own_folders()):
+        return f"work in another folder: this one can't be a root, since {why}."
     return (
         f"start the daemon with `callboard serve --root {folder}`, or name the folder in roots of "
         "[server] in callboard.toml."
     )
+
+
+def own_folders(data: Path | None = None) -> tuple[Path, Path]:
+    """Return callboard's folders of data and of configuration, in which no session works."""
+    return (data_folder() if data is None else data), config_folder()
 
 
 async def create_session(
@@ -70,16 +70,3 @@ async def create_session(
         )
     await client.upkeep.add_root(str(folder))
     return await create()
-
-
-def _too_wide(folder: Path) -> str:
-    real = folder.resolve()
-    if real == Path(real.anchor):
-        return "the whole machine is below it"
-    try:
-        home = Path.home().resolve()
-    except RuntimeError:  # a process without a home
-        return ""
-    if home.is_relative_to(real):
-        return f"your home {home} is " + ("that folder" if home == real else "below it")
-    return ""

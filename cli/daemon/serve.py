@@ -22,9 +22,10 @@ from ...gateway.shared.configuration import Configuration
 from ...providers.catalog.book import ProviderBook
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ConflictError, ValidationError
+from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED
 from ..log_file import LOG_NAME
-from .roots import check_root
+from .roots import own_folders
 from .serve_log import LogFormat, serve_log
 
 OWNER = "owner"
@@ -54,7 +55,7 @@ def serve(
 
     def load() -> Settings:
         found = load_settings(config)
-        return msgspec.structs.replace(found, server=served(found.server, options))
+        return msgspec.structs.replace(found, server=served(found.server, options, data))
 
     settings, file = load(), config_file(config)
     plan = DaemonPlan(
@@ -79,7 +80,7 @@ def serve(
     return ANSWERED
 
 
-def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
+def served(settings: ServerSettings, options: ServeOptions, data: Path) -> ServerSettings:
     """Return the settings of the socket, with what the command line says.
 
     Raises:
@@ -88,10 +89,9 @@ def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
     """
     given = {"host": options.host, "port": options.port}
     changed = {name: value for name, value in given.items() if value is not None}
-    given_roots = [root.expanduser().absolute() for root in options.roots]
-    for root in given_roots:
-        check_root(root)
-    roots = tuple(map(str, given_roots))
+    roots = tuple(str(root.expanduser().absolute()) for root in options.roots)
+    for root in roots:  # `ServerSettings` knows no disk, and says less
+        check_root(root, own_folders(data))
     wanted = {**msgspec.structs.asdict(settings), **changed, "roots": (*settings.roots, *roots)}
     try:
         server = msgspec.convert(wanted, ServerSettings)
@@ -104,10 +104,8 @@ def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
             "yours.",
             field="host",
         )
-    for name in server.roots:
-        if not Path(name).is_dir():
-            raise ValidationError(f"the root {name} is not a folder: make it, or leave it out")
-        check_root(Path(name))
+    for root in settings.roots:
+        check_root(root, own_folders(data))
     return server
 
 

@@ -16,9 +16,10 @@ from cyclopts import App, Parameter
 
 from ...config.files import config_folder
 from ...runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
+from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Roots, data_path
-from .roots import check_root
+from .roots import own_folders
 from .service_unit import LABEL, ServicePlan, launchd_plist, systemd_unit
 
 SYSTEM_FOLDER = Path("/etc/systemd/system")
@@ -122,7 +123,7 @@ def _plan(
         command += ["--config", str(file.expanduser().absolute())]
     whole = tuple(root.expanduser().absolute() for root in roots)
     for root in whole:
-        check_root(root)
+        check_root(root, own_folders(data))
         command += ["--root", str(root)]
     home = os.environ.get("CALLBOARD_HOME")
     return ServicePlan(

@@ -18,9 +18,10 @@ from ...runtime.identity import new_id
 from ...runtime.wire import daemon as wire
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import GetUsage, OneSession, SetBudget
+from ...tools.workspace.roots import check_root
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
-from ..shared.workspaces import checked_root
+from ..shared.workspaces import own_folders
 
 FOLDER = "backups"
 """The folder of backups in the data folder: clients name no paths on the daemon's machine."""
@@ -122,5 +123,6 @@ def list_roots(caller: Caller, params: Nothing) -> wire.WorkspaceRoots:
 @methods.add("root/add", Role.ADMIN)
 async def add_root(caller: Caller, params: wire.WorkspaceRoot) -> wire.WorkspaceRoots:
     """Add a folder below which sessions may work, until the daemon ends."""
-    caller.daemon.add_root(await trio.to_thread.run_sync(checked_root, params.path))
+    own = own_folders(caller.daemon)
+    caller.daemon.add_root(await trio.to_thread.run_sync(check_root, params.path, own))
     return wire.WorkspaceRoots(list(caller.daemon.roots))

@@ -12,10 +12,8 @@ import trio
 from ...config.sections import MAX_PATH_BYTES
 from ...embedding.runtime import host_of
 from ...runtime.errors import CallboardError, ValidationError
+from ...tools.workspace.roots import why_no_workspace
 from .state import DaemonState
-
-SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store")
-"""Folders with keys below a home folder: never a workspace, whatever the roots are."""
 
 
 @asynccontextmanager
@@ -72,27 +70,14 @@ def _chosen(daemon: DaemonState, wanted: str | None) -> Path:
 
 
 def _check_open(daemon: DaemonState, wanted: str, real: str) -> None:
-    """Raise `ValidationError` for a folder with keys, tokens or callboard's own data."""
-    home = Path.home()
-    own = (*filter(None, [daemon.folders.data]), *host_of(daemon.runtime).plan.forbidden)
-    for closed in (*own, *(home / name for name in SECRET_FOLDERS)):
-        folder = os.path.realpath(closed)
-        if os.path.commonpath([real, folder]) == folder:
-            raise ValidationError(
-                f"{wanted!r} can't be a workspace: it lies in {folder}, where keys or callboard's "
-                "own data are. Choose a project's own folder.",
-                field="workspace",
-            )
+    """Raise `ValidationError` for a folder that no root may lie in: links and mounts come and go."""
+    if why := why_no_workspace(real, own_folders(daemon)):
+        raise ValidationError(
+            f"{wanted!r} can't be a workspace: {why}. Choose a project's own folder.",
+            field="workspace",
+        )
 
 
-def checked_root(path: str) -> str:
-    """Return a folder that may be a root. Blocks on the disk.
-
-    Raises:
-        ValidationError: It can't be a root.
-    """
-    if not path.startswith("/") or "\0" in path or os.path.realpath(path) == "/":
-        raise ValidationError(f"{path!r} is not an absolute path below /", field="path")
-    if not os.path.isdir(path):
-        raise ValidationError(f"{path!r} is not a folder", field="path")
-    return path
+def own_folders(daemon: DaemonState) -> tuple[Path, ...]:
+    """Return callboard's folders of data and of configuration, in which no client works."""
+    return (*filter(None, [daemon.folders.data]), *host_of(daemon.runtime).plan.forbidden)

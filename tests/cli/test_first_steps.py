@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from callboard.cli.app import execute
-from callboard.cli.daemon.roots import check_root, root_advice
+from callboard.cli.daemon.roots import root_advice
 from callboard.cli.parameters import data_path
 from callboard.cli.setup.tokens import create_token
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
@@ -82,12 +82,15 @@ def test_home_and_what_holds_it_are_no_roots(
     work.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     for wide in (Path("/"), home, home.parent):
-        with pytest.raises(ValidationError, match="can't be a root for sessions"):
-            check_root(wide)
         assert "--root" not in root_advice(wide)
-        with pytest.raises(ValidationError, match="Name a folder in it"):
+        with pytest.raises(ValidationError, match="can't be a root for sessions"):
             execute(["serve", "--port", "0", "--root", str(wide)])
-    check_root(work)
+        file = tmp_path / "callboard.toml"
+        file.write_text(f'[server]\nroots = ["{wide}"]')
+        with pytest.raises(
+            ValidationError, match=r"can't be a root for sessions|not an absolute path"
+        ):
+            execute(["serve", "--port", "0", "--config", str(file)])
     assert f"callboard serve --root {work}" in root_advice(work)
 
 

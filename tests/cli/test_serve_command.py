@@ -124,8 +124,10 @@ async def test_its_life_from_the_first_start_to_the_end(tmp_path: Path) -> None:
     command = Command(tmp_path)
     none = await command("status")
     assert (none.code, none.out.partition(".")[0][:18]) == (1, "No daemon runs on ")
-    async with serving(command, "--root", str(tmp_path), program=("-m", "callboard")) as served:
-        assert f"root:          {tmp_path}" in served.out
+    async with serving(
+        command, "--root", str(command.workspace), program=("-m", "callboard")
+    ) as served:
+        assert f"root:          {command.workspace}" in served.out
         daemon = find_daemon(served.data)
         assert daemon is not None
         assert daemon.pid == served.process.pid

@@ -160,9 +160,9 @@ async def test_it_is_written_and_removed(tmp_path: Path) -> None:
     command = Command(tmp_path)
     command.extra = {"XDG_CONFIG_HOME": str(tmp_path / "xdg"), "PATH": "/nowhere"}
     unit = tmp_path / "xdg" / "systemd" / "user" / "callboard.service"
-    written = await command("service", "install", "--no-start", "--root", str(tmp_path))
+    written = await command("service", "install", "--no-start", "--root", str(command.workspace))
     assert (written.code, written.err) == (0, "")
-    assert f"--root {tmp_path}" in unit.read_text()
+    assert f"--root {command.workspace}" in unit.read_text()
     assert f"CALLBOARD_HOME={command.home}" in unit.read_text()
     assert "systemctl --user enable --now callboard.service" in written.out
     removed = await command("service", "uninstall")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import callboard
+from callboard.config.sections import ServerSettings
 from callboard.runtime.changes.undo_report import UndoReport
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import ChangesUndone
@@ -91,12 +93,12 @@ async def test_an_operator_adds_no_root_and_another_session_does_not_exist(tmp_p
 async def test_no_session_works_where_keys_and_the_record_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whatever the roots are: a program that opens a gateway by itself answers for its own."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    async with open_daemon() as daemon, open_client(daemon) as client:
+    wide = ServerSettings(port=0, roots=(str(tmp_path), tempfile.gettempdir()))
+    async with open_daemon(settings=wide) as daemon, open_client(daemon) as client:
         data = daemon.gateway.daemon.folders.data
         assert data is not None
-        for root in (tmp_path, data.parent):
-            await client.request("root/add", WorkspaceRoot(str(root)), WorkspaceRoots)
         closed = [data, data / "backups", data / "workspaces", tmp_path / ".ssh" / "keys"]
         for folder in (*closed, tmp_path / "project"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -106,6 +108,33 @@ async def test_no_session_works_where_keys_and_the_record_are(
             with pytest.raises(ValidationError, match="can't be a workspace"):
                 await client.create_session(workspace=str(folder))
         await client.create_session(workspace=str(tmp_path / "project"))
+
+
+async def test_no_client_adds_the_system_a_home_or_callboards_own_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "ann"))
+    for name in ("ann/bin", "ann/.ssh", "work"):
+        (tmp_path / name).mkdir(parents=True)
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        data = daemon.gateway.daemon.folders.data
+        assert data is not None
+        own = (data, data.parent, tmp_path / "ann", tmp_path, tmp_path / "ann" / ".ssh")
+        for path in (*map(str, own), "/proc", "/proc/self", "/sys", "/dev/shm", "/etc", "/usr/bin"):
+            with pytest.raises(ValidationError, match="can't be a root"):
+                await client.request("root/add", WorkspaceRoot(path), WorkspaceRoots)
+        # A root is judged again by where it leads when a session is made.
+        root = tmp_path / "work"
+        await client.request("root/add", WorkspaceRoot(str(root)), WorkspaceRoots)
+        await client.create_session(workspace=str(root))
+        root.rmdir()
+        for place in (tmp_path / "ann" / ".ssh", Path("/proc/self/fdinfo"), Path("/etc")):
+            root.symlink_to(place)
+            with pytest.raises(ValidationError, match="can't be a workspace"):
+                await client.create_session(workspace=str(root))
+            root.unlink()
+        root.symlink_to(tmp_path / "ann" / "bin")
+        await client.create_session(workspace=str(root))
 
 
 @pytest.mark.parametrize("path", ["/", "//", "/.", "/tmp/..", "/proc/self/root"])

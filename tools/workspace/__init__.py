@@ -13,7 +13,8 @@ Begin with `workspace`: the handle to read, write, move and delete, and what mak
 `reader` is the half without writing, and turns `OSError` into `ToolFailure`. `paths` has the rules on
 text, and refuses a name such as `../x` that leads out; `resolver` opens names below a root, and refuses
 links that lead out; `openat2` holds the two system calls that Python lacks,
-`protected_places` what one workspace protects besides, and `atomic_write` the writing itself.
+`protected_places` what one workspace protects besides, `atomic_write` the writing itself, and
+`roots` which folders clients of a daemon may work below.
 Comes in: a folder, paths and bytes.
 Goes out: `FileInfo`, `FileContent`, `Listing` (runtime.handles); `ToolFailure`, `ValidationError`.
 Owns: the descriptor of the root, until the last view of it is gone.

@@ -1,0 +1,143 @@
+"""What may be a root: one table for the command, the configuration and the wire."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import callboard
+from callboard.runtime.errors import ValidationError
+from callboard.tools.workspace.roots import (
+    SECRET_FOLDERS,
+    SYSTEM_PLACES,
+    check_root,
+    homes,
+    why_no_root,
+    why_no_workspace,
+)
+
+HERE = [place for place in SYSTEM_PLACES if os.path.isdir(place)]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of this user, with callboard's folders in it and a project."""
+    home = tmp_path / "people" / "ann"
+    for name in (".local/share/callboard", ".config/callboard", "project/src", *SECRET_FOLDERS):
+        (home / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def own(home: Path) -> tuple[Path, Path]:
+    return home / ".local/share/callboard", home / ".config/callboard"
+
+
+def test_the_folder_that_the_work_is_in_is_one(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (home / "link").symlink_to(tmp_path / "elsewhere")
+    for folder in (
+        home / "project",
+        home / "project" / "src",
+        home / "link",
+        tmp_path / "elsewhere",
+    ):
+        assert check_root(folder, own(home)) == str(folder)
+
+
+@pytest.mark.parametrize("place", ["/", "//", "/.", "/tmp/..", "/proc/self/root", *HERE])
+def test_the_system_is_none(place: str) -> None:
+    with pytest.raises(ValidationError, match="can't be a root for sessions"):
+        check_root(place)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("/proc/self", "/proc/1", "/proc/sys/kernel", "/proc/self/cwd/../../proc", "/sys/fs", "/dev/shm"),
+        *("/run/lock", "/var/run", "/etc/ssl", "/usr/local/bin", "/usr/lib", "/dev/fd"),
+    ],
+)  # fmt: skip
+def test_nor_is_what_lies_in_it(place: str) -> None:
+    if not os.path.isdir(place):
+        pytest.skip(f"{place} is not here")
+    assert why_no_root(place)
+    assert why_no_workspace(os.path.realpath(place))
+
+
+def test_homes_and_what_holds_them_are_none(home: Path) -> None:
+    wide = {home, *home.parents, Path("/home"), Path("/root"), *map(Path, homes())}
+    for folder in wide:
+        assert why_no_root(str(folder), own(home)), folder
+    assert why_no_workspace(str(home / "project"), own(home)) == ""
+
+
+def test_what_callboard_lives_by_and_keys_are_none(home: Path) -> None:
+    code = Path(callboard.__path__[0]).resolve()
+    for closed in (*own(home), home / ".ssh", home / ".aws", code, Path(sys.prefix)):
+        (inside := closed / "inside") if closed.is_relative_to(home) else (inside := closed)
+        inside.mkdir(exist_ok=True)
+        for folder in {closed, closed.parent, inside}:
+            assert why_no_root(str(folder), own(home)), folder
+        assert why_no_workspace(str(inside.resolve()), own(home)), inside
+    assert why_no_root(str(home / "project"), own(home)) == ""
+
+
+def test_programs_that_others_start_are_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = home / "project" / "bin"
+    folder.mkdir()
+    assert why_no_root(str(folder)) == ""
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin")
+    assert "closed to sessions" in why_no_root(str(folder))
+
+
+def test_a_link_is_judged_by_where_it_leads(home: Path) -> None:
+    for name, target in {
+        "a": "/etc",
+        "b": "/proc/self",
+        "c": str(home),
+        "d": str(own(home)[0]),
+    }.items():
+        (home / "project" / name).symlink_to(target)
+        assert why_no_root(str(home / "project" / name), own(home))
+
+
+@pytest.mark.parametrize(
+    "path", ["", "relative", "a/../b", "/a\0b", "/no/such/folder", "/etc/passwd"]
+)
+def test_what_is_no_folder_is_none(path: str) -> None:
+    with pytest.raises(ValidationError):
+        check_root(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts are read as Linux shows them")
+@pytest.mark.parametrize(
+    ("kind", "is_ordinary"),
+    [
+        *((kind, True) for kind in ("ext4", "xfs", "btrfs", "tmpfs", "overlay", "nfs4", "fuse.sshfs")),
+        *((kind, False) for kind in ("proc", "sysfs", "cgroup2", "debugfs", "tracefs", "securityfs")),
+        *((kind, False) for kind in ("devtmpfs", "devpts", "bpf", "fusectl", "fuse.lxcfs", "mqueue")),
+        *((kind, False) for kind in ("binfmt_misc", "configfs", "pstore", "efivarfs", "autofs", "new")),
+    ],
+)  # fmt: skip
+def test_a_file_system_that_does_more_than_keep_files_is_none(
+    tmp_path: Path, kind: str, is_ordinary: bool
+) -> None:
+    (folder := tmp_path / "a b" / "work").mkdir(parents=True)
+    mounts = tmp_path / "mountinfo"
+    point = str(tmp_path.resolve() / "a b").replace(" ", "\\040")
+    mounts.write_text(
+        "1 0 8:1 / / rw - ext4 /dev/root rw\n"
+        f"2 1 0:5 / {point} rw shared:1 - ext3 first rw\n"
+        f"3 1 0:6 / {point} rw - {kind} second rw\n"  # over the first
+        f"4 1 0:7 / {point}x rw - proc proc rw\n"
+    )
+    why = why_no_root(str(folder), mounts=mounts)
+    assert (why == "") is is_ordinary
+    assert is_ordinary or f"file system ({kind})" in why
+    assert why_no_root(str(folder), mounts=tmp_path / "gone").startswith(
+        "its file system (unknown)"
+    )

@@ -1,0 +1,145 @@
+"""Roots: the folders below which clients of a daemon may choose workspaces.
+
+A root is named by an operator, in the configuration, on the command line or over the wire, and clients who
+may do far less then work below it. So one function decides for all three, and again, for the workspace itself,
+whenever a session is made: a link or a mount may have come meanwhile.
+
+A root neither is, holds nor lies in a closed place: what the kernel shows of itself and of processes, the
+system's programs and settings, keys, and callboard's own data, configuration and code. It is no home and holds
+none: what a home holds is run at the next login. And it lies on a file system that only keeps files.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ...runtime.errors import ValidationError
+from .paths import is_below, shown
+from .protected_places import own_code
+
+SYSTEM_PLACES = (
+    *("/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/boot", "/efi"),
+    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
+    *("/System", "/Library", "/Applications", "/Volumes/Preboot"),
+)
+"""The kernel's views, devices, sockets, and what the system runs and is set up by (the last line: macOS)."""
+HOME_PARENTS = ("/home", "/root", "/Users", "/var/root")
+"""Also without an account in them."""
+SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store")
+"""Folders of a home with keys."""
+PERSON_IDS = range(1000, 65534)
+"""Accounts of people, by `login.defs`; those of services call folders like /var/www their home."""
+ORDINARY_TYPES = frozenset({
+    *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs", "nilfs2"),
+    *("tmpfs", "ramfs", "overlay", "aufs", "ecryptfs", "squashfs", "erofs", "iso9660", "udf"),
+    *("vfat", "msdos", "exfat", "ntfs", "ntfs3", "fuseblk", "hfs", "hfsplus", "apfs"),
+    *("nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs", "gfs2", "ocfs2", "lustre"),
+    *("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "fuse.ceph", "fuse.mergerfs"),
+    *("fuse.bindfs", "fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.encfs", "fuse.cryfs"),
+    *("fuse.vmhgfs-fuse", "fuse.grpcfuse", "fakeowner", "vboxsf", "vmhgfs", "drvfs"),
+})  # fmt: skip
+"""File systems that keep files and do nothing else. Any other (proc, sysfs, cgroup2, debugfs, binfmt_misc,
+devtmpfs, fuse.lxcfs, …) may be a view of the machine, so what is not known is refused."""
+MOUNTS = Path("/proc/self/mountinfo")
+"""The mounts that this process sees. Other systems than Linux have no such file, and no such views."""
+
+
+def check_root(path: str | os.PathLike[str], own: Sequence[Path] = ()) -> str:
+    """Return a folder that may be a root. Blocks on the disk.
+
+    Args:
+        path: The folder.
+        own: callboard's folders of data and configuration.
+
+    Raises:
+        ValidationError: It can't be a root; the message says why.
+    """
+    text = os.fspath(path)
+    if why := why_no_root(text, own):
+        raise ValidationError(
+            f"{shown(text)} can't be a root for sessions: {why}. Name the folder that the work is in.",
+            field="roots",
+        )
+    return text
+
+
+def why_no_root(path: str, own: Sequence[Path] = (), *, mounts: Path = MOUNTS) -> str:
+    """Return why a folder can't be a root, or an empty text. Blocks on the disk."""
+    if not path.startswith("/") or "\0" in path:
+        return "it is not an absolute path below /"
+    real = os.path.realpath(path)
+    if real == "/":
+        return "it is not an absolute path below /: the whole machine is"
+    for home in homes():
+        if real == home:
+            return f"{home} is a home, where files run programs at the next login"
+        if is_below(home, real):
+            return f"the home {home} is below it"
+    for closed in _closed(own):
+        if is_below(closed, real):
+            return f"it holds {closed}, which is closed to sessions"
+    return why_no_workspace(real, own, mounts=mounts)
+
+
+def why_no_workspace(real: str, own: Sequence[Path] = (), *, mounts: Path = MOUNTS) -> str:
+    """Return why no session works in a folder (a real path), whatever the roots are, or an empty text.
+
+    What a workspace must not hold is `open_workspace`'s question, which programs ask as well.
+    """
+    for closed in (*_closed(own), *_on_path()):
+        if real == closed or is_below(real, closed):
+            return f"it is or lies in {closed}, which is closed to sessions"
+    if not os.path.isdir(real):
+        return "it is no folder"
+    kind = _file_system(real, mounts) if sys.platform == "linux" else "apfs"
+    if kind not in ORDINARY_TYPES:
+        return f"its file system ({kind or 'unknown'}) is not one that only keeps files"
+    return ""
+
+
+def homes() -> set[str]:
+    """Return the real paths of the homes of this user, of root and of people, and of where homes are."""
+    found = {*HOME_PARENTS, os.path.expanduser("~")}
+    for account in pwd.getpwall():
+        if account.pw_uid in PERSON_IDS or account.pw_uid in {0, os.geteuid()}:
+            found.add(account.pw_dir)
+    real = {os.path.realpath(home) for home in found if home.startswith("/")}
+    return real - {"/"}
+
+
+def _closed(own: Sequence[Path]) -> Iterator[str]:
+    yield from map(os.path.realpath, (*SYSTEM_PLACES, *own))
+    yield from own_code()
+    for home in homes():
+        yield from (os.path.realpath(os.path.join(home, name)) for name in SECRET_FOLDERS)
+
+
+def _on_path() -> Iterator[str]:
+    """Yield the folders in which this process, and what it starts, looks for programs."""
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if folder.startswith("/") and (real := os.path.realpath(folder)) != "/":
+            yield real
+
+
+def _file_system(real: str, mounts: Path) -> str | None:
+    """Return the type of the file system that a path lies on: of the last mount on the way to it."""
+    try:
+        lines = os.fsdecode(mounts.read_bytes()).splitlines()
+    except OSError:
+        return None
+    deepest, kind = -1, None
+    for line in lines:
+        mount, _, rest = line.partition(" - ")
+        fields = mount.split(" ")
+        if len(fields) < 5 or not rest:
+            continue
+        # "space, tab, newline and backslash are octal escapes" (proc_pid_mountinfo(5))
+        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4])
+        if (point in {"/", real} or is_below(real, point)) and len(point) >= deepest:
+            deepest, kind = len(point), rest.split(" ")[0]
+    return kind
