@@ -113,7 +113,8 @@ def homes() -> set[str]:
 
 
 def _closed(own: Sequence[Path]) -> Iterator[str]:
-    yield from map(os.path.realpath, (*SYSTEM_PLACES, *own))
+    yield from (os.path.realpath(place) for place in SYSTEM_PLACES)
+    yield from (os.path.realpath(place) for place in own)
     yield from own_code()
     for home in homes():
         yield from (os.path.realpath(os.path.join(home, name)) for name in SECRET_FOLDERS)
