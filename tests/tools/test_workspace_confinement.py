@@ -262,12 +262,17 @@ async def test_case_08_a_file_with_a_second_name_is_not_written(
 
 
 @pytest.mark.parametrize("tool", [READ, WRITE, APPEND, EDIT])
-@pytest.mark.parametrize("kind", ["fifo", "socket"])
+@pytest.mark.parametrize("kind", ["fifo", "socket", "device"])
 async def test_case_09_what_is_no_regular_file_neither_blocks_nor_opens(
     caller: Caller, folder: Path, tool: ToolUse, kind: str
 ) -> None:
     if kind == "fifo":
         os.mkfifo(folder / "f")
+    elif kind == "device":
+        try:
+            os.mknod(folder / "f", stat.S_IFCHR | 0o666, os.makedev(1, 5))  # /dev/zero
+        except PermissionError:
+            pytest.skip("only root makes devices")
     else:
         with socket.socket(socket.AF_UNIX) as listener:
             here = os.open(folder, os.O_RDONLY)
@@ -279,7 +284,12 @@ async def test_case_09_what_is_no_regular_file_neither_blocks_nor_opens(
     assert listed["entries"][0]["type"] == "other"
     found = await caller.output("search_files", pattern="x")
     assert found["matches"] == []
-    await caller.result("delete_file", path="f")
+    (folder / "file").write_text("text")
+    for source, target in (("f", "g"), ("file", "f")):
+        words = {"from": source, "to": target, "overwrite": True}
+        assert await caller.error_type("move_file", **words) == "not_a_file"
+    await caller.result("move_file", **{"from": "file", "to": "g"})
+    await caller.result("delete_file", path="f")  # its name, which opens nothing
 
 
 async def test_case_09_a_mounted_device_is_out_of_reach(caller: Caller) -> None:

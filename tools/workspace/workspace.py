@@ -130,6 +130,7 @@ class Workspace(FileReader):
         """See `WritableFiles`."""
         with failures(source), self._open_parent(source) as (source_parent, source_name):
             status = lstat(source_parent, source_name)
+            _check_ordinary(status)
             with (
                 failures(destination),
                 self._open_parent(destination) as (target_parent, target_name),
@@ -146,6 +147,8 @@ class Workspace(FileReader):
                         raise invalid("to", f"{shown(destination)}: {why}")
                 old, new = source_parent.fd, target_parent.fd
                 if overwrite:
+                    with contextlib.suppress(FileNotFoundError):
+                        _check_ordinary(lstat(target_parent, target_name))
                     os.rename(source_name, target_name, src_dir_fd=old, dst_dir_fd=new)
                 else:
                     rename_to_free_name(old, source_name, new, target_name)
@@ -290,10 +293,16 @@ def _present_file(parent: OpenDirectory, name: str, path: str) -> os.stat_result
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
     if stat.S_ISDIR(status.st_mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+    _check_ordinary(status)
     _check_sole_name(status, path)
     return status
+
+
+def _check_ordinary(status: os.stat_result) -> None:
+    """Raise `OSError` for a FIFO, a socket or a device: only its name can be removed."""
+    mode = status.st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
 
 
 def _check_sole_name(status: os.stat_result, path: str) -> None:
