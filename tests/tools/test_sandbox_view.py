@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from callboard.config.sections import SandboxSettings
+from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.processes import Command
+from callboard.tools.sandbox.box.recipe import FILES, why_no_room
 from callboard.tools.sandbox.box.roots import MAX_INSTALLATIONS, find_view
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.session_processes import SessionProcesses
@@ -52,6 +54,70 @@ async def test_case_43_credentials_of_what_version_managers_keep_read_as_empty(
     ran = await SessionProcesses(sandbox, str(workspace), "s").run(command)
     assert ran.stdout.split() == ["tool", *["0"] * len(HIDDEN)]  # with the control
     assert ran.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "has_room"),
+    [
+        *((place, False) for place in ("/", "/run", "/run/callboard", "/run/callboard/below")),
+        *(
+            (place, True)
+            for place in ("/run/user", "/run/callboards", "/srv/run/callboard", "/tmp")
+        ),
+    ],
+)
+def test_no_workspace_holds_the_sandboxs_own_files(place: str, has_room: bool) -> None:
+    assert (why_no_room(place) is None) is has_room
+
+
+def is_there(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+async def test_a_call_in_run_leaves_no_file_on_the_host(tmp_path: Path) -> None:
+    needs_sandbox()
+    if is_there(FILES):
+        pytest.skip(f"{FILES} is there already")
+    sandbox = Sandbox(SandboxSettings())
+    await sandbox.ready()
+    look = Command(argv=("ls", FILES), seconds=20, files={"given.txt": b"given"})
+    with pytest.raises(ToolFailure, match="Nothing was run") as refused:
+        await sandbox.processes("/run", "s").run(look)
+    assert refused.value.error_type == "sandbox_unavailable"
+    ran = await sandbox.processes(str(tmp_path), "s").run(look)
+    assert ran.stdout.split() == ["given.txt"]
+    assert not is_there(FILES)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+async def test_the_largest_file_has_exactly_so_many_bytes(tmp_path: Path, size: int) -> None:
+    """By each way to make it longer; with `size` one byte more than it may."""
+    needs_sandbox()
+    code = f"""
+import os, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+most = {SandboxSettings().file_bytes + size}
+ways = {{
+    "write": lambda fd: os.pwrite(fd, b"ab", most - 2),
+    "truncate": lambda fd: os.ftruncate(fd, most),
+    "allocate": lambda fd: os.posix_fallocate(fd, most - 2, 2),
+}}
+for name, way in ways.items():
+    fd = os.open("big", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        way(fd)
+    except OSError:
+        pass
+    print(os.fstat(fd).st_size - {SandboxSettings().file_bytes})
+"""
+    sandbox = Sandbox(SandboxSettings())
+    await sandbox.ready()
+    ran = await sandbox.processes(str(tmp_path), "s").run(
+        Command(argv=("python3", "-c", code), seconds=30)
+    )
+    assert all(int(line) <= 0 for line in ran.stdout.split()), ran.stdout
+    assert len(ran.stdout.split()) == 3
+    assert size or set(ran.stdout.split()) == {"0"}
 
 
 def test_the_search_for_them_ends(tmp_path: Path) -> None:

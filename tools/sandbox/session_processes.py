@@ -31,7 +31,7 @@ from ...runtime.processes import (
 from ..processes.threads import run_read, run_write
 from ..processes.unreaped import unreaped
 from ..workspace.paths import is_below, root_names, shown, split_path
-from .box.recipe import Recipe
+from .box.recipe import Recipe, why_no_room
 from .box.start_gate import FolderIdentity, identity_of
 from .changes.change_tracker import Observation, conclude, observe
 from .changes.scan import written_since
@@ -229,6 +229,9 @@ class SessionProcesses:
 
     def _order(self, command: Command, *, is_fed: bool = False) -> Order:
         _check_words("command", command.argv)
+        if why := why_no_room(self._workspace):
+            text = f"Nothing was run: {why}. Work in another folder."
+            raise ToolFailure(ErrorType.SANDBOX_UNAVAILABLE, text, reason=why)
         if not command.argv or not command.argv[0]:
             raise _invalid("command", "there is no program in it")
         for name in command.env:

@@ -161,6 +161,17 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
+def why_no_room(workspace: str) -> str | None:
+    """Return why a folder (a real path) can't be the one that is writable inside; `None` if it can.
+
+    The files of a call are made at `FILES` when the workspace is in its place already: with a
+    workspace around that, on the disk of this machine.
+    """
+    if is_within(FILES, (workspace,)) or is_within(workspace, (FILES,)):
+        return f"no program runs with the workspace {workspace}: a sandbox has its own files in {FILES}"
+    return None
+
+
 def _nothing_at(path: str, mode: str = "0755") -> list[str]:
     """Return arguments that mount an empty folder there, which stays empty."""
     return ["--perms", mode, "--size", "4096", "--tmpfs", path, "--remount-ro", path]
