@@ -11,6 +11,7 @@ replaced whole under a lock: `private_file`. Policy and keys have folders of the
 
 Begin with `settings`: every public setting; `sections` holds those of single tables (`[sandbox]`,
 `[server]`, …). `files` finds and reads the two files, `toml_reader` words mistakes, `managed` writes.
+`validation` checks what a program passes as a file's values are checked.
 `base_url` says what a URL of a provider is and where a key may travel; `prices` what tokens cost;
 `usage_sums` adds up what calls took; `search_engines` lists engines; `skill_approvals` keeps which skills
 a person approved; `daemon_file` finds the running daemon.

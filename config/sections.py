@@ -237,7 +237,7 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         if self.minimum is Strength.NONE:
             raise ValueError(
-                "minimum is full or partial: nothing that a model asks for runs without a sandbox"
+                "minimum: say full or partial, since nothing that a model asks for runs without a sandbox"
             )
         for path in self.read_only:
             if not path.startswith("/") or path.rstrip("/") == "" or "\0" in path:

@@ -7,8 +7,6 @@ for the line of a setting once something is wrong with it, and the complaint is 
 from __future__ import annotations
 
 import re
-import types
-import typing
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
@@ -18,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..runtime.errors import ValidationError
+from .validation import explained
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of agents and providers: they stand in commands and before the slash of a model."""
@@ -78,28 +77,10 @@ class TomlReader:
             raise self._explained(str(exc), kind, path) from exc
 
     def _explained(self, complaint: str, kind: type[Any], path: tuple[str, ...]) -> ValidationError:
-        """msgspec says ``Expected `int`, got `str` - at `$.limits.idle_seconds` ``."""
-        text, _, where = complaint.partition(" - at `$")
-        inner = tuple(re.findall(r"[A-Za-z0-9_]+", where.partition("[")[0]))
-        unknown = re.search(r"unknown field `(.*)`$", text)
-        missing = re.search(r"missing required field `(.*)`$", text)
-        if unknown is not None:
-            import difflib  # here: a configuration without a mistake needs it not
-
-            known = _fields(kind, inner)
-            close = difflib.get_close_matches(unknown[1], known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            return self.error((*path, *inner, unknown[1]), f"there is no such setting; {hint}")
-        if missing is not None:
-            return self.error((*path, *inner, missing[1]), "it is required")
-        name, colon, rest = text.partition(": ")
-        if colon and name in _fields(kind, inner):  # a struct's own check names its field
-            return self.error((*path, *inner, name), rest)
-        if text.startswith("Invalid enum value"):
-            text += f"; choices: {', '.join(_choices(kind, inner))}"
+        inner, problem = explained(complaint, kind)
         for word, plain in TOML_WORDS.items():
-            text = text.replace(word, plain)
-        return self.error((*path, *inner), text[:1].lower() + text[1:].replace("`", ""))
+            problem = problem.replace(word, plain)
+        return self.error((*path, *inner), problem.replace("`", ""))
 
     def error(self, path: tuple[str, ...], problem: str) -> ValidationError:
         """Return the error for the setting at `path`."""
@@ -164,22 +145,3 @@ def _key(text: str) -> KeyPath:
 
 def _dotted(path: tuple[str, ...]) -> str:
     return ".".join(path).replace(".[", "[")
-
-
-def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
-    """Return the field names of a struct, or of the struct inside it at `inner`."""
-    return [field.encode_name for field in msgspec.structs.fields(_type_at(kind, inner))]
-
-
-def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
-    """Return the values of the enumeration at `inner`."""
-    found = _type_at(kind, inner)
-    return [str(member.value) for member in next(iter(typing.get_args(found)), found)]
-
-
-def _type_at(kind: Any, inner: tuple[str, ...]) -> Any:
-    """Return the type of the field at `inner`; of an optional one, the type that is not `None`."""
-    for name in inner:
-        kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
-        kind = typing.get_args(kind)[0] if isinstance(kind, types.UnionType) else kind
-    return kind

@@ -17,6 +17,7 @@ import trio
 
 from ..config.keys.tokens import Credential, Credentials
 from ..config.sections import ServerSettings
+from ..config.validation import checked
 from ..embedding.runtime import Runtime, host_of
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import ConflictError, ValidationError
@@ -77,8 +78,9 @@ async def open_gateway(
 
     Raises:
         ConflictError: The port is taken.
-        ValidationError: The address does not belong to this machine.
+        ValidationError: A setting is not what it may be, or the address is not this machine's.
     """
+    settings = checked(settings, "settings")
     host, stopped = host_of(runtime), trio.Event()
     listeners = await listen(settings) if listeners is None else listeners
     port = listeners[0].socket.getsockname()[1]

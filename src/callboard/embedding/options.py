@@ -11,6 +11,7 @@ import trio
 
 from ..actors.permissions.asking import Approver, ApproverChannel
 from ..config.settings import Settings
+from ..config.validation import checked
 from ..providers.catalog.table import check_provider
 from ..providers.provider import LocalModel
 from ..runtime.channel import Channel
@@ -127,6 +128,7 @@ def agents_of(
     agents = {"general": settings.agent("general"), **settings.agents}
     advice = "is not an agent: pass callboard.Agent(…)"
     own = _checked_items("agents", own, lambda item: isinstance(item, Agent), advice)
+    own = [checked(agent, f"agents[{number}]") for number, agent in enumerate(own, 1)]
     agents.update((agent.name, agent) for agent in own)
     _check_fallbacks(agents, settings)
     if policy is None:

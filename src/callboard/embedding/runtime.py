@@ -18,6 +18,7 @@ from ..config.prices import PriceTable
 from ..config.search_engines import search_places
 from ..config.settings import Settings
 from ..config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
+from ..config.validation import checked
 from ..providers.catalog.catalog import ModelSelection
 from ..providers.provider import LocalModel
 from ..providers.recording import open_recorder
@@ -130,7 +131,7 @@ async def open_runtime(
     """
     check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
     check_options(settings=settings, environ=environ)
-    settings = Settings() if settings is None else settings
+    settings = Settings() if settings is None else checked(settings, "settings")
     environ = os.environ if environ is None else environ
     folder = None if data is None else folder_of(data=data)
     wish = ModelSelection(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
