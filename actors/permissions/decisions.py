@@ -46,16 +46,27 @@ class Decisions:
         """Return a decision for each question, in their order."""
         policy = self._policies.of(check.place)
         return tuple(
-            self._with_grants(check, question, policy.decision(question, check.marks))
+            self._decision(policy, check.place, question, check.marks)
             for question in check.questions
         )
 
-    def _with_grants(
-        self, check: CheckPermissions, question: PermissionQuestion, decision: Decision
+    def decision(
+        self, place: CallPlace, question: PermissionQuestion, marks: SessionMarks
     ) -> Decision:
+        """Return the decision about one call."""
+        return self._decision(self._policies.of(place), place, question, marks)
+
+    def _decision(
+        self,
+        policy: SessionPolicy,
+        place: CallPlace,
+        question: PermissionQuestion,
+        marks: SessionMarks,
+    ) -> Decision:
+        decision = policy.decision(question, marks)
         if decision.verdict is Verdict.DENY:
             return decision
-        grant = self.grants.find(check.place, question, check.marks)
+        grant = self.grants.find(place, question, marks)
         if grant is None or (decision.verdict is Verdict.ALLOW and grant.verdict == "allow"):
             return decision
         return _decided_by(grant, decision)

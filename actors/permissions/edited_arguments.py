@@ -16,7 +16,6 @@ from ...runtime.identity import new_id, now_ms
 from ...runtime.messages import (
     ApprovalAnswer,
     ApprovalRequest,
-    CheckPermissions,
     Decision,
     PermissionQuestion,
     Resolution,
@@ -95,8 +94,7 @@ class EditedArguments:
 
     def _decided(self, question: OpenQuestion, call: PermissionQuestion) -> Decision:
         """Return the decision of this moment about what would run; raise when it is denied."""
-        check = CheckPermissions(place=question.place, questions=(call,), marks=question.marks)
-        (decision,) = self._decisions.decide(check)
+        decision = self._decisions.decision(question.place, call, question.marks)
         if decision.verdict is Verdict.DENY:
             raise denial(decision.reason, call.tier)
         return decision
