@@ -82,9 +82,9 @@ async def test_a_call_in_run_leaves_no_file_on_the_host(tmp_path: Path) -> None:
     await sandbox.ready()
     look = Command(argv=("ls", FILES), seconds=20, files={"given.txt": b"given"})
     with pytest.raises(ToolFailure, match="Nothing was run") as refused:
-        await sandbox.processes("/run", "s").run(look)
+        await SessionProcesses(sandbox, "/run", "s").run(look)
     assert refused.value.error_type == "sandbox_unavailable"
-    ran = await sandbox.processes(str(tmp_path), "s").run(look)
+    ran = await SessionProcesses(sandbox, str(tmp_path), "s").run(look)
     assert ran.stdout.split() == ["given.txt"]
     assert not is_there(FILES)
 
@@ -112,7 +112,7 @@ for name, way in ways.items():
 """
     sandbox = Sandbox(SandboxSettings())
     await sandbox.ready()
-    ran = await sandbox.processes(str(tmp_path), "s").run(
+    ran = await SessionProcesses(sandbox, str(tmp_path), "s").run(
         Command(argv=("python3", "-c", code), seconds=30)
     )
     assert all(int(line) <= 0 for line in ran.stdout.split()), ran.stdout
