@@ -161,7 +161,7 @@ def _gerund(verb: str) -> str:
     return " ".join([first.removesuffix("e") + "ing", *rest])
 
 
-_ACTIONS = {
+_ACTIONS: dict[str, Action] = {
     form: action
     for action, verbs in _VERBS.items()
     for verb in verbs.split(",")

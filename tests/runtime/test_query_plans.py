@@ -52,21 +52,18 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"is_detached": True},
     ],
     "session_page": [
-        {"wanted": SessionFilter(**each)}
-        for each in (
-            {},
-            {"before": 1},
-            {"agent": "general"},
-            {"workspace": "/work"},
-            {"workspace": "/work", "before": 1, "deleted": "also"},
-            {"words": "report"},
-            {"deleted": "only"},
-            {"deleted": "only", "before": 1},
-            {"deleted": "also"},
-            {"include_children": False},
-            {"until_ms": 1},
-            {"within": FEW},
-        )
+        {"wanted": SessionFilter()},
+        {"wanted": SessionFilter(before=1)},
+        {"wanted": SessionFilter(agent="general")},
+        {"wanted": SessionFilter(workspace="/work")},
+        {"wanted": SessionFilter(workspace="/work", before=1, deleted="also")},
+        {"wanted": SessionFilter(words="report")},
+        {"wanted": SessionFilter(deleted="only")},
+        {"wanted": SessionFilter(deleted="only", before=1)},
+        {"wanted": SessionFilter(deleted="also")},
+        {"wanted": SessionFilter(include_children=False)},
+        {"wanted": SessionFilter(until_ms=1)},
+        {"wanted": SessionFilter(within=FEW)},
     ],
     "session_tree": [{"session_ids": ["s1"]}],
     "expired_sessions": [{"before_ms": 1}],
@@ -86,8 +83,10 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"session_id": "s1", "status": CallStatus.RUNNING, "limit": 1},
     ],
     "call_page": [
-        {"wanted": CallFilter(**each)}
-        for each in ({}, {"before": 1}, {"session_id": "s1"}, {"since_ms": 1, "within": FEW})
+        {"wanted": CallFilter()},
+        {"wanted": CallFilter(before=1)},
+        {"wanted": CallFilter(session_id="s1")},
+        {"wanted": CallFilter(since_ms=1, within=FEW)},
     ],
     "full_output": [{"session_id": "s1", "call_id": "c1"}],
     "marked_files": [{}],
