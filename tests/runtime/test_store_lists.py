@@ -265,3 +265,11 @@ async def test_of_a_word_that_all_messages_hold_the_latest_are_ranked(
     assert {hit[0] for hit in await found(store, "report")} == {"s4", "s5"}
     await put(store, "s0", *began("t2"), answered("t2", text="a rare report"))
     assert await found(store, "rare") == [("s0", "to t2", 1)]
+
+
+def test_a_message_that_is_purged_during_a_search_is_left_out() -> None:
+    ranked: list[tuple[object, ...]] = [(1, 1, -2.0), (2, 2, -1.0)]  # message, session, rank
+    kept: list[tuple[object, ...]] = [(2, "s2", "m2", "user", "a word", 0)]
+    answers = iter([ranked, kept])
+    [match] = search.find_matches(lambda sql, values: next(answers), WordSearch(query="word"))
+    assert match.session_id == "s2"

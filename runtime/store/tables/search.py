@@ -112,6 +112,7 @@ def find_matches(
     return [
         Match(session_id, message_id, kind, snippet_of(text, words), at_ms, matches[session])
         for session, message in page
+        if message in found  # it may have been purged meanwhile
         for session_id, message_id, kind, text, at_ms in (found[message],)
     ]
 
