@@ -252,12 +252,11 @@ class Directory:
     async def _stop_all(self, message: StopSessions) -> None:
         self._waking.clear()
         with message.reply:
-            is_busy = self._services.activity.is_busy
-            idle = [each for each in self._live if not is_busy(each)]
+            busy = {turn.session_id for turn in self._services.activity.turns()}
+            idle = [each for each in self._live if each not in busy]
             async with trio.open_nursery() as nursery:
-                for session_id in list(self._live):
-                    if is_busy(session_id):
-                        nursery.start_soon(self._stop_one, session_id, message.reason)
+                for session_id in busy.intersection(self._live):
+                    nursery.start_soon(self._stop_one, session_id, message.reason)
                 for _ in range(min(len(idle), MAX_STOPPING)):
                     nursery.start_soon(self._stop_each, idle, message.reason)
             message.reply.send(None)
