@@ -342,6 +342,7 @@ class _Listener:
         self._pacer = pacer
         self._stream_id = new_id("stream")
         self._takes = not charge.is_watched
+        self._crash: Exception | None = None
 
     def take(self, batch: list[AnyStreamEvent]) -> bool:
         """Take a batch, unless it is the turn's to hear; then it hears the following ones too."""
@@ -349,7 +350,10 @@ class _Listener:
         has_room = self._pacer is None or self._pacer.has_room
         self._takes = self._takes and has_room and last is not Done and last is not StreamError
         if self._takes:
-            self._add(whole_events(batch))
+            try:
+                self._add(whole_events(batch))
+            except Exception as fault:  # the session's crash, not the model stream's
+                self._crash, self._takes = fault, False
         return self._takes and self._answer.error is None
 
     async def listen(self, batches: trio.MemoryReceiveChannel[list[AnyStreamEvent]]) -> None:
@@ -360,6 +364,8 @@ class _Listener:
         answer, charge, spent = self._answer, self._charge, None
         try:
             async for batch in batches:
+                if self._crash is not None:
+                    raise self._crash
                 if self._pacer is not None and not self._pacer.has_room:
                     await self._pacer.wait_room()
                 events = whole_events(batch)
