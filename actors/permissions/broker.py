@@ -58,14 +58,16 @@ class PermissionBroker:
         self._edits = EditedArguments(services.preparation, self._decisions)
         self._revoking = trio.Lock()
         self._resolver: QuestionResolver
+        self._nursery: trio.Nursery
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
         decisions = self._decisions
         for grant in await self._services.store.grants():
             decisions.grants.add(grant)
-        with self._mailbox.open(self._decide_now) as messages:
+        with self._mailbox.open(self._serve_now) as messages:
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 resolver = self._resolver = QuestionResolver(
                     self._services, self._record, decisions.grants, self._edits, nursery
                 )
@@ -75,10 +77,9 @@ class PermissionBroker:
                     match message:
                         case CheckPermissions():
                             with message.reply:
-                                self._decide_now(message)
+                                self._serve_now(message)
                         case AskPerson():
-                            name = f"question {message.question.call_id}"
-                            nursery.start_soon(self._ask, message, name=name)
+                            self._serve_now(message)
                         case AnswerApproval():
                             nursery.start_soon(
                                 _reply, message.reply, self._answer, message, name="answer"
@@ -94,11 +95,19 @@ class PermissionBroker:
                         case _:
                             assert_never(message)
 
-    def _decide_now(self, message: BrokerMessage) -> bool:
-        """Decide about calls without waiting; return `False` for any other message."""
-        if type(message) is not CheckPermissions:
+    def _serve_now(self, message: BrokerMessage) -> bool:
+        """Decide about calls, or begin to ask, without waiting; return `False` for other messages.
+
+        The questions of one answer begin in one step, so that each finds its twin before that has
+        its answer.
+        """
+        if type(message) is CheckPermissions:
+            message.reply.send(self._decisions.decide(message))
+        elif type(message) is AskPerson:
+            name = f"question {message.question.call_id}"
+            self._nursery.start_soon(self._ask, message, name=name)
+        else:
             return False
-        message.reply.send(self._decisions.decide(message))
         return True
 
     async def _ask(self, message: AskPerson) -> None:
