@@ -30,20 +30,20 @@ class Bound(NamedTuple):
 
 
 FIRST = {
-    ("memory", "plain"): Bound(247, 0),
-    ("memory", "general"): Bound(272, 2),
-    ("disk", "plain"): Bound(259, 0),
-    ("disk", "general"): Bound(281, 2),
+    ("memory", "plain"): Bound(248, 0),
+    ("memory", "general"): Bound(273, 2),
+    ("disk", "plain"): Bound(260, 0),
+    ("disk", "general"): Bound(282, 2),
 }
 """Of a first start, by store and agent: only the general one has tools that need the sandbox."""
-LATER = Bound(259, 0)
+LATER = Bound(260, 0)
 """Of each later start on the same folder, where the sandbox's test is on record."""
 PACKAGES = {
     *("apsw", "attr", "attrs", "callboard", "idna", "msgspec", "outcome", "platformdirs"),
     *("sniffio", "sortedcontainers", "trio", "typing_extensions"),
 }
 """Whose modules may be imported by then, beside Python's own."""
-OPENING_STATEMENTS = 25
+OPENING_STATEMENTS = 26
 """Of SQL, when a runtime opens a folder that has sessions on record, and for what it does then."""
 
 # Its clock stands still, so that nothing which waits for seconds begins on a slow machine. What Trio
@@ -134,7 +134,8 @@ async def test_opening_runs_the_same_statements_for_few_sessions_and_for_many(
     ran: list[str] = []
 
     def note(_: object, statement: str, __: object) -> bool:
-        ran.append(statement)
+        if not statement.startswith("pragma quick_check("):  # one for each table
+            ran.append(statement)
         return True
 
     def trace(connection: apsw.Connection) -> None:

@@ -22,6 +22,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import CallFinished
 from support.stage import Played, check_records, make_workspace, open_in, play
+from support.tools.workbench import wait_until
 from support.web.raw_server import HEAD, Answer, RawServer, Wire, open_raw_server
 
 MIB = 1024 * 1024
@@ -50,7 +51,8 @@ class Scene:
         session = await self.runtime.create_session(model="hostile/m")
         played = await play(session, "Go.")
         await self.server.wait_idle()
-        assert self.runtime._host.http.statistics().active == 0
+        # The turn may end before its connection is closed.
+        await wait_until(lambda: self.runtime._host.http.statistics().active == 0)
         return played
 
     async def check_good(self) -> None:

@@ -56,7 +56,7 @@ async def queue_prompts(folder: Path) -> list[str]:
     """Acknowledged prompts of many sessions, none of which had its turn."""
     (folder / "work").mkdir()
     names = [new_id("session") for _ in range(SESSIONS)]
-    async with open_in(folder, "rehearsal", "disk") as runtime:
+    async with open_in(folder, "rehearsal", "disk", wake=False) as runtime:
         created = SessionCreated(agent="general", workspace=str(folder / "work"))
 
         async def put(name: str) -> None:

@@ -25,6 +25,7 @@ from callboard.config.settings import Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Preset, SessionKind, Tier, Verdict
+from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.history import Input
 from callboard.runtime.store.rows import SessionRow
@@ -295,7 +296,10 @@ async def test_case_31_a_late_call_passes_the_gate_as_it_is_then(
     model = callboard.ScriptedModel([reply("So be it.")] * 3)
     async with callboard.open_runtime(model=model, settings=settings, **options) as runtime:
         if answered == "after it":
-            await runtime.answer(question.approval_id, "allow")
+            if denies:
+                with pytest.raises(ConflictError, match="the policy denies the call by now"):
+                    await runtime.answer(question.approval_id, "allow")
+            await runtime.answer(question.approval_id, "deny" if denies else "allow")
         while not await is_over(runtime):  # noqa: ASYNC110  nobody follows the session
             await trio.sleep(0.01)
         [call] = await runtime.store.calls(name="act")

@@ -69,10 +69,10 @@ async def test_a_purge_takes_the_folder_that_was_made_for_the_session(tmp_path: 
 
 
 async def test_a_purge_leaves_the_operator_s_folders_and_follows_no_link(tmp_path: Path) -> None:
-    root = tmp_path / "workspace_0"
-    root.mkdir()
+    root = tmp_path / "projects" / "workspace_0"
+    root.mkdir(parents=True)
     async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
-        await client.request("root/add", WorkspaceRoot(str(tmp_path)), WorkspaceRoots)
+        await client.request("root/add", WorkspaceRoot(str(root.parent)), WorkspaceRoots)
         theirs = await client.create_session(workspace=str(root))
         ours = await client.create_session()
         folder = Path(ours.workspace)
