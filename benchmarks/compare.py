@@ -54,30 +54,30 @@ class Workload(NamedTuple):
 
 MEMORY = ("kb_per_session", "{:.0f} KB a session")
 WORKLOADS = {
-    "cold": Workload("cold", "first_token_ms", "ms", "≤ 1.4, ≤ 50 MB", (("rss_mb", "{:.0f} MB"),)),
-    "stream": Workload("stream --reps 1", "cpu_us", "µs a delta", "≤ 3"),
-    "streamc": Workload("streamc --reps 1", "cpu_us", "µs a delta", "≤ 1.4"),
-    "toolloop": Workload("toolloop --reps 2", "cpu_us_per_round", "µs a request", "≤ 1.6"),
+    "cold": Workload("cold", "first_token_ms", "ms", "≤ 1.25, ≤ 40 MB", (("rss_mb", "{:.0f} MB"),)),
+    "stream": Workload("stream --reps 1", "cpu_us", "µs a delta", "≤ 1.5"),
+    "streamc": Workload("streamc --reps 1", "cpu_us", "µs a delta", "≤ 0.4"),
+    "toolloop": Workload("toolloop --reps 2", "cpu_us_per_round", "µs a request", "≤ 1.3"),
     "toolloop-disk": Workload(
-        "toolloop --reps 2", "cpu_us_per_round", "µs a request", "≤ 2.2", store="disk"
+        "toolloop --reps 2", "cpu_us_per_round", "µs a request", "≤ 1.8", store="disk"
     ),
     "fanout": Workload(
-        "fanout", "cpu_ms", "ms", "≤ 2.5, wall ≤ 75 ms", (("wall_ms", "wall {:.0f} ms"),)
+        "fanout", "cpu_ms", "ms", "≤ 1.8, wall ≤ 70 ms", (("wall_ms", "wall {:.0f} ms"),)
     ),
     "sessions200": Workload(
-        "sessions --sessions 200", "cpu_us", "µs a delta", "≤ 1.6, ≤ 100 KB", (MEMORY,)
+        "sessions --sessions 200", "cpu_us", "µs a delta", "≤ 1.25, ≤ 100 KB", (MEMORY,)
     ),
     "sessions1000": Workload(
-        "sessions --sessions 1000", "cpu_us", "µs a delta", "≤ 2, ≤ 100 KB", (MEMORY,)
+        "sessions --sessions 1000", "cpu_us", "µs a delta", "≤ 1.25, ≤ 100 KB", (MEMORY,)
     ),
     "held500": Workload(
-        "sessions --sessions 500 --n 20 --pace 100", "cpu_us", "µs a delta", "≤ 1.2", (MEMORY,)
+        "sessions --sessions 500 --n 20 --pace 100", "cpu_us", "µs a delta", "≤ 1.05", (MEMORY,)
     ),
     "history": Workload(
         "history",
         "cpu_tlast_ms",
         "ms, last turn",
-        "≤ 2, growth ≤ 2",
+        "≤ 1.4, growth ≤ 2",
         (("growth", "grows {:.1f}×"),),
     ),
 }
