@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -31,10 +28,11 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Opaque, Refusal, Text, Thinking
 from callboard.runtime.store.interface import Store
-from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, CallRow, OpenTurn, SessionRow, UsageRow
-from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.runtime.stream import Usage
+from support.both_stores import Clock
+from support.both_stores import clock as clock
+from support.both_stores import store as store
 
 CREATED = SessionCreated(agent="general", workspace="/work", model="p/m")
 STARTED = TurnStarted(turn_id="t1", input_ids=("i1",), provider="p", model="m")
@@ -75,36 +73,6 @@ def asked(call_id: str = "c1", approval_id: str = "a1") -> ApprovalAsked:
         approval_id=approval_id, turn_id="t1", call_id=call_id, name="write_file", tier=Tier.WORKSPACE,
         reason="it overwrites", arguments='{"path":1}', digest="d",
     )  # fmt: skip
-
-
-class Clock:
-    """A wall clock that stands still until it is set, and can break."""
-
-    def __init__(self) -> None:
-        self.ms = 1_000
-        self.is_broken = False
-
-    def __call__(self) -> int:
-        if self.is_broken:
-            raise OSError("no time")
-        return self.ms
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=["memory", "disk"])
-async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
-) -> AsyncIterator[Store]:
-    if request.param == "memory":
-        opened = open_memory_store(now_ms=clock)
-    else:
-        opened = await open_disk_store(tmp_path / "data", now_ms=clock)
-    yield opened
-    await opened.aclose()
 
 
 async def put(store: Store, *events: DurableEvent, to: str = "s1") -> tuple[Stored, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -22,40 +20,18 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Text
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.lists import SessionFilter, Visibility, WordSearch
-from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append
-from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.runtime.store.tables import search
 from callboard.runtime.stream import Usage
+from support.both_stores import Clock
+from support.both_stores import store as store
 
 DAY_MS = 86_400_000
 
 
-class Clock:
-    """A wall clock that stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.ms = 10 * DAY_MS
-
-    def __call__(self) -> int:
-        return self.ms
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=["memory", "disk"])
-async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
-) -> AsyncIterator[Store]:
-    if request.param == "memory":
-        opened = open_memory_store(now_ms=clock)
-    else:
-        opened = await open_disk_store(tmp_path / "data", now_ms=clock)
-    yield opened
-    await opened.aclose()
+    return Clock(10 * DAY_MS)
 
 
 async def put(store: Store, session_id: str, *events: DurableEvent) -> None:
