@@ -82,7 +82,7 @@ def why_no_root(path: str, own: Sequence[Path] = (), *, mounts: Path = MOUNTS) -
             return f"the home {home} is below it"
     for closed in _closed(own):
         if is_below(closed, real):
-            return f"it holds {closed}, which is closed to sessions"
+            return f"it holds {closed}, {_why(closed)}"
     return why_no_workspace(real, own, mounts=mounts)
 
 
@@ -93,7 +93,7 @@ def why_no_workspace(real: str, own: Sequence[Path] = (), *, mounts: Path = MOUN
     """
     for closed in (*_closed(own), *_on_path()):
         if real == closed or is_below(real, closed):
-            return f"it is or lies in {closed}, which is closed to sessions"
+            return f"it is or lies in {closed}, {_why(closed)}"
     if not os.path.isdir(real):
         return "it is no folder"
     kind = _file_system(real, mounts) if sys.platform == "linux" else "apfs"
@@ -110,6 +110,10 @@ def homes() -> set[str]:
             found.add(account.pw_dir)
     real = {os.path.realpath(home) for home in found if home.startswith("/")}
     return real - {"/"}
+
+
+def _why(closed: str) -> str:
+    return f"which {'callboard runs from' if closed in own_code() else 'is closed to sessions'}"
 
 
 def _closed(own: Sequence[Path]) -> Iterator[str]:
