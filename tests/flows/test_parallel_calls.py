@@ -16,6 +16,7 @@ import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.events import CallProposed, CallStarted, TurnEnded
+from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES
 from support.flows.batch import (
     CANCELLED,
     DONE,
@@ -194,11 +195,13 @@ async def test_whatever_a_tool_raises_is_its_own(
 @pytest.mark.parametrize("count", [1, 3])
 async def test_progress_comes_before_the_result(count: int, tmp_path: Path) -> None:
     """Nothing is heard of a call behind its result, however fast it spoke."""
+    # What all of them say at once waits for the consumer, who misses no line of so few.
+    lines = MAX_WAITING_UPDATES // 6
 
     @callboard.tool
     async def talk(context: callboard.ToolContext) -> None:
         """Says much at once."""
-        for number in range(20):
+        for number in range(lines):
             context.progress(str(number))
 
     steps = [reply(calls=[("talk", {})] * count), reply("Well.")]
@@ -213,7 +216,7 @@ async def test_progress_comes_before_the_result(count: int, tmp_path: Path) -> N
         assert [(kind, len(list(run))) for kind, run in groupby(kinds)] == [
             ("call_proposed", 1),
             ("call_started", 1),
-            ("call_progress", 20),
+            ("call_progress", lines),
             ("call_finished", 1),
         ]
 
