@@ -76,6 +76,13 @@ def test_the_reference_of_the_tools_is_what_they_say(capsys: pytest.CaptureFixtu
     assert "--check" in capsys.readouterr().err
 
 
+def test_the_tests_that_hold_the_rules_are_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text_of("docs/architecture.md"))
+    assert named
+    for file, test in named:
+        assert f"def {test}(" in text_of(file), f"{file} has no {test}"
+
+
 def test_every_limit_is_listed_with_its_default() -> None:
     for field in msgspec.structs.fields(Limits):
         default: Any = field.default
