@@ -114,6 +114,7 @@ COMMANDS = {
     ),
     "upgrade": ("store.store", "Convert the store of an older callboard, after a backup of it."),
     "compact": ("store.store", "Give back the disk space that purged sessions left in the store."),
+    "store": ("store.store", "What to do about a store that is damaged, or not wanted any more."),
     "doctor": (
         "doctor.doctor",
         "Test what callboard needs of this machine, and say what to do where something is missing.",

@@ -1,4 +1,4 @@
-"""`callboard backup`, `restore`, `upgrade` and `compact`: the store as one file.
+"""`callboard backup`, `restore`, `upgrade`, `compact` and `store`: the store as one file.
 
 A backup reads the store itself, whether or not a daemon runs: it takes no lock. The others have the
 store for themselves meanwhile.
@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import trio
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from ...runtime.backup import upkeep
+from ...runtime.backup.aside import PARTS, set_aside
 from ...runtime.backup.backup import restore_backup, write_backup
 from ...runtime.backup.upkeep import Formats
 from ...runtime.disk.data_lock import DataInUse, check_free
@@ -119,7 +120,7 @@ def restore(file: BackupFile, /, *, yes: Yes = False, data: Data = None) -> int:
     try:
         if not yes:
             check_free(folder)  # before anybody is asked
-            if not _agrees(folder):
+            if not _agrees(folder, "Replace the sessions in"):
                 complain("Nothing was restored: say --yes to do it.")
                 return USAGE
         kept = trio.run(trio.to_thread.run_sync, restore_backup, folder, source)
@@ -131,12 +132,37 @@ def restore(file: BackupFile, /, *, yes: Yes = False, data: Data = None) -> int:
     return ANSWERED
 
 
-def _agrees(data: Path) -> bool:
-    if not os.path.lexists(data / "callboard.db"):
+store = App(name="store", help="What to do about a store that is damaged, or not wanted any more.")
+
+
+@store.command(name="set-aside")
+def set_aside_command(*, yes: Yes = False, data: Data = None) -> int:
+    """Put all sessions away, with all that belongs to them, and begin with an empty store.
+
+    They go into a folder of their own, which --data reads. Only while no other process works with
+    the data folder.
+    """
+    folder = data_path(data)
+    try:
+        if not yes:
+            check_free(folder)
+            if not _agrees(folder, "Put away the sessions in"):
+                complain("Nothing was set aside: say --yes to do it.")
+                return USAGE
+        kept = trio.run(trio.to_thread.run_sync, set_aside, folder)
+    except DataInUse as error:
+        raise _in_use(folder, error) from error
+    print(f"The sessions are in {safe_line(str(kept))} now; the next start makes an empty store.")
+    print(f"To read them: callboard sessions --data {safe_line(str(kept))}")
+    return ANSWERED
+
+
+def _agrees(data: Path, question: str) -> bool:
+    if not any(os.path.lexists(data / name) for name in PARTS):
         return True
     if not os.isatty(0):
         return False
-    sys.stdout.write(f"Replace the sessions in {safe_line(str(data))}? [y/N] ")
+    sys.stdout.write(f"{question} {safe_line(str(data))}? [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 

@@ -357,6 +357,10 @@ def _write(connection: apsw.Connection, row: StoredKey) -> None:
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────
 
 
+_DAMAGED = "Put a copy of it back, or move it away and set the keys again."
+"""What to do about a damaged file."""
+
+
 def _make_file(path: Path, store_id: str) -> None:
     """Make the file, under another name first; the caller holds the lock and knows it is missing.
 
@@ -377,7 +381,7 @@ def _make_file(path: Path, store_id: str) -> None:
         new.rename(path)
         sync_path(path.parent)
     except apsw.Error as error:
-        raise storage_error(str(path), error) from error
+        raise storage_error(str(path), error, _DAMAGED) from error
     except OSError as error:
         raise StorageError(
             f"{path} can't be made: {error.strerror}. callboard must be able to write to its data "
@@ -403,7 +407,7 @@ def _transaction(path: Path, *, write: bool) -> Generator[apsw.Connection]:
                 if connection.in_transaction:
                     connection.execute("rollback")
     except apsw.Error as error:
-        raise storage_error(str(path), error) from error
+        raise storage_error(str(path), error, _DAMAGED) from error
 
 
 @contextmanager

@@ -55,6 +55,8 @@ def write_backup(folder: Path, target: Path) -> int:
             with closing(_open_writable(partial)) as copied:
                 add_versions(copied, folder)
             _check(partial, "quick_check")
+    except apsw.CorruptError as error:
+        raise storage_error(str(folder / DATABASE_NAME), error) from error
     except apsw.Error as error:
         raise storage_error(str(target), error) from error
     finally:
@@ -141,7 +143,7 @@ def _check_backup(backup: Path) -> None:
             check_version(connection, str(backup))
         _check(backup, "integrity_check")
     except apsw.Error as error:
-        raise storage_error(str(backup), error) from error
+        raise storage_error(str(backup), error, "Choose another backup.") from error
 
 
 def _check(path: Path, how: str) -> None:

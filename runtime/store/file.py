@@ -23,15 +23,13 @@ from ..errors import CallboardError, NotFoundError, StorageError, StorageFull
 from ..redaction import redacting_logger
 from .ledger import storage_error
 from .migrations import MIGRATIONS, check_version, migrate
-from .restore import finish_restore
+from .restore import SIDE_SUFFIXES, finish_restore
 
 logger = redacting_logger(__name__)
 
 DATABASE_NAME = "callboard.db"
 
 _NEW_NAME = DATABASE_NAME + ".new"
-
-_SIDE_FILES = ("", "-journal", "-wal", "-shm")
 
 BUSY_TIMEOUT_MS = 5000
 """A connection waits only while another process recovers the write-ahead log, which takes less."""
@@ -80,6 +78,7 @@ def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
         if os.path.lexists(path):
             _inspect(path, thoroughly=True, checks_later=checks_later)
         else:
+            check_no_log(path)
             _make(folder, path)
         connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -105,9 +104,7 @@ def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
 
 def open_reading(folder: Path) -> apsw.Connection:
     """Return a connection that can only read; raise `NotFoundError` if there is no store yet."""
-    path = folder / DATABASE_NAME
-    if not os.path.lexists(path):
-        raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
+    path = _existing(folder)
     try:
         version = _inspect(path)
         if version < len(MIGRATIONS):
@@ -135,15 +132,35 @@ def stored_version(folder: Path) -> int:
         NotFoundError: There is no store.
         StorageError: The file is damaged, not a store, or written by a newer callboard.
     """
-    path = folder / DATABASE_NAME
-    if not os.path.lexists(path):
-        raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
+    path = _existing(folder)
     try:
         return _inspect(path)
     except apsw.Error as error:
         raise storage_error(str(path), error) from error
     except OSError as error:
         raise _system_error(path, error) from error
+
+
+def _existing(folder: Path) -> Path:
+    path = folder / DATABASE_NAME
+    if not os.path.lexists(path):
+        check_no_log(path)
+        raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
+    return path
+
+
+def check_no_log(path: Path) -> None:
+    """Raise `StorageError` if a log lies where a store is missing: it may hold the latest commits.
+
+    A new store would take it for its own, and be damaged.
+    """
+    left = [side for suffix in SIDE_SUFFIXES if os.path.lexists(side := f"{path}{suffix}")]
+    if left:
+        raise StorageError(
+            f"{path} is missing, and what belongs to it is still there: {', '.join(left)}. Put "
+            "the file back, or run `callboard store set-aside`, which puts the rest away too; then "
+            "a new store is made. `callboard restore` puts a backup in its place."
+        )
 
 
 def _inspect(path: Path, *, thoroughly: bool = False, checks_later: bool = False) -> int:
@@ -161,8 +178,8 @@ def _inspect(path: Path, *, thoroughly: bool = False, checks_later: bool = False
     if not has_log and path.stat().st_size == 0:
         # To SQLite an empty file is a database without tables. Filling it would hide a loss.
         raise StorageError(
-            f"{path} is empty: what it held is lost. Restore it from a backup, or delete it to "
-            "start with a new one."
+            f"{path} is empty: what it held is lost. Put a backup back with `callboard restore`, or "
+            "start with a new store: `callboard store set-aside`."
         )
     connection = apsw.Connection(
         _uri(path, "mode=ro" if has_log else "immutable=1"),
@@ -274,7 +291,7 @@ def _make(folder: Path, path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    for suffix in _SIDE_FILES:
+    for suffix in ("", *SIDE_SUFFIXES):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 

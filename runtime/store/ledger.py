@@ -103,8 +103,17 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def storage_error(name: str, error: apsw.Error | msgspec.MsgspecError) -> StorageError:
-    """Return our error for one of SQLite; `name` is the database's."""
+DAMAGE_ADVICE = (
+    "`callboard restore` puts a backup in its place, and `callboard store set-aside` lets you start "
+    "with an empty one; both keep what is there now."
+)
+"""What to do about a damaged store."""
+
+
+def storage_error(
+    name: str, error: apsw.Error | msgspec.MsgspecError, advice: str = DAMAGE_ADVICE
+) -> StorageError:
+    """Return our error for one of SQLite; `name` is the database's, `advice` is for a damaged one."""
     match error:
         case apsw.FullError():
             return StorageFull(
@@ -112,10 +121,7 @@ def storage_error(name: str, error: apsw.Error | msgspec.MsgspecError) -> Storag
                 "some space and try again."
             )
         case apsw.NotADBError() | apsw.CorruptError() | msgspec.MsgspecError():
-            return StorageError(
-                f"{name} is damaged ({error}); it was left as it is. Restore it from a backup, or "
-                "move it away to start with an empty one."
-            )
+            return StorageError(f"{name} is damaged ({error}); it was left as it is. {advice}")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
             return StorageError(
                 f"{name} can't be opened or written ({error}). Check the permissions of the file "

@@ -27,8 +27,10 @@ NEW_NAME = "callboard.restored.db"
 RESTORED = "callboard.restored.versions"
 """The file versions that will be put in place."""
 
+SIDE_SUFFIXES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file. A file that gets the name of another takes that one's for its own."""
+
 _STEM = re.compile(r"callboard\.before[A-Za-z0-9_.-]{1,100}")
-_SIDE_FILES = ("-wal", "-shm")
 
 
 class Restoring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,7 +89,7 @@ def _finish(folder: Path, store: Path, restoring: Restoring) -> None:
     new, stem = folder / NEW_NAME, folder / restoring.stem
     if os.path.lexists(new):
         _put_versions(folder, Path(f"{stem}.versions-before"), restoring.has_versions)
-        for suffix in _SIDE_FILES:  # of the old store: the new one would take them for its own
+        for suffix in SIDE_SUFFIXES:  # of the old store: the new one would take them for its own
             side = Path(f"{store}{suffix}")
             if os.path.lexists(side):
                 os.rename(side, f"{stem}.db{suffix}")
