@@ -172,7 +172,7 @@ class CallPreparation:
         handles: Opens what tools act through.
         limits: How large arguments may be.
         marked_files: The files that tainted sessions wrote; without it, calls mark and find none.
-        versions: Keeps earlier versions of changed files; without it, none are kept.
+        versions: Keeps earlier versions of changed files.
 
     Attributes:
         limits: The same.
@@ -188,7 +188,7 @@ class CallPreparation:
     ) -> None:
         self._registry = registry
         self._marked_files = MarkedFiles() if marked_files is None else marked_files
-        self._versions = versions
+        self._versions = VersionStore(None) if versions is None else versions
         self._handles = handles
         self.limits = limits
 
@@ -302,7 +302,7 @@ class CallPreparation:
         if Capability.FILES_WRITE not in has:
             return reader, None
         files = self._handles.files_write(place.workspace)
-        if self._versions is not None and isinstance(files, Workspace):
+        if isinstance(files, Workspace):
             # Imported here since starting callboard does not need it.
             from ...tools.undo.recorded_files import RecordedFiles
 

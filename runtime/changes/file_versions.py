@@ -152,6 +152,11 @@ class KeepsVersions(Protocol):
         """What was changed and can't be restored, with why."""
         ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong after a change had happened; it does not unmake the change."""
+        ...
+
     def why_unkept(self, path: str) -> tuple[str, ...]:
         """Return what would be lost for good if the path were changed now, with why; blocks."""
         ...

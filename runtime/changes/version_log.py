@@ -44,6 +44,8 @@ _MAGIC = b"cbundo1\n"
 _HEAD_READS = 3
 """Attempts to read a head that may be written at the same time."""
 _HEAD = struct.Struct(">cQI")
+END_ROOM_BYTES = 128
+"""Zeros behind a change that has begun, which the frame of its end replaces: a full disk can't keep it out."""
 _CONTENT, _ENTRY = b"B", b"E"
 _ENTRIES: msgspec.msgpack.Decoder[Change | ChangeEnded] = msgspec.msgpack.Decoder(
     Change | ChangeEnded
@@ -64,6 +66,7 @@ class VersionLog:
         self._lock = Lock()
         self._end: int | None = None
         self._flushed = 0
+        self._room = 0
         self._nameless: int | None = None
 
     @contextlib.contextmanager
@@ -78,16 +81,18 @@ class VersionLog:
                     self._begin(fd)
                 assert self._end is not None
                 begin = self._end
-                os.ftruncate(fd, begin)
-            draft = ChangeDraft(fd, begin, self._flushed)
+                os.ftruncate(fd, begin + self._room)
+            draft = ChangeDraft(fd, begin, self._flushed, self._room)
             try:
                 yield draft
             finally:
                 if draft.is_committed:
-                    self._end, self._flushed = draft.end, draft.flushed
+                    self._end, self._flushed, self._room = draft.end, draft.flushed, draft.room
                 else:
                     with _failures():
                         os.ftruncate(fd, begin)
+                    with contextlib.suppress(StorageError):  # then the ends may find no room
+                        _write(fd, bytes(self._room), begin)
 
     def _begin(self, fd: int) -> None:
         flushed = self._checked(fd)
@@ -95,7 +100,7 @@ class VersionLog:
             os.ftruncate(fd, 0)
             _write_file_head(fd, _FILE_HEAD.size)
         self._flushed = flushed or _FILE_HEAD.size
-        self._end = _sound_end(fd)
+        self._end, self._room = _sound_end(fd), 0
 
     def _checked(self, fd: int) -> int:
         """Return how far the log was flushed, 0 if never, after checking it up to there.
@@ -115,6 +120,7 @@ class VersionLog:
     def end(self, change_id: str, *, is_void: bool = False) -> None:
         """Record that a change is complete. Not flushed: if lost, the change counts as cut off."""
         with self.draft() as draft:
+            draft.room = max(0, draft.room - END_ROOM_BYTES)
             draft.add(ChangeEnded(change_id=change_id, is_void=is_void))
             draft.is_committed = True
 
@@ -180,6 +186,8 @@ class VersionLog:
             raise StorageError(f"{self._path} can't be read ({error.strerror}).") from error
         try:
             yield fd
+        except OSError as error:
+            raise StorageError(f"{self._path} can't be read ({error.strerror}).") from error
         finally:
             os.close(fd)
 
@@ -196,9 +204,10 @@ class VersionLog:
 class ChangeDraft:
     """An addition to a log; made by `VersionLog.draft`."""
 
-    def __init__(self, fd: int, begin: int, flushed: int) -> None:
+    def __init__(self, fd: int, begin: int, flushed: int, room: int) -> None:
         self.end = begin
         self.flushed = flushed
+        self.room = room
         self.is_committed = False
         self._fd = fd
 
@@ -217,9 +226,12 @@ class ChangeDraft:
         self.end = at + taken
         return at, taken, digest
 
-    def commit(self, change: Change) -> None:
-        """Make the draft durable; after that the change may happen."""
+    def commit(self, change: Change, *, has_happened: bool = False) -> None:
+        """Make the draft durable; after that the change may happen, and its end has its room."""
+        self.room += 0 if has_happened else END_ROOM_BYTES
         self.add(change)
+        if has_happened:
+            self.add(ChangeEnded(change_id=change.change_id))
         _write_file_head(self._fd, self.flushed)
         with _failures():
             os.fsync(self._fd)
@@ -227,10 +239,11 @@ class ChangeDraft:
         self.is_committed = True
 
     def add(self, entry: Change | ChangeEnded) -> None:
-        """Append an entry."""
+        """Append an entry, with the room that is kept behind it."""
         data = msgspec.msgpack.encode(entry)
-        _write(self._fd, _HEAD.pack(_ENTRY, len(data), zlib.crc32(data)) + data, self.end)
-        self.end += _HEAD.size + len(data)
+        frame = _HEAD.pack(_ENTRY, len(data), zlib.crc32(data)) + data
+        _write(self._fd, frame + bytes(self.room), self.end)
+        self.end += len(frame)
 
 
 class VersionStore:

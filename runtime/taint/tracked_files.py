@@ -185,6 +185,11 @@ class TrackedWriter(TrackedReader):
         """See `KeepsVersions`."""
         return self._writable.unkept if isinstance(self._writable, KeepsVersions) else ()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See `KeepsVersions`."""
+        return self._writable.warnings if isinstance(self._writable, KeepsVersions) else ()
+
     def why_unkept(self, path: str) -> tuple[str, ...]:
         """See `KeepsVersions`."""
         files = self._writable
@@ -219,18 +224,13 @@ class TrackedWriter(TrackedReader):
         if not watch.is_needed:
             self._writable.move(source, destination, overwrite=overwrite)
             return
-        origin, before = _place(self._files, source), watch.now()
-        carried = watch.carried(origin)
-        try:
-            self._writable.move(source, destination, overwrite=overwrite)
-        finally:
-            # The move may have failed after renaming: what is on the disk decides.
-            if self._files.find(source, follow=False) is None:
-                target = _place(self._files, destination)
-                watch.clear(target, before)
-                for inner in carried:
-                    watch.written(target + inner)
-                watch.clear(origin, before)
+        origin, target = _place(self._files, source), _place(self._files, destination)
+        before, carried = watch.now(), watch.carried(origin)
+        self._writable.move(source, destination, overwrite=overwrite)
+        watch.clear(target, before)
+        for inner in carried:
+            watch.written(target + inner)
+        watch.clear(origin, before)
 
     def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
         """See `WritableFiles`; the marks of deleted files are cleared."""

@@ -368,7 +368,7 @@ async def test_a_torn_end_of_the_log_is_cut_off_and_the_rest_holds(tmp_path: Pat
     async with open_on(tmp_path, calls, "disk") as runtime:
         session = await run_in(runtime, "Go.")
     [log] = (tmp_path / "data" / FOLDER).iterdir()
-    whole = log.read_bytes()
+    whole = log.read_bytes().rstrip(b"\0")  # without the room for ends
     for torn in (b"E", b"E" + bytes(11), whole[:30], b"\0" * 100, b"B" + b"\xff" * 40):
         log.write_bytes(whole + torn)
         async with open_on(tmp_path, [], "disk") as runtime:

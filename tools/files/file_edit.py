@@ -13,7 +13,7 @@ from ...runtime.handles import ReadableFiles, WritableFiles
 from ..processes.threads import run_read, run_write
 from ..tool import ToolContext
 from ..workspace.paths import shown
-from .file_facts import in_bytes, reading, resource, undo_note, writing, writing_tool
+from .file_facts import in_bytes, notes, reading, resource, writing, writing_tool
 from .text_diff import diff, whole_diff
 
 MAX_EDITED_BYTES = 10 * 1024 * 1024
@@ -69,13 +69,13 @@ async def edit_file(
 def _edit(files: WritableFiles, path: str, edits: list[Edit]) -> ToolResult:
     edited = _edited(files, path, edits)
     before, after, name = edited.before, edited.after, edited.name
-    info = files.replace_unchanged(path, after.encode(), digest=edited.digest)
     replacements = sum(edit.count for edit in edits)
     output: dict[str, Any] = {"path": name, "replacements": replacements}
     output["diff"] = diff(before, after, name)
+    info = files.replace_unchanged(path, after.encode(), digest=edited.digest)
     times = "1 replacement" if replacements == 1 else f"{replacements} replacements"
     return ToolResult(
-        output=output | undo_note(files),
+        output=output | notes(files),
         display=f"Edited {name} ({times})",
         artifacts=(Artifact(kind="file", id=info.path, size_bytes=info.size_bytes),),
     )

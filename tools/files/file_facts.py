@@ -75,10 +75,12 @@ def _no_handle(name: str, context: ToolContext) -> NoReturn:
     )
 
 
-def undo_note(files: ReadableFiles) -> dict[str, list[str]]:
-    """Return the field of a result that names what was changed and not kept, if any."""
-    unkept = files.unkept if isinstance(files, KeepsVersions) else ()
-    return {"not_undoable": list(unkept)} if unkept else {}
+def notes(files: ReadableFiles) -> dict[str, list[str]]:
+    """Return the fields of a result that name what was not kept, and what went wrong afterwards, if any."""
+    if not isinstance(files, KeepsVersions):
+        return {}
+    found = {"not_undoable": list(files.unkept), "warnings": list(files.warnings)}
+    return {name: lines for name, lines in found.items() if lines}
 
 
 def undo_warning(files: WritableFiles | None, path: str, *, follow: bool = False) -> str:

@@ -13,12 +13,12 @@ from ..tool import ToolContext
 from ..workspace.paths import shown
 from .file_facts import (
     in_bytes,
+    notes,
     overwrite_reason,
     reading,
     reading_tool,
     resource,
     timestamp,
-    undo_note,
     writing,
     writing_tool,
 )
@@ -113,7 +113,7 @@ async def write_file(
     verb = "Wrote" if mode == "overwrite" else "Appended to"
     output: dict[str, Any] = {"path": name, "size": info.size_bytes, "bytes_written": len(data)}
     return ToolResult(
-        output=output | undo_note(files),
+        output=output | notes(files),
         display=f"{verb} {name} ({in_bytes(len(data))})",
         artifacts=(Artifact(kind="file", id=info.path, size_bytes=info.size_bytes),),
     )
@@ -147,7 +147,7 @@ async def move_file(
     await run_write(partial(files.move, source, destination, overwrite=replace))
     moved = {"from": shown(files.normalize(source)), "to": shown(files.normalize(destination))}
     return ToolResult(
-        output=moved | undo_note(files), display=f"Moved {moved['from']} to {moved['to']}"
+        output=moved | notes(files), display=f"Moved {moved['from']} to {moved['to']}"
     )
 
 
@@ -171,4 +171,4 @@ async def delete_file(context: ToolContext, path: str, recursive: bool = False) 
     if len(deleted) > MAX_NAMED_DELETIONS:
         output.update(truncated=True, total=len(deleted))
     inside = f" and all in it ({len(deleted) - 1})" if len(deleted) > 1 else ""
-    return ToolResult(output=output | undo_note(files), display=f"Deleted {shown(path)}{inside}")
+    return ToolResult(output=output | notes(files), display=f"Deleted {shown(path)}{inside}")

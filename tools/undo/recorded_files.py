@@ -29,6 +29,7 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import StorageError
 from ...runtime.handles import FileInfo
 from ...runtime.identity import new_id, now_ms
+from ..workspace.atomic_write import Unflushed
 from ..workspace.paths import is_protected, is_steering, shown
 from ..workspace.reader import FileReader, failures
 from ..workspace.resolver import Names
@@ -63,11 +64,17 @@ class RecordedFiles(FileReader):
         self._call_id = call_id
         self._is_marked: IsMarked = lambda names: is_marked("/".join(names))
         self._unkept: dict[str, str] = {}
+        self._warnings: list[str] = []
 
     @property
     def unkept(self) -> tuple[str, ...]:
         """See `KeepsVersions`."""
         return _shown(self._unkept)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See `KeepsVersions`."""
+        return tuple(self._warnings)
 
     def why_unkept(self, path: str) -> tuple[str, ...]:
         """See `KeepsVersions`."""
@@ -189,12 +196,23 @@ class RecordedFiles(FileReader):
         change = self._recorded(plan)
         try:
             done = act()
-        except BaseException:
-            if change is not None and self._is_untouched(change):
-                self._log.end(change.change_id, is_void=True)
+        except Unflushed as late:  # it has happened: an error would make the model do it again
+            done = late.done
+            self._warnings.append(str(late))
+        except BaseException as error:
+            if change is None:
+                raise
+            if not (touched := self._touched(change)):
+                with contextlib.suppress(StorageError):  # then it counts as broken off
+                    self._log.end(change.change_id, is_void=True)
+            elif isinstance(error, ToolFailure):
+                raise _in_part(error, touched) from error
             raise
         if change is not None:
-            self._log.end(change.change_id)
+            try:
+                self._log.end(change.change_id)
+            except StorageError as error:
+                self._warnings.append(f"{error} The change is there; an undo calls it broken off.")
             for action in change.actions:
                 if isinstance(action, PathStep) and action.before.why:
                     self._unkept[shown(os.fsdecode(action.path))] = action.before.why
@@ -223,22 +241,36 @@ class RecordedFiles(FileReader):
                 f"Nothing was changed: what is there now could not be kept for an undo. {error}",
             ) from error
 
-    def _is_untouched(self, change: Change) -> bool:
+    def _touched(self, change: Change) -> list[str]:
+        """Return the paths that are not as they were, or can't be looked at."""
         keeper = Keeper(self.resolver)
-        try:
-            for action in change.actions:
+        touched: list[str] = []
+        for action in change.actions:
+            path = action.path if isinstance(action, PathStep) else action.source
+            try:
+                present = keeper.look(path_names(path))
                 if isinstance(action, PathStep):
-                    present = keeper.look(path_names(action.path))
-                    if not present.holds_as(action.before):
-                        return False
-                elif keeper.look(path_names(action.source)).kind is FileKind.NOTHING:
-                    return False
-        except OSError:
-            return False
-        return True
+                    is_same = present.holds_as(action.before)
+                else:
+                    is_same = present.kind is not FileKind.NOTHING
+            except OSError:
+                is_same = False
+            if not is_same:
+                touched.append(shown(os.fsdecode(path)))
+        return touched
+
+
+def _in_part(failure: ToolFailure, touched: list[str]) -> ToolFailure:
+    """Return the failure of a change that stopped in its middle: it says what is different now."""
+    changed = _bounded(touched)
+    text = f"{failure} It stopped in its middle; not as before: {', '.join(changed)}."
+    return ToolFailure(failure.error_type, text, **failure.details, changed=list(changed))
 
 
 def _shown(why: dict[str, str]) -> tuple[str, ...]:
-    lines = [f"{path}: {reason}" for path, reason in why.items()]
+    return _bounded([f"{path}: {reason}" for path, reason in why.items()])
+
+
+def _bounded(lines: list[str]) -> tuple[str, ...]:
     more = len(lines) - MAX_TOLD
     return (*lines[:MAX_TOLD], *([f"and {more} more"] if more > 0 else ()))

@@ -14,7 +14,7 @@ import secrets
 import stat
 import time
 from collections import deque
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from .openat2 import rename_exclusive
 from .resolver import Names, OpenDirectory, Resolver
@@ -28,14 +28,22 @@ LEFTOVER_SECONDS = 24 * 3600
 MAX_SWEPT_ENTRIES = 2_000
 """Entries that the sweep looks at, breadth first: opening a workspace must take milliseconds."""
 
+Done = TypeVar("Done")
+
 _NO_EXCLUSIVE_RENAME = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
 class TemporaryFile:
-    """A complete, flushed file under an unguessable name; `with` removes it unless published."""
+    """A complete, flushed file under an unguessable name; `with` removes it unless published.
 
-    def __init__(self, parent: OpenDirectory, name: str) -> None:
+    `status` is what `write_temporary` found of it.
+    """
+
+    def __init__(
+        self, parent: OpenDirectory, name: str, status: os.stat_result | None = None
+    ) -> None:
         self.name = name
+        self.status = status
         self.is_published = False
         self._parent = parent
 
@@ -66,6 +74,7 @@ def write_temporary(
                 os.fchmod(fd, mode)
             _write_all(fd, data)
             os.fsync(fd)
+            temporary.status = os.fstat(fd)
         finally:
             os.close(fd)
     except BaseException:
@@ -75,13 +84,33 @@ def write_temporary(
 
 
 def publish(parent: OpenDirectory, temporary: TemporaryFile, name: str, *, replace: bool) -> None:
-    """Give the file its name, durably; without `replace`, EEXIST when the name is taken."""
+    """Give the file its name; without `replace`, EEXIST when the name is taken. The caller flushes the folder."""
     if replace:
         os.rename(temporary.name, name, src_dir_fd=parent.fd, dst_dir_fd=parent.fd)
     else:
         rename_to_free_name(parent.fd, temporary.name, parent.fd, name)
     temporary.is_published = True
-    os.fsync(parent.fd)
+
+
+class Unflushed(Exception):
+    """Raised when a change has happened, with `done` as its outcome, and a power cut now may take it back."""
+
+    def __init__(self, done: Any, error: OSError) -> None:
+        super().__init__(
+            f"the folder could not be flushed ({os.strerror(error.errno or 0)}): "
+            "the change is there, and a power cut may take it back"
+        )
+        self.done = done
+
+
+def flushed(done: Done, *fds: int) -> Done:
+    """Flush the folders of a change that has happened; return its outcome, or raise `Unflushed`."""
+    try:
+        for fd in fds:
+            os.fsync(fd)
+    except OSError as error:
+        raise Unflushed(done, error) from error
+    return done
 
 
 def append_to(fd: int, data: bytes) -> os.stat_result:
@@ -90,10 +119,10 @@ def append_to(fd: int, data: bytes) -> os.stat_result:
     try:
         _write_all(fd, data)
         os.fsync(fd)
+        return os.fstat(fd)
     except OSError:
         os.ftruncate(fd, before)
         raise
-    return os.fstat(fd)
 
 
 def rename_to_free_name(source_fd: int, source: str, target_fd: int, target: str) -> None:
@@ -119,7 +148,11 @@ def _claim_and_rename(source_fd: int, source: str, target_fd: int, target: str) 
             raise
         return
     os.link(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=False)
-    os.unlink(source, dir_fd=source_fd)
+    try:
+        os.unlink(source, dir_fd=source_fd)
+    except OSError:
+        os.unlink(target, dir_fd=target_fd)
+        raise
 
 
 def sweep_leftovers(resolver: Resolver) -> None:

@@ -23,7 +23,15 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ValidationError
 from ...runtime.handles import FileInfo
 from ..failures import invalid
-from .atomic_write import append_to, publish, rename_to_free_name, sweep_leftovers, write_temporary
+from .atomic_write import (
+    TemporaryFile,
+    append_to,
+    flushed,
+    publish,
+    rename_to_free_name,
+    sweep_leftovers,
+    write_temporary,
+)
 from .paths import (
     BARE_REPOSITORY,
     check_new_name,
@@ -114,8 +122,7 @@ class Workspace(FileReader):
             if present is None:
                 raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
 
-            temporary = write_temporary(parent, data, _kept_mode(present))
-            with temporary:
+            with write_temporary(parent, data, _kept_mode(present)) as temporary:
                 # Checked last, to see what another program wrote during our own write too.
                 if self._digest(parent, name, path) != digest:
                     raise ToolFailure(
@@ -123,8 +130,7 @@ class Workspace(FileReader):
                         f"{shown(path)}: something else changed it meanwhile; nothing was "
                         "written. Read it again and repeat the edit.",
                     )
-                publish(parent, temporary, name, replace=True)
-            return info_of((*parent.names, name), lstat(parent, name))
+                return _published(parent, temporary, name, replace=True)
 
     def move(self, source: str, destination: str, *, overwrite: bool) -> None:
         """See `WritableFiles`."""
@@ -152,8 +158,7 @@ class Workspace(FileReader):
                     os.rename(source_name, target_name, src_dir_fd=old, dst_dir_fd=new)
                 else:
                     rename_to_free_name(old, source_name, new, target_name)
-                os.fsync(new)
-                os.fsync(old)
+                flushed(None, new, old)
 
     def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
         """See `WritableFiles`."""
@@ -167,8 +172,7 @@ class Workspace(FileReader):
             else:
                 os.rmdir(name, dir_fd=parent.fd)
                 gone = (names,)
-            os.fsync(parent.fd)
-            return tuple("/".join(removed) for removed in gone)
+            return flushed(tuple("/".join(removed) for removed in gone), parent.fd)
 
     def _open_target(self, path: str, create_dirs: bool) -> Target:
         """Return where to write a file: a link at the end stands for the file that it names."""
@@ -322,8 +326,17 @@ def _put(
     parent: OpenDirectory, name: str, data: bytes, present: os.stat_result | None, replace: bool
 ) -> FileInfo:
     with write_temporary(parent, data, _kept_mode(present)) as temporary:
-        publish(parent, temporary, name, replace=replace)
-    return info_of((*parent.names, name), lstat(parent, name))
+        return _published(parent, temporary, name, replace=replace)
+
+
+def _published(
+    parent: OpenDirectory, temporary: TemporaryFile, name: str, *, replace: bool
+) -> FileInfo:
+    assert temporary.status is not None
+    # Its facts were taken before: nothing that fails behind the rename makes it unhappen.
+    info = info_of((*parent.names, name), temporary.status)
+    publish(parent, temporary, name, replace=replace)
+    return flushed(info, parent.fd)
 
 
 # ── removing a directory ─────────────────────────────────────────────────────────────────────────

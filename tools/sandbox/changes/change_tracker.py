@@ -18,7 +18,6 @@ import msgspec
 from ....runtime.changes.file_versions import (
     NOTHING,
     Change,
-    ChangeEnded,
     FileKind,
     FileState,
     PathStep,
@@ -156,8 +155,7 @@ class _Recording:
                     actions=tuple(kept),
                     unkept=self._reasons(),
                 )
-                draft.commit(change)
-                draft.add(ChangeEnded(change_id=change.change_id))
+                draft.commit(change, has_happened=True)
         return self._reasons()
 
     def _why_not(self, path: str) -> str:
