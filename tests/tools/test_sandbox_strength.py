@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from callboard.runtime.definitions import ToolFailure
 from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.processes.unreaped import Unreaped
 from callboard.tools.programs.run import run_code
+from callboard.tools.sandbox.box import seccomp
 from callboard.tools.sandbox.running import process
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
@@ -123,13 +125,16 @@ def test_case_49_one_that_can_not_start_says_why(
     assert advice in found.reason
 
 
-def test_case_49_without_the_filter_it_is_partial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # bubblewrap told to load a filter that lets everything pass.
-    everything = b"\x06\x00\x00\x00\x00\x00\xff\x7f"
+EVERYTHING = b"\x06\x00\x00\x00\x00\x00\xff\x7f"
+"""A filter that lets everything pass."""
 
-    monkeypatch.setattr(second_tier, "seccomp_program", lambda: everything)
+
+def test_case_49_without_the_filter_it_is_partial(monkeypatch: pytest.MonkeyPatch) -> None:
+    # bubblewrap told to load one that denies nothing but files that lend rights
+    column = seccomp.ARCHITECTURES[os.uname().machine][1]
+    steps = [(seccomp.LOAD, 0, 0, seccomp.AT_NUMBER), *seccomp._no_lending(column)]
+    words = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    monkeypatch.setattr(second_tier, "seccomp_program", lambda: words + EVERYTHING)
     needs_sandbox()
     test = StrengthTest(SandboxSettings(), os.environ)
     found = test.status()
@@ -142,6 +147,16 @@ def test_case_49_without_the_filter_it_is_partial(
         if not is_enough:
             with pytest.raises(ToolFailure, match="partial, and must be full"):
                 sandbox.recipe()
+
+
+def test_case_73_root_has_none_where_files_could_lend_its_rights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(second_tier, "seccomp_program", lambda: EVERYTHING)
+    needs_sandbox()
+    found = StrengthTest(SandboxSettings(), os.environ).status()
+    assert found.strength is (Strength.NONE if os.geteuid() == 0 else Strength.PARTIAL)
+    assert "lend its rights to whoever runs a file" in found.reason
 
 
 @pytest.mark.parametrize("present", [False, True])

@@ -4,6 +4,10 @@ Namespaces leave the whole interface of the kernel open, and some of it leads ar
 no network namespace covers, user namespaces with new rights, rings (io_uring) that make calls which no
 filter sees. A denied call fails as on a kernel without it, so that programs fall back; only a call of
 another architecture kills.
+
+Namespaces also let a program lend its user's rights to whoever runs its files later, outside: what it leaves in
+the workspace lies on the host's disk. So no mode with setuid or setgid passes, and no device. File capabilities
+and other owners the kernel itself refuses to a program without capabilities.
 """
 
 from __future__ import annotations
@@ -39,6 +43,33 @@ _TERMINAL_INPUT = (0x5412, 0x541C)
 _FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET and AF_INET6, which the namespaces cover. AF_VSOCK reaches the host of a virtual
 machine; the others are ways into the kernel that hardly any program needs."""
+
+_LENDING = 0o6000
+"""setuid and setgid: who runs such a file has the rights of its owner or group."""
+_LENDING_OR_DEVICE = _LENDING | 0o020000
+"""For `mknod`: of the kinds that it makes, those of devices alone have this bit."""
+_MAKES_FILE = 0o20000100
+"""O_CREAT and O_TMPFILE: without them the mode is whatever lies in the register."""
+_LEAVES_DEVICE = 4
+"""RENAME_WHITEOUT."""
+
+_MODES: dict[str, tuple[int | None, int | None, int, int]] = {
+    "chmod": (90, None, 1, _LENDING),
+    "creat": (85, None, 1, _LENDING),
+    "fchmod": (91, 52, 1, _LENDING),
+    "fchmodat": (268, 53, 2, _LENDING),
+    "fchmodat2": (452, 452, 2, _LENDING),
+    "mknod": (133, None, 1, _LENDING_OR_DEVICE),
+    "mknodat": (259, 33, 2, _LENDING_OR_DEVICE),
+    "renameat2": (316, 276, 4, _LEAVES_DEVICE),
+}
+"""Which argument is a mode (or flags), and the bits that it may not have."""
+
+_OPENS: dict[str, tuple[int | None, int | None, int]] = {
+    "open": (2, None, 1),
+    "openat": (257, 56, 2),
+}
+"""Which argument are the flags; the mode is the next."""
 
 ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """The kernel's name for each machine, and its column in the tables."""
@@ -96,9 +127,10 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
 }
 """Denied with any arguments: numbers on x86-64 and on ARM64."""
 
-_CLONE, _CLONE3, _SOCKET, _SOCKETPAIR, _IOCTL = (
+_CLONE, _CLONE3, _OPENAT2, _SOCKET, _SOCKETPAIR, _IOCTL = (
     (56, 220),
     (435, 435),
+    (437, 437),
     (41, 198),
     (53, 199),
     (16, 29),
@@ -131,9 +163,11 @@ def _instructions(audit: int, column: int) -> Iterator[Instruction]:
         if (number := numbers[column]) is not None:
             yield (IF_EQUAL, 0, 1, number)
             yield fail(errno.EPERM)
-    # Its flags lie in memory, where no filter looks: C libraries go back to `clone`.
-    yield (IF_EQUAL, 0, 1, _CLONE3[column])
-    yield fail(errno.ENOSYS)
+    # Their flags and modes lie in memory, where no filter looks: programs go back to `clone` and `openat`.
+    for number in (_CLONE3[column], _OPENAT2[column]):
+        yield (IF_EQUAL, 0, 1, number)
+        yield fail(errno.ENOSYS)
+    yield from _no_lending(column)
     yield from judged(_CLONE[column], 0, [(_IF_ANY_BIT, 0, 1, _NEW_NAMESPACES), fail(errno.EPERM)])
     typing = [(IF_EQUAL, 0, 1, request) for request in _TERMINAL_INPUT]
     yield from judged(_IOCTL[column], 1, [s for t in typing for s in (t, fail(errno.EPERM))])
@@ -141,6 +175,19 @@ def _instructions(audit: int, column: int) -> Iterator[Instruction]:
         known = [(IF_EQUAL, len(_FAMILIES) - place, 0, f) for place, f in enumerate(_FAMILIES)]
         yield from judged(number, 0, [*known, fail(errno.EAFNOSUPPORT)])
     yield (_RETURN, 0, 0, _ALLOW)
+
+
+def _no_lending(column: int) -> Iterator[Instruction]:
+    """Yield the steps that deny files which lend rights, and devices."""
+    for *numbers, argument, bits in _MODES.values():
+        if (number := numbers[column]) is not None:
+            yield from judged(number, argument, [(_IF_ANY_BIT, 0, 1, bits), fail(errno.EPERM)])
+    for *numbers, argument in _OPENS.values():
+        if (number := numbers[column]) is not None:
+            mode = (LOAD, 0, 0, AT_ARGUMENTS + 8 * (argument + 1))
+            denial = [(_IF_ANY_BIT, 0, 1, _LENDING), fail(errno.EPERM)]
+            steps = [(_IF_ANY_BIT, 0, 1 + len(denial), _MAKES_FILE), mode, *denial]
+            yield from judged(number, argument, steps)
 
 
 def judged(number: int, argument: int, steps: list[Instruction]) -> Iterator[Instruction]:

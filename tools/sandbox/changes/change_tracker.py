@@ -12,6 +12,7 @@ import hashlib
 import os
 import stat
 import time
+from contextlib import suppress
 
 import msgspec
 
@@ -43,6 +44,7 @@ MAX_SECONDS = 5.0
 MAX_PATHS_PER_REASON = 3
 """Paths that are named for each reason why something can't be undone; the others are counted."""
 
+LENDING = stat.S_ISUID | stat.S_ISGID
 CLOSED = "the folder that it is in could not be looked into"
 
 
@@ -78,6 +80,7 @@ def conclude(
     if before.why_not:
         return changed(before, before)
     after = scan(workspace)
+    _take_rights(workspace, before, after)
     listed = changed(before, after)
     if listed.why_not or listed == ChangedFiles() or versions is None:
         return listed
@@ -85,6 +88,26 @@ def conclude(
     if observation.snapshot is not None:
         unkept = _recorded(workspace, observation.snapshot, before, after, versions)
     return msgspec.structs.replace(listed, not_undoable=tuple(filter(None, unkept)))
+
+
+def _take_rights(workspace: str, before: Scan, after: Scan) -> None:
+    """Take setuid and setgid from files that have them now: the program's user lent its rights.
+
+    The filter of system calls prevents them; where a `partial` sandbox has none, this is what is left.
+    """
+    for path, facts in after.entries.items():
+        if not facts[0] & LENDING or path.endswith("/") or not stat.S_ISREG(facts[0]):
+            continue
+        if before.entries.get(path, (0,))[0] & LENDING:
+            continue  # a person's
+        with suppress(OSError):  # it is gone
+            files = open_reader(workspace)
+            fd = files.resolver.open(_names(path), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if stat.S_ISREG(mode := os.fstat(fd).st_mode):
+                    os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(mode) & ~LENDING)
+            finally:
+                os.close(fd)
 
 
 def _recorded(

@@ -8,8 +8,10 @@ its workspace.
 import ctypes
 import json
 import os
+import re
 import resource
 import socket
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +33,9 @@ SETTINGS = (
 )
 """Files below /proc that can run a program outside, stop the machine, or concern all of it."""
 
+OWN_MOUNTS = ("/proc", "/tmp", "/dev/shm", "/dev/pts")
+"""What may be mounted writable beside the workspace and the devices: all of it goes with the sandbox."""
+
 LINGER_SECONDS = 15
 """Longer than the test; bounded, for where nothing ends the probe."""
 
@@ -40,6 +45,8 @@ def attempts(task: dict[str, str]) -> dict[str, Callable[[], object]]:
     return {
         "read outside the workspace": lambda: open(task["outside"], "rb").close(),
         "write outside the workspace": lambda: open(task["outside"] + ".new", "wb").close(),
+        "write to a file system of this machine": writable_mount,
+        "lend its rights to whoever runs a file": lending_file,
         "connect to a port of this machine": lambda: socket.create_connection(
             ("127.0.0.1", int(task["port"])), timeout=2
         ).close(),
@@ -56,6 +63,34 @@ def attempts(task: dict[str, str]) -> dict[str, Callable[[], object]]:
         "limit a process of the machine": lambda: unlimited_elsewhere(task),
         "run beyond its limits": lambda: unlimited(json.loads(task["limits"])),
     }
+
+
+def writable_mount() -> None:
+    """Raise unless something is mounted writable that is neither the workspace nor the sandbox's own."""
+    workspace = os.getcwd()
+    for line in Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines():
+        place, how = line.split(" ")[4:6]
+        place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), place)
+        is_known = place in OWN_MOUNTS or f"{place}/".startswith((f"{workspace}/", "/dev/"))
+        if "rw" in how.split(",") and not is_known:
+            return
+    raise OSError("none is")
+
+
+def lending_file() -> None:
+    """Raise unless a setuid or setgid file or a device can be made, which would lie on the machine's disk."""
+    ways: tuple[Callable[[], None], ...] = (
+        lambda: os.close(os.open("work/lending", os.O_CREAT | os.O_WRONLY, 0o4700)),
+        lambda: os.chmod("work", 0o2755),
+        lambda: os.mknod("work/device", stat.S_IFCHR | 0o600, os.makedev(0, 0)),
+    )
+    for way in ways:
+        try:
+            way()
+        except OSError:  # as it must be
+            continue
+        return
+    raise OSError("none of them")
 
 
 def writable_setting() -> None:

@@ -65,6 +65,9 @@ MAX_COPIED_BYTES = 1024 * 1024
 SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
 """Attempts that make a sandbox `partial` when they work: the namespaces hold, the filter does not."""
 
+LENDING = "lend its rights to whoever runs a file"
+"""An attempt that counts as those for an ordinary user; the rights of root would be everybody's."""
+
 _SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 NOT_LINUX = (
     "there is no sandbox on {system}: it takes Linux. To let agents run programs, run callboard on "
@@ -318,7 +321,8 @@ def _measure(recipe: Recipe) -> SandboxStatus:
     if not worked:
         return _bounded(recipe)
     could = f"a program in it could {', '.join(sorted(worked))}."
-    if worked <= SOFT:
+    is_root = recipe.user is None and os.geteuid() == 0
+    if worked <= (SOFT if is_root else SOFT | {LENDING}):
         return SandboxStatus(strength=Strength.PARTIAL, reason=could, recipe=recipe)
     return _none(f"{could} {recipe.name} does not confine what it runs.")
 
