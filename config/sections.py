@@ -247,6 +247,7 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
 FrameBytes = Annotated[int, msgspec.Meta(ge=64 * 1024, le=256 * 1024 * 1024)]
+BufferBytes = Annotated[int, msgspec.Meta(ge=64 * 1024, le=64 * 1024 * 1024 * 1024)]
 
 MAX_PATH_BYTES = 4095
 """Longest path that a system call takes."""
@@ -267,10 +268,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         max_connections: Connections at once. 2,000: as many descriptors are left for the rest where
             a process may have 4,096. Where it may have too few, fewer are let in.
         max_peer_connections: Connections at once from one address. 1,000: all clients of a machine.
+        max_token_connections: Connections at once with one token. 500: half of those of a machine.
         max_frame_bytes: The size of one message of a client. 24 MiB: the attachments of an input.
         max_outbox_bytes: Bytes that wait for a slow client. 4 MiB: some seconds of a busy session.
+        max_buffered_bytes: Bytes that messages of all clients hold together: unfinished, being worked
+            on, or waiting to be read. 128 MiB; one token may hold half of it, or one message.
         head_seconds: Time for the head of a request. 5: it is a kilobyte.
-        send_seconds: Time in which a client takes 64 KiB. 10: a slow line does it.
+        send_seconds: Time in which a client takes 64 KiB, or sends so much of a message that it has
+            begun. 10: a slow line does it.
         ping_seconds: Time between pings; a client that misses two is cut off. 20: proxies forget
             after 60.
         drain_seconds: Time that turns have to end when the daemon stops. 20: supervisors kill
@@ -286,8 +291,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     roots: tuple[str, ...] = ()
     max_connections: Count = 2000
     max_peer_connections: Count = 1000
+    max_token_connections: Count = 500
     max_frame_bytes: FrameBytes = 24 * 1024 * 1024
     max_outbox_bytes: FrameBytes = 4 * 1024 * 1024
+    max_buffered_bytes: BufferBytes = 128 * 1024 * 1024
     head_seconds: Seconds = 5.0
     send_seconds: Seconds = 10.0
     ping_seconds: Seconds = 20.0

@@ -7,7 +7,8 @@ runtime closes. Every part is isolated: a crash in one connection, method or fee
 restarts that part alone.
 
 Begin with `lifecycle`: a daemon from start to end, its signals and the drain. `gateway` opens the door
-    around a runtime, which any Trio program can do. `restart` runs a part again after a crash. The
+    around a runtime, which any Trio program can do. `restart` runs a part again after a crash;
+    `quotas` bounds what the connections of one token hold. The
     folders, in the order in which a request meets them: `door` (before it is a websocket),
     `connection` (one client's loops), `methods` (all methods of the protocol), `shared` (state of all
     connections), `feeds` (events to many clients).

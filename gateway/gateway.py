@@ -148,7 +148,7 @@ def _take_settings(
     daemon: DaemonState, server: Server, host: str, port: int, new: ServerSettings
 ) -> None:
     """Apply new settings, but for the address and port, which stay."""
-    daemon.settings = new
+    daemon.settings = daemon.quotas.settings = new
     server.take_settings(new, _rules(msgspec.structs.replace(new, host=host), port))
 
 

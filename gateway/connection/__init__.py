@@ -16,5 +16,5 @@ Begin with `connection`. `incoming` turns frames into requests and typed paramet
 Comes in: an accepted websocket and its credential.
 Goes out: answers and updates, through `feeds.outbox`.
 Owns: the websocket, the outbox, the tasks of slow requests, the subscriptions.
-Imports: `shared`, `feeds`, and the structs of `runtime.wire`.
+Imports: `shared`, `feeds`, `quotas`, and the structs of `runtime.wire`.
 """

@@ -37,6 +37,7 @@ from ...runtime.wire.rpc import (
 )
 from ..feeds.frames import answer_frame, notification, wire_json
 from ..feeds.outbox import Outbox
+from ..quotas import MAX_TOKEN_REQUESTS, Holding, Quota
 from ..shared.idempotency import check_digest, request_key
 from ..shared.state import DaemonState
 from .caller import Caller
@@ -81,15 +82,17 @@ class Connection:
         socket: trio_websocket.WebSocketConnection,
         stream: BudgetedStream,
         credential: Credential,
+        quota: Quota,
         daemon: DaemonState,
         table: MethodTable,
     ) -> None:
         self.credential = credential
+        self._quota = quota
         self._socket = socket
         self._stream = stream
         self._daemon = daemon
         self._table = table
-        self._outbox = Outbox(daemon.settings.max_outbox_bytes)
+        self._outbox = Outbox(daemon.settings.max_outbox_bytes, Holding(quota, self._cut_off))
         self._ended = trio.Event()
         self._hurry = trio.CancelScope()
         self._patience = CLOSE_SECONDS
@@ -125,6 +128,7 @@ class Connection:
                         await self._outbox.wait_sent()
                 nursery.cancel_scope.cancel(reason="the connection has ended")
         finally:
+            self._outbox.drop()
             with trio.move_on_after(CLOSE_SECONDS, shield=True):
                 code, reason = self._farewell if self._ended.is_set() else FAILED
                 await self._socket.aclose(code, reason)
@@ -147,15 +151,14 @@ class Connection:
             is_welcome = False
             with trio.move_on_after(HELLO_SECONDS):
                 is_welcome = await self._hello(await self._socket.get_message(), subscriptions)
+                self._stream.done(self._stream.taken())
             if not is_welcome:
                 self.close(RULES_BROKEN, "the first request is `initialize`")
                 return
             nursery.start_soon(self._ping, name="connection pings")
-            while True:
-                message = await self._socket.get_message()
-                if self._ended.is_set():
-                    return
-                await self._receive(message, nursery, subscriptions)
+            while not self._ended.is_set():
+                # Not kept in a variable: it would stay in memory until the next one has come.
+                await self._receive(await self._socket.get_message(), nursery, subscriptions)
         except trio_websocket.ConnectionClosed:
             self._ended.set()
 
@@ -205,16 +208,30 @@ class Connection:
     async def _receive(
         self, message: str | bytes, nursery: trio.Nursery, subscriptions: Subscriptions
     ) -> None:
+        """Do what a message asks for, or leave it to a task."""
+        size, is_left = self._stream.taken(), False
+        if self._ended.is_set():
+            return
+        try:
+            is_left = await self._begin(message, size, nursery, subscriptions)
+        finally:
+            if not is_left:
+                self._stream.done(size)
+
+    async def _begin(
+        self, message: str | bytes, size: int, nursery: trio.Nursery, subscriptions: Subscriptions
+    ) -> bool:
+        """Return whether a task does it, which gives its size back."""
         try:
             request = await read_request(message)
             if request.method == HELLO:
                 self.close(RULES_BROKEN, "a connection says `initialize` once")
-                return
+                return False
             method = self._method(request)
             params = await read_params(request, method.params)
         except Refused as refused:
             self._refuse(refused)
-            return
+            return False
         try:
             # In the reader, also for slow methods: a large request is hashed in a thread, and must
             # not be overtaken by the one after it.
@@ -223,17 +240,24 @@ class Connection:
                 key = await request_key(self.credential.name, method.name, request.params, params)
         except CallboardError as error:
             self._answer_error(request.id, rpc_error(error))
-            return
+            return False
         caller = Caller(self._daemon, self.credential, subscriptions, key)
         if not method.is_slow:
             await self._call(method, request.id, params, caller)
-            return
-        if self._running >= MAX_RUNNING_REQUESTS:
-            text = f"{MAX_RUNNING_REQUESTS} requests of this connection run already"
+            return False
+        if self._running >= MAX_RUNNING_REQUESTS or self._quota.requests >= MAX_TOKEN_REQUESTS:
+            text = (
+                f"{MAX_RUNNING_REQUESTS} requests of this connection, or {MAX_TOKEN_REQUESTS} of "
+                "this token, run already"
+            )
             self._answer_error(request.id, rpc_error(OverloadedError(text)))
-            return
+            return False
         self._running += 1
-        nursery.start_soon(self._call_slow, method, request.id, params, caller, name=method.name)
+        self._quota.requests += 1
+        nursery.start_soon(
+            self._call_slow, method, request.id, params, caller, size, name=method.name
+        )
+        return True
 
     def _method(self, request: RpcRequest) -> Method:
         method = self._table.get(request.method)
@@ -246,12 +270,19 @@ class Connection:
         return method
 
     async def _call_slow(
-        self, method: Method, request_id: RequestId, params: msgspec.Struct, caller: Caller
+        self,
+        method: Method,
+        request_id: RequestId,
+        params: msgspec.Struct,
+        caller: Caller,
+        size: int,
     ) -> None:
         try:
             await self._call(method, request_id, params, caller)
         finally:
             self._running -= 1
+            self._quota.requests -= 1
+            self._stream.done(size)
 
     async def _call(
         self, method: Method, request_id: RequestId, params: msgspec.Struct, caller: Caller
@@ -282,7 +313,11 @@ class Connection:
 
     def _put(self, frame: bytes) -> None:
         self._outbox.put(frame)
-        if self._outbox.is_overfull and not self._ended.is_set():
+        if self._outbox.is_overfull:
+            self._cut_off()
+
+    def _cut_off(self) -> None:
+        if not self._ended.is_set():
             # The frame in flight is sent whole, or the client could not read the close reason.
             self._outbox.drop()
             self._patience = LATE_CLOSE_SECONDS

@@ -3,12 +3,13 @@
 In this order, each step bounded in bytes and in seconds:
 
 1. Room: an address has a limit, and so has the process (file descriptors). Without room, the connection
-   that has waited longest without a token gives way; connections that say nothing keep nobody out.
+   that has waited longest without a token gives way; connections that say nothing keep nobody out. Where
+   all have a token, spare places are left for plain routes and for this user's own commands.
 2. The head of the request is read, 16 KiB at most.
 3. Host and Origin must be ours. A stranger's page can make a browser send requests here, but cannot
    choose these two headers. No cookie lets anybody in.
 4. `/healthz`, `/readyz` and `/metrics` are answered; other paths than `/ws` get 404.
-5. The handshake is checked (RFC 6455), then the token.
+5. The handshake is checked (RFC 6455), then the token, and how many connections that has (`quotas`).
 6. The stream is handed to trio-websocket, under a budget of frames (`connection.frame_budget`).
 
 A refusal is a short HTTP answer whose text says what to do.
@@ -20,5 +21,5 @@ Begin with `server`, which is these steps. `http` reads heads and sends answers;
 Comes in: accepted TCP streams.
 Goes out: `connection.Connection` objects that run, or an HTTP answer.
 Owns: the counters by address, and each stream until it is closed.
-Imports: `connection`, `shared`; the only folder of the gateway that may import h11.
+Imports: `connection`, `shared`, `quotas`; the only folder of the gateway that may import h11.
 """

@@ -9,10 +9,11 @@ import trio
 
 from ...config.sections import ServerSettings
 from .http import BadHead, HttpAnswer, linger, read_head, send_answer
+from .rate_limits import RateLimits
 from .rules import DoorRules, door_rules
 
 MAX_WAITING = 100
-"""Connections answered at the same time; further ones are closed."""
+"""Connections answered at the same time; then the one that has waited longest is closed."""
 PAUSE_SECONDS = 0.1
 """Before the next accept, when the process has no descriptor left."""
 
@@ -31,9 +32,10 @@ async def answer_not_ready(
 
         async def accept() -> None:
             with accepting:
+                limits = RateLimits(MAX_WAITING, MAX_WAITING)
                 async with trio.open_nursery() as room:
                     for listener in listeners:
-                        room.start_soon(_accept, listener, room, rules, settings)
+                        room.start_soon(_accept, listener, room, limits, rules, settings)
             ended.set()
 
         async def let_in() -> None:
@@ -55,7 +57,11 @@ async def answer_not_ready(
 
 
 async def _accept(
-    listener: trio.SocketListener, room: trio.Nursery, rules: DoorRules, settings: ServerSettings
+    listener: trio.SocketListener,
+    room: trio.Nursery,
+    limits: RateLimits,
+    rules: DoorRules,
+    settings: ServerSettings,
 ) -> None:
     while True:
         try:
@@ -63,15 +69,14 @@ async def _accept(
         except OSError:  # no descriptor is free
             await trio.sleep(PAUSE_SECONDS)
             continue
-        if len(room.child_tasks) > MAX_WAITING:
-            await trio.aclose_forcefully(stream)
-        else:
-            room.start_soon(_answer, stream, rules, settings, name="waiting client")
+        room.start_soon(_answer, stream, limits, rules, settings, name="waiting client")
 
 
-async def _answer(stream: trio.SocketStream, rules: DoorRules, settings: ServerSettings) -> None:
+async def _answer(
+    stream: trio.SocketStream, limits: RateLimits, rules: DoorRules, settings: ServerSettings
+) -> None:
     try:
-        with trio.move_on_after(settings.head_seconds):
+        with limits.connected(""), trio.move_on_after(settings.head_seconds):
             answer = await _answer_to(stream, rules)
             if answer is not None:
                 await send_answer(stream, answer)

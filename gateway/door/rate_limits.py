@@ -1,7 +1,9 @@
 """Limits by address: connections at once, and wrong tokens within a minute.
 
 When there is no room for a new connection, the one that has waited longest without a valid token is
-closed for it. So connections that never send anything keep nobody out.
+closed for it. So connections that never send anything keep nobody out. Where all have shown a token, the
+new one gets a spare place, in which it may ask for `/healthz` and the like, or show the token of this
+user's own commands.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from contextlib import contextmanager
 
 import trio
 
+SPARE_PLACES = 64
+"""For connections beyond the limits; of those that this user's own commands have opened, as many more."""
 MAX_BAD_TOKENS = 10
 BAD_TOKEN_SECONDS = 60.0
 """A person mistypes a token a few times; guessing 256 bits takes more tries than that."""
@@ -38,15 +42,15 @@ class Visitor:
 
     Attributes:
         peer: The name of its address.
-        has_room: Whether it may stay.
+        has_room: Whether it is within the limits.
         scope: Cancelled when it has to make room for another.
     """
 
     __slots__ = ("has_room", "peer", "scope")
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, has_room: bool) -> None:
         self.peer = peer
-        self.has_room = True
+        self.has_room = has_room
         self.scope = trio.CancelScope()
 
 
@@ -58,6 +62,8 @@ class RateLimits:
         self._max_peer = max_peer_connections
         self._open: Counter[str] = Counter()
         self._waiting: dict[Visitor, None] = {}
+        self._spare: dict[Visitor, None] = {}
+        self._kept: set[Visitor] = set()
         self._bad: dict[str, deque[float]] = {}
 
     def set_limits(self, max_connections: int, max_peer_connections: int) -> None:
@@ -66,26 +72,34 @@ class RateLimits:
 
     @property
     def connections(self) -> int:
-        """Open connections of all addresses."""
+        """Connections of all addresses that are within the limits."""
         return self._open.total()
 
     @contextmanager
     def connected(self, peer: str) -> Generator[Visitor]:
         """Count a connection around the block, closing another one if there is no room."""
-        visitor = Visitor(peer)
+        has_room = True
         if self._open[peer] >= self._max_peer:
-            visitor.has_room = self._make_room(peer)
+            has_room = _close_oldest(self._waiting, peer)
         elif self.connections >= self._max_connections:
-            visitor.has_room = self._make_room(None)
-        self._open[peer] += 1
-        if visitor.has_room:
+            has_room = _close_oldest(self._waiting)
+        visitor = Visitor(peer, has_room)
+        if has_room:
+            self._open[peer] += 1
             self._waiting[visitor] = None
+        else:
+            if len(self._spare) >= SPARE_PLACES:
+                _close_oldest(self._spare)
+            self._spare[visitor] = None
         try:
             with visitor.scope:
                 yield visitor
         finally:
             self._waiting.pop(visitor, None)
-            self._open[peer] -= 1
+            self._spare.pop(visitor, None)
+            self._kept.discard(visitor)
+            if has_room:
+                self._open[peer] -= 1
             if not self._open[peer]:
                 del self._open[peer]
 
@@ -93,14 +107,15 @@ class RateLimits:
         """Note that it has shown a valid token: from now on it keeps its room."""
         self._waiting.pop(visitor, None)
 
-    def _make_room(self, peer: str | None) -> bool:
-        """Close the connection that has waited longest without a token, of one peer or of all."""
-        for visitor in self._waiting:
-            if peer is None or visitor.peer == peer:
-                del self._waiting[visitor]
-                visitor.scope.cancel(reason="another one comes, and there is no room")
-                return True
-        return False
+    def may_stay(self, visitor: Visitor, *, is_local: bool) -> bool:
+        """Return whether it may become a websocket; beyond the limits, only this user's commands may."""
+        if visitor.has_room:
+            return True
+        if not is_local or len(self._kept) >= SPARE_PLACES:
+            return False
+        self._kept.add(visitor)
+        self._spare.pop(visitor, None)
+        return True
 
     # ── wrong tokens ─────────────────────────────────────────────────────────────────────────────
 
@@ -123,3 +138,13 @@ class RateLimits:
     def remembered(self) -> int:
         """Addresses whose wrong tokens are counted."""
         return len(self._bad)
+
+
+def _close_oldest(visitors: dict[Visitor, None], peer: str | None = None) -> bool:
+    """Close the connection that has waited longest, of one peer or of all; return whether there was one."""
+    for visitor in visitors:
+        if peer is None or visitor.peer == peer:
+            del visitors[visitor]
+            visitor.scope.cancel(reason="another one comes, and there is no room")
+            return True
+    return False

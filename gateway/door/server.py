@@ -13,10 +13,12 @@ import trio_websocket
 
 from ...config.keys.tokens import Credential
 from ...config.sections import ServerSettings
+from ...runtime.errors import OverloadedError
 from ...runtime.redaction import redacting_logger
 from ..connection.connection import GOING_AWAY, Connection
 from ..connection.frame_budget import BudgetedStream
 from ..connection.method_table import MethodTable
+from ..quotas import Quota
 from ..shared.state import DaemonState
 from .authentication import Authenticator
 from .descriptors import connections_with_room
@@ -68,10 +70,7 @@ class Server:
         try:
             peer = peer_name(stream.socket.getpeername()[0])
             with self._rate_limits.connected(peer) as visitor:
-                if visitor.has_room:
-                    await self._serve(stream, visitor)
-                else:
-                    await self._send(stream, HttpAnswer(503, "too many connections"))
+                await self._serve(stream, visitor)
                 await linger(stream)
         except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             pass  # the client has left
@@ -95,7 +94,14 @@ class Server:
                 check_handshake(head)
                 subprotocol = agreed_subprotocol(head)
                 credential = await self._authenticator.authenticate(head, visitor)
-                await self._open_websocket(stream, head, credential, subprotocol)
+                is_local = self._daemon.is_local(credential)
+                if not self._rate_limits.may_stay(visitor, is_local=is_local):
+                    raise BadHead(503, "too many connections")
+                try:
+                    with self._daemon.quotas.connected(credential, is_local=is_local) as quota:
+                        await self._open_websocket(stream, head, credential, subprotocol, quota)
+                except OverloadedError as error:
+                    raise BadHead(503, str(error)) from error
             else:
                 await self._send(stream, await self._routed(head, path, visitor))
         except BadHead as error:
@@ -122,12 +128,13 @@ class Server:
         head: RequestHead,
         credential: Credential,
         subprotocol: str | None,
+        quota: Quota,
     ) -> None:
         settings = self._daemon.settings
         if self._daemon.is_stopping:
             raise BadHead(503, "the server is stopping")
         budgeted = BudgetedStream(
-            stream, head.received, settings.max_frame_bytes, settings.send_seconds
+            stream, head.received, settings.max_frame_bytes, settings.send_seconds, quota
         )
         async with trio.open_nursery() as nursery:
             with trio.fail_after(HANDSHAKE_SECONDS):
@@ -135,12 +142,13 @@ class Server:
                     nursery, budgeted, max_message_size=settings.max_frame_bytes
                 )
                 socket = await request.accept(subprotocol=subprotocol)
-            connection = Connection(socket, budgeted, credential, self._daemon, self._table)
+            connection = Connection(socket, budgeted, credential, quota, self._daemon, self._table)
             self._daemon.connections.add(connection)
             try:
                 await connection.run()
             finally:
                 self._daemon.connections.discard(connection)
+                budgeted.forget()
             nursery.cancel_scope.cancel(reason="the connection has ended")
 
     def farewell(self) -> None:

@@ -24,5 +24,5 @@ sessions by topic, which it reads
 Comes in: updates from session actors, and commits of the journal.
 Goes out: bytes of frames in outboxes; HTTP posts to the webhook.
 Owns: one task for each session with subscribers, one for topics, one for notices.
-Imports: `runtime`, `embedding`; no other folder of the gateway but `restart`.
+Imports: `runtime`, `embedding`; of the gateway only `restart` and `quotas`.
 """

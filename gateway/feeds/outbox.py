@@ -6,6 +6,7 @@ from collections import deque
 
 import trio
 
+from ..quotas import OWN_BYTES, Holding
 from .frames import SharedFrame, TopicFrame
 
 MERGE_AFTER = 8
@@ -24,23 +25,31 @@ class Outbox:
 
     Answers are always taken; when more than `max_size` bytes of them wait, `is_overfull` says that the
     client does not read its answers. Updates are taken only while half of the bound is free: a
-    subscriber whose update is refused catches up from the record later.
+    subscriber whose update is refused catches up from the record later. While its token has no room,
+    updates are taken up to `OWN_BYTES`, and an answer beyond that makes what is costliest give way.
+
+    Args:
+        max_size: In bytes.
+        holding: What counts them.
     """
 
-    def __init__(self, max_size: int) -> None:
+    def __init__(self, max_size: int, holding: Holding) -> None:
         self._max_size = max_size
+        self._holding = holding
         self._frames: deque[tuple[Frame, int, bool]] = deque()
         self._size = 0
         self._answers_size = 0
         self._waking = trio.lowlevel.ParkingLot()
         self._draining = trio.lowlevel.ParkingLot()
-        self._in_flight = False
+        self._in_flight = 0
+        self._is_held = False
         self.is_overfull = False
 
     @property
     def has_room(self) -> bool:
         """Whether updates are taken."""
-        return self._size < self._max_size // 2
+        size = self._size
+        return size < self._max_size // 2 and (size < OWN_BYTES or not self._holding.is_over)
 
     @property
     def size(self) -> int:
@@ -50,18 +59,22 @@ class Outbox:
     @property
     def is_sending(self) -> bool:
         """Whether frames wait, or are on their way into the socket."""
-        return self._in_flight or bool(self._frames)
+        return bool(self._in_flight or self._frames)
 
     def put(self, data: bytes) -> None:
         """Add an answer."""
-        self.is_overfull = self.is_overfull or self._answers_size > self._max_size
+        if self._answers_size > self._max_size:
+            self.is_overfull = True
         self._answers_size += len(data)
         self._append(data, len(data), is_answer=True)
+        while self._holding.is_over and self._holding.make_room():
+            pass
 
     def drop(self) -> None:
         """Drop everything but the frame in flight, for a client that is disconnected."""
         self._frames.clear()
         self._size = self._answers_size = 0
+        self._holding.close()
         self._draining.unpark_all()
 
     def add(self, data: bytes) -> None:
@@ -84,6 +97,7 @@ class Outbox:
                 if merged is not None:
                     self._frames[-1] = merged, last_size + size, False  # at most
                     self._size += size
+                    self._hold()
                     return True
         self._append(frame, size)
         return True
@@ -91,7 +105,19 @@ class Outbox:
     def _append(self, frame: Frame, size: int, *, is_answer: bool = False) -> None:
         self._frames.append((frame, size, is_answer))
         self._size += size
+        self._hold()
         self._waking.unpark_all()
+
+    def _hold(self) -> None:
+        size = self._size + self._in_flight
+        if size > OWN_BYTES:
+            self._holding.set(size)
+            self._holding.begin()
+            self._is_held = True
+        elif self._is_held:
+            self._holding.set(0)
+            self._holding.finish()
+            self._is_held = False
 
     async def take(self) -> bytes:
         """Wait for frames and return the next ones, in one piece."""
@@ -106,10 +132,12 @@ class Outbox:
                 self._answers_size -= size
             taken.append(frame if isinstance(frame, bytes) else frame.data)
             left -= len(taken[-1])
-        self._in_flight = True
+        data = taken[0] if len(taken) == 1 else b"".join(taken)
+        self._in_flight = len(data)
+        self._hold()
         if self.has_room:
             self._draining.unpark_all()
-        return taken[0] if len(taken) == 1 else b"".join(taken)
+        return data
 
     async def wait_room(self) -> None:
         """Wait until updates are taken."""
@@ -118,7 +146,8 @@ class Outbox:
 
     def sent(self) -> None:
         """Note that the frames taken last are sent."""
-        self._in_flight = False
+        self._in_flight = 0
+        self._hold()
         self._draining.unpark_all()
 
     async def wait_sent(self) -> None:

@@ -15,6 +15,7 @@ from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import OverloadedError
 from ..feeds.session_feed import SessionFeeds
 from ..feeds.topic_feed import TopicFeed
+from ..quotas import Quotas
 from .configuration import Configuration
 from .event_counts import EventCounts
 from .heartbeat import Heartbeat
@@ -58,6 +59,7 @@ class DaemonState:
         repeats: Requests that may come twice.
         uploads: Files that clients send in parts.
         connections: Those that are open.
+        quotas: What the connections of each token use.
         folders: Where sessions get a folder of their own, when no workspace was named.
         is_stopping: Whether new connections and inputs are refused.
         counts: What has happened since.
@@ -86,6 +88,7 @@ class DaemonState:
         self.topics = topics
         self.folders = folders
         self.connections: set[OpenConnection] = set()
+        self.quotas = Quotas(settings)
         self.is_stopping = False
         self.started_at = time.monotonic()
         self.idempotency = IdempotentRequests()

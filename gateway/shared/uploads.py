@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import trio
 
+from ...config.keys.tokens import LOCAL_NAME
 from ...runtime.errors import ConflictError, OverloadedError, ValidationError
 
 MAX_UPLOADS = 2
-"""Uploads at once, of all clients: each is held in memory."""
+"""Uploads at once, of all tokens, each of which has one: they are held in memory. One more may be this
+user's own commands'."""
 MAX_UPLOAD_BYTES = 64 * 1024 * 1024
 """The largest file: months of a busy session. Larger ones are imported while no daemon runs."""
 IDLE_SECONDS = 60.0
@@ -74,6 +76,10 @@ class Uploads:
         for other, upload in list(self._uploads.items()):
             if upload.touched_at < before:
                 del self._uploads[other]
-        if len(self._uploads) >= MAX_UPLOADS:
+        sender = key[0]
+        if any(each == sender for each, _ in self._uploads):
+            raise OverloadedError("this token is sending a file already; try again soon")
+        others = sum(each != LOCAL_NAME for each, _ in self._uploads)
+        if sender != LOCAL_NAME and others >= MAX_UPLOADS:
             raise OverloadedError(f"{MAX_UPLOADS} files are being sent already; try again soon")
         self._uploads[key] = Upload()

@@ -11,8 +11,10 @@ import pytest
 import trio
 import trio.testing
 
+from callboard.config.sections import ServerSettings
 from callboard.gateway.feeds.outbox import MERGE_SIZE, Outbox
 from callboard.gateway.feeds.session_feed import HOLD_SECONDS, SessionFeed, SessionSubscriber
+from callboard.gateway.quotas import Holding, Quota, Quotas
 from callboard.runtime.events import CallProgress, Stored, StreamBatch, TurnEnded
 from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.kernel.mailbox import Mailbox
@@ -34,7 +36,8 @@ class Stage:
 
     def client(self) -> Outbox:
         """A new subscriber's outbox; it is live once it has caught up."""
-        outbox = Outbox(1 << 20)
+        quota = Quota(Quotas(ServerSettings()), is_local=True)
+        outbox = Outbox(1 << 20, Holding(quota, lambda: None))
         self._feed.add(SessionSubscriber(self._feed, outbox, self._seq, lambda: None))
         return outbox
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import trio
 
 import callboard
 from callboard.config.sections import ServerSettings
-from callboard.gateway.door.not_ready import answer_not_ready
+from callboard.gateway.door.not_ready import MAX_WAITING, answer_not_ready
 from callboard.gateway.gateway import listen, open_gateway
 
 
@@ -55,3 +56,13 @@ async def test_a_start_that_fails_frees_the_port() -> None:
     again = await listen(ServerSettings(port=port))
     for listener in again:
         await listener.aclose()
+
+
+async def test_connections_that_say_nothing_keep_nobody_out_while_it_starts() -> None:
+    settings = ServerSettings(port=0, head_seconds=60)
+    listeners = await listen(settings)
+    port = listeners[0].socket.getsockname()[1]
+    async with answer_not_ready(listeners, settings), AsyncExitStack() as idle:
+        for _ in range(MAX_WAITING + 20):
+            await idle.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port))
+        assert await asked(port, "/healthz") == (200, "ok")

@@ -25,7 +25,7 @@ async def test_what_comes_behind_the_end_of_a_connection_is_not_done() -> None:
             ]
             await raw.call("session/list")
             # What a client does not read keeps the connection until the patience is over.
-            connection._outbox._in_flight = True  # type: ignore[attr-defined]
+            connection._outbox._in_flight = 1  # type: ignore[attr-defined]
             connection.close(1008, "its token is gone")
             await raw.send(
                 {"jsonrpc": "2.0", "id": 9, "method": "session/new", "params": {"title": "late"}}

@@ -168,15 +168,16 @@ async def test_parts_come_in_order_each_once(monkeypatch: pytest.MonkeyPatch) ->
         assert [await send(part(2), "k"), await send(part(2), "k")] == [6, 6]  # sent twice
         assert isinstance(await refusal(client, part(2)), ConflictError)
         assert isinstance(await refusal(client, part(3)), ConflictError)  # what there was is void
-        for name in ("a", "b"):
-            assert await send(part(0, name)) == 2
-        assert isinstance(await refusal(client, part(0, "c")), OverloadedError)
-        other = daemon.new_token("other", Role.OPERATOR)
-        async with open_client(daemon, other) as stranger:
+        assert await send(part(0, "a")) == 2
+        assert isinstance(await refusal(client, part(0, "b")), OverloadedError)  # one of a token
+        other, third = (daemon.new_token(name, Role.OPERATOR) for name in ("other", "third"))
+        async with open_client(daemon, other) as stranger, open_client(daemon, third) as late:
             assert isinstance(await refusal(stranger, part(1, "a")), ConflictError)
+            await stranger.request("session/import", part(0, "b"), ImportedSessions)
+            assert isinstance(await refusal(late, part(0, "c")), OverloadedError)
         monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", 3)
         assert isinstance(await refusal(client, part(1, "a")), ValidationError)
         monkeypatch.setattr(uploads, "IDLE_SECONDS", 0.0)
         await trio.sleep(0.002)
         assert await send(part(0, "c")) == 2  # in the place of one that was given up
-        assert isinstance(await refusal(client, part(1, "b")), ConflictError)
+        assert isinstance(await refusal(client, part(1, "a")), ConflictError)

@@ -91,10 +91,11 @@ async def read_end(stream: trio.SocketStream) -> bytes:
 
 
 @asynccontextmanager
-async def open_frames(daemon: Daemon) -> AsyncGenerator[trio.SocketStream]:
+async def open_frames(daemon: Daemon, token: str = "") -> AsyncGenerator[trio.SocketStream]:
     """A websocket that is open, and nothing said on it: for frames made by hand."""
     async with open_stream(daemon) as stream:
-        await stream.send_all(head_of(handshake(daemon)))
+        bearer = f"Bearer {token or daemon.token}"
+        await stream.send_all(head_of(handshake(daemon, authorization=bearer)))
         assert (await read_answer(stream)).status == 101
         yield stream
 
