@@ -151,6 +151,7 @@ class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
         body: As much of the decompressed body as was asked for.
         size_bytes: The size of the whole body, as far as it was read.
         is_larger: Whether it is larger than `size_bytes`.
+        warning: What failed after the server had done what a request asked for.
     """
 
     url: str
@@ -161,6 +162,7 @@ class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     size_bytes: int
     is_larger: bool = False
+    warning: str = ""
 
 
 class Network(Protocol):

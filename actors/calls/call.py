@@ -333,7 +333,7 @@ async def execute(ready: ReadyCall, limits: Limits, running: CallActivity) -> Ca
         raise_stop(crash)
         return crash_outcome(ready.call, crash)  # noqa: ASYNC104
     assert scope.cancelled_caught
-    return CANCELLED_ALONE if running.is_cancelled else timed_out(ready.name, seconds)
+    return CANCELLED_ALONE if running.is_cancelled else timed_out(ready.name, seconds, ready.effect)
 
 
 def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind) -> Tool:

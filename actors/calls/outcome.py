@@ -23,6 +23,7 @@ import msgspec
 from ...runtime.definitions import (
     Artifact,
     CallStatus,
+    Effect,
     ErrorType,
     Tier,
     ToolDefinition,
@@ -113,11 +114,12 @@ def failure_outcome(
     return _failure(error_type, message, status, details)
 
 
-def timed_out(name: str, seconds: float) -> CallOutcome:
+def timed_out(name: str, seconds: float, effect: Effect) -> CallOutcome:
     """Return the outcome of a call that its deadline stopped."""
+    done = "" if effect is Effect.READ else ". What it did until then is done."
     return failure_outcome(
         ErrorType.TIMEOUT,
-        f"{name} was stopped after {seconds:g} s",
+        f"{name} was stopped after {seconds:g} s{done}",
         status=CallStatus.TIMEOUT,
         elapsed_seconds=seconds,
     )

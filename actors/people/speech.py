@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...runtime.channel import ChannelMessage
 from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import CallboardError
 from ...runtime.events import MessageSent
 from ...runtime.handles import PersonAnswer
 from ...runtime.history import Call
@@ -71,7 +72,11 @@ class OpenChannel:
             channel=served.channel.name,
             child_id=self._place.session_id if served.asked_in else "",
         )
-        await self._speech.journal.ask(AppendEvents(session_id=served.session_id, events=(sent,)))
+        append = AppendEvents(session_id=served.session_id, events=(sent,))
+        try:
+            await self._speech.journal.ask(append)
+        except CallboardError as error:  # they have it: an error would make the model say it again
+            logger.warning("a message to %s is not on record: %s", served.channel.name, error)
         return served.channel.name
 
     def _find(self, name: str | None) -> Served:

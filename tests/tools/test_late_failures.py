@@ -7,19 +7,33 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
+import trio
 
+from callboard.actors.people.lineage import Served
+from callboard.actors.people.speech import OpenChannel, Speech
 from callboard.runtime.changes.file_versions import NOTHING, Change, ChangeEnded, PathStep
-from callboard.runtime.changes.version_log import END_ROOM_BYTES, VersionLog, VersionStore
-from callboard.runtime.definitions import ToolFailure, ToolResult
+from callboard.runtime.changes.version_log import (
+    END_ROOM_BYTES,
+    CallVersions,
+    VersionLog,
+    VersionStore,
+)
+from callboard.runtime.channel import Channel, ChannelMessage
+from callboard.runtime.definitions import Effect, ErrorType, SessionKind, ToolFailure, ToolResult
 from callboard.runtime.errors import StorageFull
 from callboard.runtime.identity import new_id
+from callboard.runtime.processes import Command, Ran
 from callboard.runtime.taint.marked_files import MarkedFiles
 from callboard.runtime.taint.tracked_files import FileWatch, TrackedWriter
+from callboard.tools.sandbox.changes.change_tracker import conclude, observe
+from callboard.tools.sandbox.changes.snapshot import CopyCache
 from callboard.tools.undo.recorded_files import RecordedFiles
+from callboard.tools.workshop import Author, Workshop
 from callboard.tools.workspace.workspace import Workspace, open_workspace
 from support.tools.failing_disk import FailingDisk
 from support.tools.workbench import REGISTRY, context_of
@@ -177,3 +191,153 @@ def begin(log: VersionLog, change_id: str) -> None:
         draft.commit(
             Change(change_id=change_id, session_id="session", call_id="c", at_ms=1, actions=(step,))
         )
+
+
+# ── tools that run programs, and those that reach people ─────────────────────────────────────────
+
+
+class Programs:
+    """A `Processes` that answers as git would, until the effect; everything behind it fails."""
+
+    def __init__(self, effect: str, said: str) -> None:
+        self.has_happened = False
+        self._effect = effect
+        self._said = said
+
+    async def run(self, command: Command, on_line: object = None) -> Ran:
+        await trio.lowlevel.checkpoint()
+        words = " ".join(command.argv)
+        if self.has_happened:
+            raise ToolFailure(ErrorType.SANDBOX_UNAVAILABLE, "Nothing was run: no room.")
+        if self._effect in words:
+            self.has_happened = True
+            return ran(self._said)
+        answers = {
+            "git config --list": "remote.origin.url\nhttps://a.test/r.git\0"
+            "remote.origin.fetch\n+refs/heads/*:refs/remotes/origin/*\0",
+            "symbolic-ref": "main\0" + "a" * 40 + "\0",
+            "git status": "? a.txt\0",
+        }
+        return ran(next((said for part, said in answers.items() if part in words), ""))
+
+
+def ran(stdout: str) -> Ran:
+    return Ran(stdout=stdout, stderr="", exit_code=0, duration_seconds=0.1)
+
+
+PROGRAMS: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "git_commit": ("git commit", "b" * 40, {"message": "x"}, "can't be listed"),
+    "git_push": ("git push", "*\trefs/heads/main\t[new]\nDone", {}, "could not be noted"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_a_program_that_fails_behind_the_effect_is_a_warning(name: str) -> None:
+    effect, said, arguments, warning = PROGRAMS[name]
+    programs = Programs(effect, said)
+    workshop = Workshop(
+        author=lambda: Author("Ada", "ada@example.org"),
+        credential=lambda origin: None,
+        certificates=lambda: None,
+    )
+    tool = REGISTRY.get(name)
+    assert tool is not None
+    context = context_of(processes=programs, network=object(), workshop=workshop)
+    result = await tool.execute(tool.decode(json.dumps(arguments)), context)
+    assert programs.has_happened
+    [told] = result.output["warnings"]
+    assert warning in told
+    assert "no room" in told
+
+
+@pytest.mark.parametrize("stays_full", [False, True], ids=["once", "full"])
+async def test_what_a_program_changed_is_told_when_it_can_not_be_kept(
+    tmp_path: Path, folder: Path, disk: FailingDisk, stays_full: bool
+) -> None:
+    for place in itertools.count():
+        assert place < MOST
+        make_tree(folder)
+        make_repository(folder)
+        versions = VersionStore(tmp_path / f"data{place}")
+        kept = CallVersions(
+            log=versions.log("session"),
+            session_id="session",
+            call_id="call",
+            is_marked=lambda path: False,
+            open_aside=versions.open_aside,
+        )
+        seen = observe(str(folder), CopyCache(), kept)
+        (folder / "a.txt").write_text("by a program")
+        with disk.failing_at(place, is_full=stays_full):
+            changed = await trio.to_thread.run_sync(conclude, str(folder), seen, kept)
+        whole = changed.modified == ("a.txt",) and not changed.not_undoable
+        assert whole or disk.name, "the control: on a sound disk it is kept"
+        if not disk.name:
+            return
+
+
+class Refusing:
+    """A journal whose disk is broken."""
+
+    async def ask(self, message: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise StorageFull("There is no room.")
+
+
+class Desk(Channel):
+    """A channel that keeps what came."""
+
+    def __init__(self) -> None:
+        self.came: list[str] = []
+
+    async def tell(self, message: ChannelMessage) -> None:
+        self.came.append(message.text)
+
+
+async def test_a_message_that_was_delivered_is_reported_so_when_it_is_not_on_record() -> None:
+    desk = Desk()
+    served = Served(channel=desk, session_id="s1")
+    speech = Speech(cast(Any, None), cast(Any, None), cast(Any, Refusing()))
+    place: Any = SimpleNamespace(session_id="s1")
+    call_of: Any = SimpleNamespace(call_id="c1")
+    channel = OpenChannel(speech, place, call_of, (served,))
+    assert await channel.tell("The kettle is on.") == desk.name
+    assert desk.came == ["The kettle is on."]
+
+
+def make_repository(folder: Path) -> None:
+    for name in (".git/objects", ".git/refs"):
+        (folder / name).mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main")
+
+
+LOOKED_AT = {
+    "write_file": "the disk above",
+    "edit_file": "the disk above",
+    "move_file": "the disk above",
+    "delete_file": "the disk above",
+    "git_commit": "the programs above",
+    "git_push": "the programs above",
+    "http_request": "test_web_client: what a server has done",
+    "message": "the journal above",
+    "run_code": "what a program changed, above",
+    "shell": "what a program changed, above",
+    "run_tests": "what a program changed, above",
+    "format_code": "formatting again changes nothing; a missing path is found before anything is formatted",
+    "install_package": "its last program is the effect, and undoes itself when it fails",
+    "memory_store": "storing the same text again keeps it once",
+    "plan": "setting the same plan again changes nothing",
+    "delegate": "a failure names the session and holds its answer",
+    "ask_user": "an answer is put on record by whoever gives it, before the tool has it",
+    "process": "each action is its own last step; the kernel's word is the result",
+}
+"""Every tool that does more than read, and what was found out about it. A new one has to be looked at."""
+
+
+def test_every_tool_with_an_effect_was_looked_at() -> None:
+    acting = {
+        each.name
+        for each in REGISTRY.definitions(None, SessionKind.MAIN)
+        if each.effect is not Effect.READ
+    }
+    assert acting == LOOKED_AT.keys()

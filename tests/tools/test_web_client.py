@@ -284,10 +284,66 @@ async def test_a_redirect_is_told_before_it_is_followed_and_may_be_refused() -> 
         }
     )
     request = WebRequest(method="POST", url=START, headers={}, body=b"x", on_redirect=on_redirect)
-    with pytest.raises(ToolFailure):
-        await WebClient(cast(HttpClient, http)).request(request, max_bytes=10)
+    answer = await WebClient(cast(HttpClient, http)).request(request, max_bytes=10)
+    assert (answer.status, "c.test" in answer.warning) == (303, True)
     assert told == [
         (START, "https://b.test/", "GET", "https://b.test/"),
         ("https://b.test/", "https://c.test/", "GET", "https://c.test/"),
     ]
     assert [url for _, url, _, _ in http.sent] == [START, "https://b.test/"]
+
+
+class BreaksOff(Answer):
+    """A body that breaks off behind its first piece."""
+
+    async def read_some(self) -> bytes:
+        if self.reads:
+            raise NetworkError("The connection to a.test broke.")
+        return await super().read_some()
+
+
+LATE: dict[str, dict[str, Answer | Exception]] = {
+    "its page can't be reached": {
+        START: to("/done", 303),
+        "https://a.test/done": NetworkError("broke"),
+    },
+    "its page is too slow": {
+        START: to("/done", 303),
+        "https://a.test/done": DeadlineError("slow"),
+    },
+    "its page lies where nothing is reached": {
+        START: to("https://in.test/", 303),
+        "https://in.test/": AddressRefused("private"),
+    },
+    "its page is not encrypted": {START: to("http://a.test/done", 303)},
+    "its page is no URL": {START: to("https://[", 303)},
+    "its pages go round": {
+        START: to("/round", 303),
+        "https://a.test/round": to("/round"),
+    },
+    "its body breaks off": {START: BreaksOff(201, b"made", b"more")},
+}
+
+
+@pytest.mark.parametrize("case", LATE)
+async def test_what_a_server_has_done_is_reported_whatever_fails_then(case: str) -> None:
+    answers = LATE[case]
+    first = answers[START]
+    assert isinstance(first, Answer)
+    first.reads = 0
+    answer, _ = await fetch(answers, method="POST", body=b"x")
+    assert (answer.status, answer.method) == (first.status, "POST")
+    assert answer.warning
+    first.reads = 0
+    await failure(answers)  # the control: a GET has done nothing, and may be sent again
+
+
+async def test_a_request_that_is_sent_elsewhere_has_done_nothing_here() -> None:
+    elsewhere: dict[str, Answer | Exception] = {
+        START: to("/b", 307),
+        "https://a.test/b": NetworkError("broke"),
+    }
+    failed = await failure(elsewhere, method="POST", body=b"x")
+    assert str(failed) == "broke Whether the POST was received is not known."
+    refused = NetworkError("refused", stage="connect")
+    assert str(await failure({START: refused}, method="POST")) == "refused", "nothing was sent"

@@ -16,9 +16,6 @@ from ..programs.program_result import sandboxed_tool, title, unkept
 from ..workspace.paths import shown
 
 SECONDS = 60.0
-MAX_CHANGED = 1000
-"""Changed files that the result names, beside their number."""
-
 WORKER = "format.py"
 
 
@@ -59,14 +56,15 @@ async def format_code(context: ToolContext, paths: Paths | None = None) -> ToolR
             f"Nothing was formatted: {names} would do it, and can't be found in the sandbox. It must be "
             "on the operator's PATH, or in the workspace (.venv/bin/ruff, node_modules/.bin/prettier)."
         )
-    changed = report["changed"]
     output = {
         "checked": report["checked"],
-        "changed": len(changed),
-        "files": changed[:MAX_CHANGED],
+        "changed": report["changed"],
+        "files": report["files"],
         **({"failed": report["failed"]} if report["failed"] else {}),
         **({"not_installed": report["not_installed"]} if report["not_installed"] else {}),
         **({"truncated": True} if report["truncated"] else {}),
         **unkept(ran.changed),
     }
-    return ToolResult(output=output, display=f"{len(changed)} of {report['checked']} files changed")
+    return ToolResult(
+        output=output, display=f"{report['changed']} of {report['checked']} files changed"
+    )

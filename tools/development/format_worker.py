@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_FILES = 20_000
+MAX_CHANGED = 1000  # files that the report names, beside their number: more would not fit into it
 MAX_SAID = 1000
 BATCH = 200
 
@@ -49,9 +50,9 @@ def main() -> None:
         fitting = [path for path in paths if path.endswith(endings)]
         if fitting:
             kinds[name] = fitting
-    report: dict[str, Any] = {"checked": 0, "changed": [], "not_installed": {}, "failed": {}}
-    report["missing"], report["truncated"] = missing, is_cut
-    for name, fitting in kinds.items():
+    report: dict[str, Any] = {"checked": 0, "changed": 0, "files": []}
+    report |= {"not_installed": {}, "failed": {}, "missing": missing, "truncated": is_cut}
+    for name, fitting in () if missing else kinds.items():
         program = program_of(name)
         if program is None:
             report["not_installed"][name] = len(fitting)
@@ -59,7 +60,9 @@ def main() -> None:
         report["checked"] += len(fitting)
         before = {path: digest(path) for path in fitting}
         said = run([program, *FORMATTERS[name][0]], fitting)
-        report["changed"] += [path for path in fitting if digest(path) != before[path]]
+        changed = [path for path in fitting if digest(path) != before[path]]
+        report["changed"] += len(changed)
+        report["files"] += changed[: MAX_CHANGED - len(report["files"])]
         if said is not None:
             report["failed"][name] = said
     sys.stdout.write(json.dumps(report))

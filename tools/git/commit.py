@@ -80,15 +80,15 @@ async def git_commit(
         },
     )
     commit = checked("git commit", ran).stdout.strip()[-64:]
-    ran = await repository.look(*_COMMITTED, "--diff-merges=first-parent", commit)
-    files = list(read_name_status(records(ran)))
     subject = message.strip().partition("\n")[0].strip()
-    output = {
-        "commit": commit,
-        "subject": subject,
-        "changed": len(files),
-        "files": files[:MAX_FILES],
-    }
+    output: dict[str, Any] = {"commit": commit, "subject": subject}
+    try:
+        ran = await repository.look(*_COMMITTED, "--diff-merges=first-parent", commit)
+    except ToolFailure as failure:  # an error would make the model commit again
+        output["warnings"] = [f"The commit is there; what it changed can't be listed: {failure}"]
+    else:
+        files = list(read_name_status(records(ran)))
+        output |= {"changed": len(files), "files": files[:MAX_FILES]}
     return ToolResult(output=output, display=f"{commit[:10]} {shown(subject[:80])}")
 
 

@@ -243,13 +243,14 @@ async def git_push(
         answers={} if credential is None else {"credential": answerer(push.remote, credential)},
     )
     outcome = _outcome(ran, push, has_credential=credential is not None)
-    await _follow(repository, push)
+    warnings = await _follow(repository, push)
     output = {
         "remote": push.remote.name,
         "url": push.remote.url,
         "branch": push.branch,
         "commit": push.commit,
         "outcome": outcome,
+        **({"warnings": warnings} if warnings else {}),
     }
     line = f"{push.branch} at {push.remote.name}: {outcome}"
     return ToolResult(output=output, display=shown(line))
@@ -307,7 +308,7 @@ def _outcome(ran: Ran, push: Push, *, has_credential: bool) -> str:
         first, _, rest = line.partition("\t")
         if first in _OUTCOMES or first == "!":
             flag, why = first, rest.rpartition("\t")[2]
-    if flag in _OUTCOMES and ran.exit_code == 0:
+    if flag in _OUTCOMES:  # what the remote has said counts, however git ended then
         return _OUTCOMES[flag]
     if ran.refused_hosts:
         raise ToolFailure(ErrorType.URL_NOT_ALLOWED, next(iter(ran.refused_hosts.values())))
@@ -329,12 +330,19 @@ def _outcome(ran: Ran, push: Push, *, has_credential: bool) -> str:
     raise failed(f"git push: {text or 'it said nothing'}")
 
 
-async def _follow(repository: Repository, push: Push) -> None:
-    """Note what the remote has now, as git does after a push."""
+async def _follow(repository: Repository, push: Push) -> list[str]:
+    """Note what the remote has now, as git does after a push; return what went wrong with that."""
     name = push.remote.name
     if f"+refs/heads/*:refs/remotes/{name}/*" in repository.values(f"remote.{name}.fetch"):
         ref = f"refs/remotes/{name}/{push.branch}"
-        await repository.run(("git", "update-ref", "-m", "update by push", ref, push.commit))
+        try:
+            ran = await repository.run(
+                ("git", "update-ref", "-m", "update by push", ref, push.commit)
+            )
+            checked("git update-ref", ran)
+        except ToolFailure as failure:  # the push has happened
+            return [f"It is pushed; that could not be noted in {shown(ref)}: {failure}"]
+    return []
 
 
 def _invalid(field: str, problem: str) -> ToolFailure:

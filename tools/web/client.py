@@ -2,6 +2,9 @@
 
 Each hop is a request of its own: its URL is parsed and its connection passes the address guard, as if
 the model had asked for it. Headers and bodies that were meant for one origin are not sent to another.
+
+What fails after a server has answered a request that changes something (a redirect to its outcome, the rest
+of its body) stands beside that answer: an error would make the model send the request again.
 """
 
 from __future__ import annotations
@@ -51,20 +54,27 @@ class WebClient:
     async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
         """See `Network`."""
         hop = _Hop(parse_url(request.url), request)
-        for _ in range(MAX_REDIRECTS + 1):
-            sent = await self._send(hop, max_bytes)
-            if isinstance(sent, WebAnswer):
-                return sent
-            if request.on_redirect is not None:
-                await request.on_redirect(hop.url, sent.url, sent.request)
-            hop = sent
-        raise ToolFailure(
-            ErrorType.NETWORK_ERROR,
-            f"{request.url[:200]!r} redirects more than {MAX_REDIRECTS} times, at last to "
-            f"{hop.url.shown}. Ask for the page that you want itself.",
-        )
+        done: WebAnswer | None = None
+        try:
+            for _ in range(MAX_REDIRECTS + 1):
+                answer, location = await self._send(hop, max_bytes)
+                if location is None:
+                    return answer
+                if _is_done(hop, answer.status):
+                    done = answer
+                next_hop = _next_hop(hop, answer.status, location)
+                if request.on_redirect is not None:
+                    await request.on_redirect(hop.url, next_hop.url, next_hop.request)
+                hop = next_hop
+            raise _too_many(request, hop)
+        except ToolFailure as failure:
+            if done is None:
+                raise
+            warning = f"The {done.method} was answered with this redirect, and following it failed: {failure}"
+            return msgspec.structs.replace(done, warning=warning)
 
-    async def _send(self, hop: _Hop, max_bytes: int) -> WebAnswer | _Hop:
+    async def _send(self, hop: _Hop, max_bytes: int) -> tuple[WebAnswer, str | None]:
+        """Send one request; return its answer, and where it redirects to, if it does."""
         request = hop.request
         headers = {**request.headers, "accept-encoding": ACCEPTED_ENCODINGS}
         try:
@@ -73,13 +83,16 @@ class WebClient:
             ) as answer:
                 location = answer.headers.get("location")
                 if answer.status in _REDIRECTS and location is not None:
-                    return _next_hop(hop, answer.status, location)
-                return await _read(hop, answer, max_bytes)
+                    return _answer(hop, answer, b"", 0), location
+                return await _read(hop, answer, max_bytes), None
         except AddressRefused:
             # Not chained: the model learns no more than this.
             raise not_allowed(hop.url.shown, NotSent) from None
         except (NetworkError, DeadlineError) as error:
-            raise ToolFailure(ErrorType.NETWORK_ERROR, str(error)) from error
+            text = str(error)
+            if request.method not in SAFE_METHODS and getattr(error, "stage", None) is None:
+                text += f" Whether the {request.method} was received is not known."
+            raise ToolFailure(ErrorType.NETWORK_ERROR, text) from error
         except ValidationError as error:
             field = error.field or "url"
             raise invalid(field, str(error)) from error
@@ -89,16 +102,34 @@ async def _read(hop: _Hop, answer: BodyStream, max_bytes: int) -> WebAnswer:
     kept = bytearray()
     size = 0
     is_larger = False
+    warning = ""
     declared = _declared_size(answer)
-    while data := await answer.read_some():
-        size += len(data)
-        kept += data[: max_bytes - len(kept)]
-        if declared is not None and len(kept) == max_bytes:
-            size = max(size, declared)
-            break
-        if max(size, answer.received_bytes) > MAX_FOLLOWED_BYTES:
-            is_larger = True
-            break
+    try:
+        while data := await answer.read_some():
+            size += len(data)
+            kept += data[: max_bytes - len(kept)]
+            if declared is not None and len(kept) == max_bytes:
+                size = max(size, declared)
+                break
+            if max(size, answer.received_bytes) > MAX_FOLLOWED_BYTES:
+                is_larger = True
+                break
+    except (NetworkError, DeadlineError) as error:
+        if hop.request.method in SAFE_METHODS:
+            raise
+        warning = f"The {hop.request.method} was answered, and the body broke off: {error}"
+    return _answer(hop, answer, bytes(kept), size, is_larger=is_larger, warning=warning)
+
+
+def _answer(
+    hop: _Hop,
+    answer: BodyStream,
+    body: bytes,
+    size: int,
+    *,
+    is_larger: bool = False,
+    warning: str = "",
+) -> WebAnswer:
     cookies = "\n".join(cookie.decode("latin-1") for cookie in answer.cookies)
     return WebAnswer(
         url=hop.url.text,
@@ -106,9 +137,10 @@ async def _read(hop: _Hop, answer: BodyStream, max_bytes: int) -> WebAnswer:
         status=answer.status,
         reason=answer.reason or _usual_reason(answer.status),
         headers={**answer.headers, **({"set-cookie": cookies} if cookies else {})},
-        body=bytes(kept),
+        body=body,
         size_bytes=size,
         is_larger=is_larger,
+        warning=warning,
     )
 
 
@@ -127,6 +159,23 @@ def _usual_reason(status: int) -> str:
         return ""
 
 
+def _becomes_get(request: WebRequest, status: int) -> bool:
+    return status == 303 or (status in {301, 302} and request.method == "POST")
+
+
+def _is_done(hop: _Hop, status: int) -> bool:
+    """Whether the server has done what was asked, and redirects to where its outcome is (RFC 9110, 15.4.4)."""
+    return hop.request.method not in SAFE_METHODS and _becomes_get(hop.request, status)
+
+
+def _too_many(request: WebRequest, hop: _Hop) -> ToolFailure:
+    return ToolFailure(
+        ErrorType.NETWORK_ERROR,
+        f"{request.url[:200]!r} redirects more than {MAX_REDIRECTS} times, at last to "
+        f"{hop.url.shown}. Ask for the page that you want itself.",
+    )
+
+
 def _next_hop(hop: _Hop, status: int, location: str) -> _Hop:
     """Return the request that a redirect asks for.
 
@@ -135,8 +184,7 @@ def _next_hop(hop: _Hop, status: int, location: str) -> _Hop:
     """
     url = _target(hop.url, location)
     request = hop.request
-    becomes_get = status == 303 or (status in {301, 302} and request.method == "POST")
-    if becomes_get and request.method not in SAFE_METHODS:
+    if _becomes_get(request, status) and request.method not in SAFE_METHODS:
         kept = {k: v for k, v in request.headers.items() if not k.startswith(_ABOUT_A_BODY)}
         request = WebRequest(method="GET", url=url.text, headers=kept)
     if url.origin != hop.url.origin:

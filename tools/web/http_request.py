@@ -146,7 +146,7 @@ async def http_request(
     answer = await context.network.request(request, max_bytes=MAX_SHOWN_BYTES)
     content = shown_body(answer)
     address = parse_url(answer.url).shown
-    notes = [content.cut] if content.cut else []
+    notes = [note for note in (answer.warning, content.cut) if note]
     if answer.method != request.method:
         notes.append(f"A redirect turned the {request.method} into a {answer.method} of {address}.")
     output = {

@@ -123,7 +123,7 @@ ROWS = {
         content={
             "status": "error",
             "error_type": "timeout",
-            "message": "hurry was stopped after 2 s",
+            "message": "hurry was stopped after 2 s. What it did until then is done.",
             "elapsed_seconds": 2.0,
         },
         meanwhile="running",

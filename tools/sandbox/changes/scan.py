@@ -77,6 +77,8 @@ def scan(workspace: str) -> Scan:
         return Scan({}, "the workspace could not be looked at")
     try:
         return _Scanner(open_resolver(root)).run()
+    except OSError:
+        return Scan({}, "the workspace could not be looked at")
     finally:
         os.close(root)
 
