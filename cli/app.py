@@ -82,7 +82,7 @@ COMMANDS = {
         "chat.attach",
         "Show what happens in a session of the daemon, from the beginning of the turn that runs.",
     ),
-    "sessions": ("show.sessions", "List the sessions on record."),
+    "sessions": ("show.sessions", "List the sessions of this folder, or of all folders."),
     "show": ("show.sessions", "Print one session as Markdown, or its events as JSON."),
     "usage": (
         "show.usage",
@@ -267,16 +267,11 @@ def _run(
     )
     from ..config.files import load_settings
     from ..runtime.disk.core_dumps import forbid_core_dumps
-    from ..runtime.errors import NotFoundError
     from .log_file import start_logging, wants_log_on_terminal
+    from .record_names import folder_here
     from .run.run import run as run_prompt
 
-    try:
-        Path.cwd()
-    except FileNotFoundError as error:
-        raise NotFoundError(
-            "The current folder was deleted: change to one that is there."
-        ) from error
+    folder_here()
     forbid_core_dumps()
     settings = load_settings(config)
     folder = data_path(data)

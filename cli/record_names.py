@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
-from ..runtime.definitions import SessionKind
+from msgspec.structs import replace
+
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.store.interface import StoreReader
 from ..runtime.store.lists import SessionFilter
 from ..runtime.store.rows import ApprovalRow, GrantRow, SessionRow
+from .terminal.escaping import safe_line
 
 MAX_LOOKED_AT = 1000
-"""Sessions of other kinds (workers, branches) that may be younger than the last main one."""
+"""Sessions that a chat looks through."""
 MAX_SEARCHED_SESSIONS = 100_000
 """Sessions among which the beginning of an id is looked for."""
 MAX_SEARCHED = 10_000
@@ -26,25 +29,70 @@ MAX_DELETED = 1000
 _Row = TypeVar("_Row")
 
 
+def folder_here(folder: Path | None = None) -> str:
+    """Return a folder, by default the current one, as sessions name the one that they work in.
+
+    Raises:
+        NotFoundError: The current folder was deleted.
+    """
+    try:
+        return str((folder or Path.cwd()).expanduser().resolve())
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            "The current folder was deleted: change to one that is there."
+        ) from error
+
+
+def folders_of(folder: str | None) -> SessionFilter:
+    """Return the filter for the main sessions that work in a folder, or in any."""
+    return SessionFilter(workspace=folder, include_children=False)
+
+
 async def last_session(reader: StoreReader) -> SessionRow:
-    """Return the main session with the latest activity; raise `NotFoundError` when there is none."""
-    for row in await reader.sessions(limit=MAX_LOOKED_AT):
-        if row.kind is SessionKind.MAIN:
-            return row
-    raise NotFoundError("There is no session yet.")
+    """Return the main session of the current folder with the latest activity.
+
+    Raises:
+        NotFoundError: There is none. The message names the latest one of another folder.
+    """
+    here = folder_here()
+    for row in await _latest(reader, here):
+        return row
+    raise nothing_here(here, await _latest(reader, None))
+
+
+async def _latest(reader: StoreReader, folder: str | None) -> Sequence[SessionRow]:
+    return (await reader.session_page(replace(folders_of(folder), limit=1))).sessions
+
+
+def nothing_here(folder: str, elsewhere: Sequence[SessionRow]) -> NotFoundError:
+    """Return the error for a folder without a session, given the latest sessions of all folders."""
+    if not elsewhere:
+        return NotFoundError("There is no session yet.")
+    return NotFoundError(
+        f"No session works in {safe_line(folder)}. The latest of all, {elsewhere[0].session_id}, works "
+        f"in {safe_line(elsewhere[0].workspace)}: name it, or change to that folder. "
+        "`callboard sessions --all` lists all of them."
+    )
 
 
 async def last_deleted_session(reader: StoreReader) -> SessionRow:
-    """Return the main session that was deleted last; raise `NotFoundError` when none is."""
-    wanted = SessionFilter(deleted="only", include_children=False, limit=MAX_DELETED)
+    """Return the main session of the current folder that was deleted last.
+
+    Raises:
+        NotFoundError: None is.
+    """
+    wanted = replace(folders_of(folder_here()), deleted="only", limit=MAX_DELETED)
     rows = (await reader.session_page(wanted)).sessions
     if not rows:
-        raise NotFoundError("No session is deleted.")
+        raise NotFoundError(
+            f"No session of {safe_line(folder_here())} is deleted. "
+            "`callboard sessions --deleted --all` lists those of all folders."
+        )
     return max(rows, key=lambda row: row.deleted_at_ms or 0)
 
 
 async def find_session(reader: StoreReader, name: str) -> SessionRow:
-    """Return the session of this id, or the one whose id begins so; `last` is the latest."""
+    """Return the session of this id, or whose id begins so; `last` is the latest of this folder."""
     if name == "last":
         return await last_session(reader)
     if (row := await reader.session(name)) is not None:

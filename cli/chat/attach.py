@@ -154,7 +154,7 @@ class _Attached:
         self._view.know(await names_of_open_calls(reader, row.session_id))
         status = await client.status()
         model, reason = row.model or status.model, "in the daemon"
-        self._view.begin(row.session_id, model, reason, [])
+        self._view.begin(row.session_id, model, reason, row.workspace, [])
         pieces = LivePieces()
         if self._until_idle and await _is_idle(reader, row):
             self._view.notice(f"nothing is running in {row.session_id}")

@@ -25,6 +25,7 @@ from ...runtime.store.rows import SessionRow
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
 from ..parameters import Config, Data, data_path
+from ..record_names import folder_here
 from ..terminal.complaint import complain
 from ..terminal.output import Output
 from .daemon import (
@@ -176,7 +177,8 @@ class _Chat:
     async def _begin(self, client: Client) -> SessionRow | None:
         if not self._is_first or self._options.session is None:
             return None
-        return await find_session(client, self._options.session)
+        folder = folder_here(self._options.workspace)
+        return await find_session(client, self._options.session, folder)
 
     async def _watch(self, client: Client, daemon: ChatDaemon) -> None:
         """Print when the daemon is away, and leave it when another one has taken its place."""

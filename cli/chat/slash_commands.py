@@ -8,13 +8,12 @@ import msgspec
 
 from ...client.client import Client
 from ...runtime.changes.undo_report import UndoReport
-from ...runtime.definitions import SessionKind
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.store.rows import SessionRow
 from ..ask.pending_questions import PendingQuestion
-from ..record_names import MAX_LOOKED_AT, begins, only
-from ..terminal.escaping import safe_line, safe_text, shortened
+from ..record_names import MAX_LOOKED_AT, begins, nothing_here, only
+from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import counted, minute
 from .talk import Talk
 from .view import ChatView
@@ -53,19 +52,22 @@ async def run_command(chat: Talk, line: str) -> None:
         await under_way
 
 
-async def find_session(client: Client, name: str) -> SessionRow:
-    """Return the session of this id, or whose id begins so, or whose title has this; `last` is the latest.
+async def find_session(client: Client, name: str, folder: str) -> SessionRow:
+    """Return the session of this id, or whose id begins so, or whose title has this.
+
+    `last` is the latest of a folder.
 
     Raises:
         NotFoundError: There is none.
         ValidationError: There are several.
     """
-    rows = await client.sessions(limit=MAX_LOOKED_AT)
     if name == "last":
-        for row in rows:
-            if row.kind is SessionKind.MAIN:
-                return row
-        raise NotFoundError("there is no session yet")
+        page = await client.find_sessions(workspace=folder, include_children=False, limit=1)
+        if page.sessions:
+            return page.sessions[0]
+        latest = await client.find_sessions(include_children=False, limit=1)
+        raise nothing_here(folder, latest.sessions)
+    rows = await client.sessions(limit=MAX_LOOKED_AT)
     found = {row.session_id: row for row in rows if begins(row.session_id, "session", name)}
     if name in found:
         return found[name]
@@ -106,19 +108,22 @@ def _help(chat: Talk, argument: str) -> None:
 
 
 async def _sessions(chat: Talk, argument: str) -> None:
-    rows = await chat.client.sessions(limit=MAX_LOOKED_AT)
-    wanted = argument.casefold()
-    main = [
-        row
-        for row in rows
-        if row.kind is SessionKind.MAIN
-        and (wanted in row.title.casefold() or wanted in row.last_message_preview.casefold())
-    ]
+    words = argument.split()
+    everywhere = words[:1] == ["--all"]
+    page = await chat.client.find_sessions(
+        " ".join(words[everywhere:]),
+        workspace=None if everywhere else chat.folder,
+        include_children=False,
+        limit=MAX_LISTED,
+    )
     own = chat.view.session_id if chat.view is not None else ""
-    lines = [_session_line(row, is_own=row.session_id == own) for row in main[:MAX_LISTED]]
-    if more := max(len(main) - MAX_LISTED, 0):
-        lines.append(f"  and {more} more; /sessions WORD narrows it")
-    chat.say("\n".join(lines) or "  there is no session" + (" like that" if argument else " yet"))
+    lines = [_session_line(row, is_own=row.session_id == own) for row in page.sessions]
+    if page.next_before is not None:
+        lines.append("  and more; /sessions WORD narrows it")
+    where = (
+        "" if everywhere else f" in {short_path(chat.folder)}; /sessions --all lists all folders"
+    )
+    chat.say("\n".join(lines) or f"  there is no session{' like that' if argument else ''}{where}")
 
 
 def _session_line(row: SessionRow, *, is_own: bool) -> str:
@@ -126,7 +131,8 @@ def _session_line(row: SessionRow, *, is_own: bool) -> str:
     mark = "*" if is_own else " "
     count = counted(row.message_count, "message")
     running = ", running" if row.is_active else ""
-    return f"{mark} {row.session_id}  {minute(row.updated_at_ms)}  {title} ({count}{running})"
+    when, folder = minute(row.updated_at_ms), short_path(row.workspace)
+    return f"{mark} {row.session_id}  {when}  {folder}  {title} ({count}{running})"
 
 
 async def _new(chat: Talk, argument: str) -> None:
@@ -139,7 +145,7 @@ async def _new(chat: Talk, argument: str) -> None:
 async def _switch(chat: Talk, argument: str) -> None:
     if not argument:
         raise ValidationError("say which session: /switch ID, the beginning of one, or a title")
-    await chat.show(await find_session(chat.client, argument))
+    await chat.show(await find_session(chat.client, argument, chat.folder))
 
 
 async def _search(chat: Talk, argument: str) -> None:
@@ -295,6 +301,7 @@ async def _status(chat: Talk, argument: str) -> None:
         f"  daemon: {welcome.server.version}, you are {welcome.role}",
         f"  model: {safe_line(status.model)}",
         f"  session: {view.session_id if view is not None else 'none yet'}",
+        f"  folder: {short_path(chat.folder)}",
     ]
     if view is not None and view.waiting:
         lines.append(f"  waiting: {counted(len(view.waiting), 'input')}")
@@ -308,7 +315,9 @@ def _quit(chat: Talk, argument: str) -> None:
 COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand("/help", "show this list", _help),
     "sessions": SlashCommand(
-        "/sessions [WORD]", "list the latest sessions, or those with a word", _sessions
+        "/sessions [--all] [WORD]",
+        "list the latest sessions of this folder or of all, or those with a word",
+        _sessions,
     ),
     "new": SlashCommand("/new [AGENT]", "begin another session", _new),
     "switch": SlashCommand("/switch SESSION", "go on with another, by its id or title", _switch),

@@ -18,7 +18,8 @@ from ..ask.notify import heard, tell_desktop
 from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
-from ..terminal.escaping import safe_line
+from ..record_names import folder_here
+from ..terminal.escaping import safe_line, short_path
 from ..terminal.keyboard import Keyboard
 from ..terminal.markdown_live import MarkdownRows
 from .daemon import ChatOptions
@@ -65,6 +66,7 @@ class Talk:
         self._surface = surface
         self._screen = surface.screen
         self._options = options
+        self._folder = ""
         self._run_command = run_command
         self._is_host = False
         self._rows = MarkdownRows(self._screen.write, lambda: self._screen.columns, surface.style)
@@ -110,17 +112,24 @@ class Talk:
         self.is_over = True
         self._scope.cancel(reason="left")
 
+    @property
+    def folder(self) -> str:
+        """The folder of the session that is shown, or that new sessions get."""
+        return self._folder or folder_here(self._options.workspace)
+
     async def show(self, row: SessionRow) -> None:
         """Go on with a session, beginning with the end of its record."""
         await trio.lowlevel.checkpoint()
         self._set_view(row.session_id)
+        self._folder = row.workspace
         view = self.view
         assert view is not None
         view.seq = max(row.head_seq - PAST_EVENTS, 0)
         view.title = row.title
         self._skips = view.seq > 0
         dim = self._surface.style.paint
-        self._rows.write(dim(f"session {row.session_id}  {safe_line(row.title)}", "dim") + "\n")
+        folder, title = short_path(row.workspace), safe_line(row.title)
+        self._rows.write(dim(f"session {row.session_id}  {folder}  {title}", "dim") + "\n")
         if self._skips:
             self._rows.write(dim(f"(all of it: callboard show {row.session_id})", "dim") + "\n")
 
@@ -132,6 +141,7 @@ class Talk:
         self._set_view(None)
 
     def _set_view(self, session_id: str | None) -> None:
+        self._folder = ""
         self.questions.forget()
         self.questions.unsettle()
         self.view = None
@@ -204,7 +214,13 @@ class Talk:
     def _invitation(self) -> list[str]:
         style, options = self._surface.style, self._options
         dot = " · " if style.signs else ", "
-        parts = ["a new session", safe_line(options.agent), safe_line(options.model or ""), "/help"]
+        parts = [
+            "a new session",
+            short_path(self.folder),
+            safe_line(options.agent),
+            safe_line(options.model or ""),
+            "/help",
+        ]
         return [style.paint(dot.join(part for part in parts if part), "dim")]
 
     def notice(self, text: str) -> None:

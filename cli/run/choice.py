@@ -12,11 +12,14 @@ from ...runtime.events import TurnStarted
 from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
-from ..record_names import find_session
+from ..record_names import find_session, folder_here, folders_of, nothing_here
+from ..terminal.escaping import safe_line
 from .flags import RunFlags
 
 PAGE_EVENTS = 200
 """Events that are read at once when looking back: a few turns."""
+MAX_UNANSWERED = 20
+"""Messages of a session in which an answer is looked for: one with more has some."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +62,10 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         agent = options.flags.agent or "general"
         model, reason = _named(options, settings, agent)
         return RunTarget(session=None, agent=agent, model=model, reason=reason)
-    row = await find_session(reader, options.flags.session or "last")
+    if options.flags.session in {None, "last"}:
+        row = await _last_to_go_on_with(reader, folder_here(options.flags.workspace))
+    else:
+        row = await find_session(reader, options.flags.session)
     _check(options, row)
     model, reason = _named(options, settings, row.agent)
     if options.flags.model is None and options.flags.base_url is None:
@@ -67,6 +73,30 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         if own is not None:
             model, reason = own, "because the session uses it (--model changes that)"
     return RunTarget(session=row, agent=row.agent, model=model, reason=reason)
+
+
+async def _last_to_go_on_with(reader: StoreReader, folder: str) -> SessionRow:
+    """Return the latest session of a folder in which a model answered, or something still waits.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    rows = (await reader.session_page(folders_of(folder))).sessions
+    for row in rows:
+        if row.is_active or row.message_count > MAX_UNANSWERED:
+            return row
+        messages = await reader.messages(row.session_id, limit=MAX_UNANSWERED)
+        if any(message.type in {"assistant", "tool_call"} for message in messages):
+            return row
+        if await reader.open_inputs(row.session_id):
+            return row
+    if rows:
+        raise NotFoundError(
+            f"No model has answered in a session of {safe_line(folder)} yet: leave --continue out to "
+            "begin a new one."
+        )
+    everywhere = msgspec.structs.replace(folders_of(None), limit=1)
+    raise nothing_here(folder, (await reader.session_page(everywhere)).sessions)
 
 
 def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | None, str | None]:

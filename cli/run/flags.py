@@ -71,8 +71,8 @@ class RunFlags:
         bool,
         Parameter(
             name="--continue",
-            help="Go on with the last session, or with --session; without a prompt, with what "
-            "was left in it.",
+            help="Go on with the last session of this folder, or with --session; without a prompt, "
+            "with what was left in it.",
             negative=(),
         ),
     ] = False

@@ -28,6 +28,7 @@ from ...runtime.events import Event, InputAccepted, Stored, TurnEnded
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..record_names import folder_here
 from ..show.event_lines import waits
 from ..show.view import view_of
 from ..terminal.complaint import complain
@@ -306,14 +307,14 @@ class _Job:
         tools = self._settings.agent(choice.agent).tools
         if tools is not None and "skill" not in tools:
             return
-        session = choice.session
-        folder = (
-            session.workspace
-            if session is not None
-            else self._options.flags.workspace or Path.cwd()
-        )
+        folder = self._folder(choice)
         keyboard = Keyboard(0, self._asking) if self._asking is not None else None
         await SkillQuestion(self._data, Path(folder)).put(keyboard, self._view.notice)
+
+    def _folder(self, choice: RunTarget) -> str:
+        if choice.session is not None:
+            return choice.session.workspace
+        return folder_here(self._options.flags.workspace)
 
     async def _session(self, runtime: RunPlace, choice: RunTarget) -> RunSession:
         view = self._view
@@ -328,7 +329,8 @@ class _Job:
             session = await runtime.create_session(agent=choice.agent, budget=budget)
             begun = await runtime.store.events(session.session_id)
         self._session_id = session.session_id
-        view.begin(session.session_id, runtime.model, choice.reason or runtime.model_reason, begun)
+        reason = choice.reason or runtime.model_reason
+        view.begin(session.session_id, runtime.model, reason, self._folder(choice), begun)
         return session
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import trio
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from ...runtime.errors import NotFoundError
 from ...runtime.store.interface import StoreReader
@@ -18,9 +19,9 @@ from ...runtime.store.rows import SessionRow
 from ...runtime.store.sqlite_store import open_reader
 from ..exit_codes import ANSWERED
 from ..parameters import Data, Json, data_path
-from ..record_names import MAX_DELETED, find_session
+from ..record_names import MAX_DELETED, find_session, folder_here
 from ..terminal.complaint import complain, wrong_usage
-from ..terminal.escaping import safe_line, shortened
+from ..terminal.escaping import safe_line, short_path, shortened
 from ..terminal.json_lines import json_line, stored_line
 from ..terminal.style import counted, minute
 from .markdown import Markdown
@@ -33,8 +34,11 @@ PAGE_EVENTS = 200
 """Events that are read at once: a session of years is not held in memory."""
 
 Limit = Annotated[int, Parameter(help="How many, the latest first.")]
-Every = Annotated[
-    bool, Parameter(name="--all", help="Also those that do a task of another session.", negative=())
+Everywhere = Annotated[
+    bool, Parameter(name="--all", help="Those of all folders, not of this one alone.", negative=())
+]
+Delegated = Annotated[
+    bool, Parameter(help="Also those that do a task of another session.", negative=())
 ]
 Deleted = Annotated[
     bool, Parameter(help="Only deleted ones; `session restore` brings them back.", negative=())
@@ -46,14 +50,21 @@ def sessions(
     *,
     json: Json = False,
     limit: Limit = 20,
-    every: Every = False,
+    everywhere: Everywhere = False,
+    delegated: Delegated = False,
     deleted: Deleted = False,
     data: Data = None,
 ) -> int:
-    """List the sessions on record."""
+    """List the sessions of this folder, or of all folders."""
     if limit < 1:
         return wrong_usage("--limit is at least 1", "sessions")
-    return trio.run(_show_sessions, data_path(data), limit, json, every, deleted)
+    wanted = SessionFilter(
+        limit=min(limit, MAX_DELETED) if deleted else limit,
+        workspace=None if everywhere else folder_here(),
+        include_children=delegated,
+        deleted="only" if deleted else "no",
+    )
+    return trio.run(_show_sessions, data_path(data), wanted, json)
 
 
 def show(session: SessionName, /, *, json: Json = False, data: Data = None) -> int:
@@ -61,16 +72,18 @@ def show(session: SessionName, /, *, json: Json = False, data: Data = None) -> i
     return trio.run(_show_session, data_path(data), session, json)
 
 
-async def _show_sessions(data: Path, limit: int, json: bool, all_kinds: bool, deleted: bool) -> int:
+async def _show_sessions(data: Path, wanted: SessionFilter, json: bool) -> int:
     rows: list[SessionRow] = []
     try:
         async with open_record(data) as reader:
-            if deleted:
-                most = min(limit, MAX_DELETED)
-                wanted = SessionFilter(limit=most, deleted="only", include_children=all_kinds)
-                rows = (await reader.session_page(wanted)).sessions
-            else:
-                rows = await reader.sessions(limit=limit, include_children=all_kinds)
+            rows = (await reader.session_page(wanted)).sessions
+            if not rows and wanted.workspace is not None:
+                everywhere = replace(wanted, workspace=None, limit=1)
+                if (await reader.session_page(everywhere)).sessions:
+                    complain(
+                        f"No such session works in {safe_line(wanted.workspace)}; --all lists those of "
+                        "other folders."
+                    )
     except NotFoundError as nothing:
         complain(str(nothing))
     for row in rows:
@@ -117,4 +130,5 @@ def _session_line(row: SessionRow) -> str:
     title = shortened(safe_line(row.title), MAX_TITLE_CHARS)
     count = counted(row.message_count, "message")
     below = f"{row.kind} of {row.parent_id}: " if row.parent_id is not None else ""
-    return f"{row.session_id}  {minute(row.updated_at_ms)}  {count:>12}  {below}{title}\n"
+    folder = short_path(row.workspace)
+    return f"{row.session_id}  {minute(row.updated_at_ms)}  {count:>12}  {folder}  {below}{title}\n"

@@ -42,11 +42,13 @@ from ...runtime.events import (
 from ...runtime.history import Call, Part, Refusal, Text
 from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
 from ...tools.schema.validation import without_advice
-from ..terminal.escaping import safe_line, safe_text, shortened
+from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import Style, counted, dollars, seconds
 from .event_lines import answer_line, event_line, trouble_line
 from .question_text import ANSWERED_BY
 
+MAX_FOLDER_CHARS = 70
+"""A folder on a line of its own keeps so much of its end."""
 MAX_LINE_CHARS = 500
 """A line about a call is cut here; `callboard show` has all of it."""
 
@@ -103,10 +105,13 @@ class Transcript:
         """Note that the answer to this question is given at this terminal."""
         self._answered_here.add(approval_id)
 
-    def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
-        """Print the first line: which model answers, and why."""
+    def begin(
+        self, session_id: str, model: str, reason: str, folder: str, begun: Sequence[Stored]
+    ) -> None:
+        """Print the first lines: which model answers, and why, and the folder that it works in."""
         self.session_id = session_id
         self._line(self._style.paint(safe_line(f"model: {model}, {reason}"), "dim"))
+        self._line(self._style.paint(f"folder: {short_path(folder, MAX_FOLDER_CHARS)}", "dim"))
 
     def notice(self, text: str) -> None:
         """Print a line of callboard's own."""

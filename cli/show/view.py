@@ -21,7 +21,9 @@ class JsonView:
         self._write = write
         self._session_id = ""
 
-    def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
+    def begin(
+        self, session_id: str, model: str, reason: str, folder: str, begun: Sequence[Stored]
+    ) -> None:
         """Print how the session began, when it is new."""
         self._session_id = session_id
         for stored in begun:

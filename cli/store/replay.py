@@ -117,7 +117,7 @@ class _Printer:
         if isinstance(update, SessionCreated):
             begun = [Stored(self._session_id, seq or 0, at_ms, update)]
             model = update.model or f"that of agent {update.agent}"
-            view.begin(self._session_id, model, "from the record", begun)
+            view.begin(self._session_id, model, "from the record", update.workspace, begun)
             return
         view.show(update, seq, at_ms)
         if (

@@ -8,6 +8,7 @@ backslash escapes.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _INVISIBLE = "\u200b\u2028\u2029\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
@@ -15,6 +16,9 @@ _SURROGATES = "\ud800-\udfff"
 
 _IN_TEXT = re.compile(f"[\0-\x08\x0b-\x1f\x7f-\x9f{_BIDI}{_INVISIBLE}{_SURROGATES}]")
 _LINE_ENDS = re.compile(r"\r\n?")
+
+MAX_PATH_CHARS = 40
+"""Folders in lists keep so much of their end."""
 
 
 def safe_text(text: str) -> str:
@@ -43,6 +47,15 @@ def exact(text: str) -> str:
 def shortened(text: str, width: int) -> str:
     """Return the text, or its beginning with an ellipsis where it is longer than `width` characters."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def short_path(path: str, width: int = MAX_PATH_CHARS) -> str:
+    """Return a path for a line: the home folder is `~`, and a long path keeps its end."""
+    home = str(Path.home())
+    if path == home or path.startswith(f"{home}/"):
+        path = f"~{path[len(home) :]}"
+    line = safe_line(path)
+    return line if len(line) <= width else "…" + line[len(line) - width + 1 :]
 
 
 def _escape(match: re.Match[str]) -> str:

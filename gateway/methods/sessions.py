@@ -179,6 +179,7 @@ async def list_sessions(caller: Caller, params: wire.ListSessions) -> SessionPag
         limit=page(params.limit),
         before=params.before,
         agent=params.agent,
+        workspace=params.workspace,
         words=params.query,
         deleted=params.deleted,
         include_children=params.include_children,

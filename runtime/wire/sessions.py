@@ -28,13 +28,15 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list.
 
-    `before` is the `next_before` of the previous page; `query` a text in title, preview or id; `deleted`
-    leaves deleted sessions out, includes them, or lists them alone.
+    `before` is the `next_before` of the previous page; `workspace` the folder that they work in; `query`
+    a text in title, preview or id; `deleted` leaves deleted sessions out, includes them, or lists them
+    alone.
     """
 
     limit: WireInteger = 100
     before: WireInteger | None = None
     agent: Word | None = None
+    workspace: Line | None = None
     query: Line = ""
     deleted: Literal["no", "also", "only"] = "no"
     include_children: bool = True

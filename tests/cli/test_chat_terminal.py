@@ -151,7 +151,7 @@ async def test_commands_show_and_change_sessions(command: Command) -> None:
             ("/halp", "there is no command /halp; /help lists them"),
             ("/switch nothing", "there is no session 'nothing'"),
             ("/plan", "there is no session yet: the first prompt begins one"),
-            ("/sessions", "there is no session yet"),
+            ("/sessions", "there is no session in "),
             ("/agents", "  general"),
             ("/new nobody", "there is no agent 'nobody'"),
         ):

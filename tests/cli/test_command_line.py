@@ -41,8 +41,9 @@ async def record(data: Path, *prompts: str) -> list[str]:
 
 
 @pytest.fixture
-def ids(data: Path) -> list[str]:
+def ids(data: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     (data.parent / "work").mkdir()
+    monkeypatch.chdir(data.parent / "work")
     return trio.run(record, data, "First thing", "Second\x1b thing")
 
 

@@ -146,6 +146,7 @@ async def run_step(say: Say, command: Command, step: tuple[str, ...]) -> Finishe
 def plain(command: Command, text: str) -> list[str]:
     """What is printed without what differs from one run to the next."""
     text = text.replace(str(command.workspace.parent), "FOLDER")
+    text = re.sub(r"…\S*/[ab]/work\b", "FOLDER/work", text)  # a path is shown by its end
     seen: dict[str, str] = {}
     text = ID.sub(lambda found: seen.setdefault(found[0], f"{found[1]}_{len(seen)}"), text)
     text = re.sub(r',"(duration_ms|finished_at_ms)":\d+', "", text)  # left out when it is 0

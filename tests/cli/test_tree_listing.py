@@ -32,22 +32,26 @@ async def record(folder: Path) -> tuple[str, str]:
 @pytest.fixture
 def ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
-    return trio.run(record, tmp_path)
+    ids = trio.run(record, tmp_path)
+    monkeypatch.chdir(tmp_path / "work")
+    return ids
 
 
-def test_those_below_are_listed_when_all_are_wanted(ids: tuple[str, str], capsys: Captured) -> None:
+def test_those_below_are_listed_when_they_are_wanted(
+    ids: tuple[str, str], capsys: Captured
+) -> None:
     parent, child = ids
     assert main(["sessions"]) == 0
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith(parent)
-    assert main(["sessions", "--all"]) == 0
+    assert main(["sessions", "--delegated"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     [below] = [each for each in lines if each.startswith(child)]
     assert below.endswith(f"worker of {parent}: Look around.")
     assert main(["sessions", "--json"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
-    assert main(["sessions", "--json", "--all"]) == 0
+    assert main(["sessions", "--json", "--delegated"]) == 0
     rows = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
     assert {row["parent_id"] for row in rows} == {None, parent}
 

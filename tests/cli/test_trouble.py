@@ -165,14 +165,14 @@ async def test_a_run_tells_its_waits_and_goes_on(command: Command) -> None:
         done = await command("run", "Go.", *at(server))
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert "custom: The provider is overloaded (HTTP 503): busy. Again in" in lines[1]
-    assert "(attempt 2)." in lines[1]
+    assert "custom: The provider is overloaded (HTTP 503): busy. Again in" in lines[2]
+    assert "(attempt 2)." in lines[2]
     assert "(withdrawn: the answer broke off, its text does not count)" in lines
     [third] = [line for line in lines if "(attempt 3)." in line]
     assert "Try again" not in third
     assert lines[-3] == "Here."
     seen = await command("show", "last")
-    assert f"*{lines[1]}*" in seen.out
+    assert f"*{lines[2]}*" in seen.out
     server.assert_complete()
 
 
@@ -191,10 +191,10 @@ async def test_a_run_goes_on_with_its_fallback(command: Command) -> None:
         done = await command(*tokens)
         assert (done.code, done.err) == (0, "")
         lines = done.out.splitlines()
-        assert lines[1] == (
+        assert lines[2] == (
             "one is set aside for 30.0 s: The provider refused the key (HTTP 401): bad key."
         )
-        assert lines[2].startswith("switched to two/n: The provider refused the key (HTTP 401)")
+        assert lines[3].startswith("switched to two/n: The provider refused the key (HTTP 401)")
         assert "I am two." in lines
         told = await command(*tokens, "--json")
         kinds = [line["event"]["type"] for line in told.lines]

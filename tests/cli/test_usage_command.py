@@ -32,9 +32,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def ids(home: Path) -> list[str]:
+def ids(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Of the sessions: the first has two calls, of known cost; the other's are not counted."""
     (home / "work").mkdir()
+    monkeypatch.chdir(home / "work")
     return trio.run(_ask, home)
 
 

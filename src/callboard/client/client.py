@@ -287,6 +287,7 @@ class Client:
         query: str = "",
         *,
         agent: str | None = None,
+        workspace: str | None = None,
         deleted: Literal["no", "also", "only"] = "no",
         include_children: bool = True,
         before: int | None = None,
@@ -297,6 +298,7 @@ class Client:
         Args:
             query: Text in their title, preview or id.
             agent: Only sessions of this agent.
+            workspace: Only sessions that work in this folder: its absolute path, links resolved.
             deleted: Leave deleted sessions out, return them also, or return only them.
             include_children: Also delegated sessions.
             before: The `next_before` of the page before.
@@ -305,6 +307,7 @@ class Client:
         params = wire.ListSessions(
             query=query,
             agent=agent,
+            workspace=workspace,
             deleted=deleted,
             include_children=include_children,
             before=before,
