@@ -445,9 +445,11 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
         paths: Patterns of paths in the workspace, by argument.
         hosts: Hosts of URLs, by argument.
         free: Arguments with any value.
+        programs: A digest of what a call that runs programs would run; empty for other calls.
     """
 
     arguments: str
     paths: dict[str, str] = {}
     hosts: dict[str, str] = {}
     free: tuple[str, ...] = ()
+    programs: str = ""

@@ -133,7 +133,8 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `arguments` is canonical JSON; `approval_reason` is the tool's own reason to ask, or `None`;
     `definition` is `None` for an unknown tool. `is_redirect` says that the question is about the target of
-    a redirect, in a call that was decided before.
+    a redirect, in a call that was decided before. `programs` finds the digest of what a call runs that runs
+    programs (empty when that can't be told), for remembered answers; from then on only that may run.
     """
 
     call_id: str
@@ -143,6 +144,7 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     approval_reason: str | None
     definition: ToolDefinition | None = None
     is_redirect: bool = False
+    programs: Callable[[], str] | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -180,6 +182,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
         digest: The digest to which the answer binds.
         failure: Why changed arguments are invalid, if the call was denied for that.
         grant_id: The remembered answer that decided, if one did.
+        programs: A digest of what the call runs, if the answer is remembered and it runs programs.
     """
 
     approval_id: str
@@ -188,6 +191,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     failure: ToolFailure | None = None
     grant_id: str = ""
+    programs: str = ""
 
 
 class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"):

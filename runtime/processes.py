@@ -121,7 +121,8 @@ class CommandBinding(msgspec.Struct, frozen=True):
 
     Attributes:
         digest: A digest of the sandbox's strength, the variables that programs get, and the programs
-            of the workspace that the command names.
+            of the workspace that the command names. Empty when what would run can't be told, in a binding
+            that is to be remembered.
         shown: Those programs, for the person who approves; may be empty.
     """
 
@@ -154,10 +155,13 @@ class Processes(Protocol):
         """Whether the operator lets programs that models write reach hosts."""
         ...
 
-    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> CommandBinding:
+    def bind(
+        self, commands: Sequence[str | Sequence[str]], cwd: str, *, is_remembered: bool = False
+    ) -> CommandBinding:
         """Return what commands (lines for a shell, or lists of words) depend on.
 
-        From then on this handle starts nothing if the programs that they name have changed.
+        From then on this handle starts nothing if the programs that they name have changed. An answer that
+        is remembered depends on all files that they name: nobody looks at the next call.
         """
         ...
 

@@ -99,6 +99,7 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
             arguments=self.arguments.canonical,
             approval_reason=self.context.approval_reason,
             definition=self.definition,
+            programs=self.programs if self.context.processes is not None else None,
         )
 
     @property
@@ -119,10 +120,35 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.context.processes is None:
             return CommandBinding("")
+        commands, cwd = self._commands
+        return self.context.processes.bind(commands, cwd)
+
+    @property
+    def _commands(self) -> tuple[tuple[str | tuple[str, ...], ...], str]:
+        """What may be commands, and where they run."""
         given = msgspec.json.decode(self.arguments.canonical)
         cwd = given.get("cwd") if isinstance(given, dict) else None
-        commands = tuple(_commands(given))
-        return self.context.processes.bind(commands, cwd if isinstance(cwd, str) else ".")
+        return tuple(commands_in(given)), cwd if isinstance(cwd, str) else "."
+
+    def programs(self) -> str:
+        """Return what a remembered answer binds to beside the arguments; empty when that can't be told.
+
+        Of a command that does only what its words say, that is nothing in the workspace. A tool that runs
+        whatever is there was allowed to do just that.
+        """
+        from ...config.policy.commands import (
+            RUNS_THE_WORKSPACE,
+            is_plain,
+        )  # here: few calls run any
+
+        assert self.context.processes is not None
+        commands, cwd = self._commands
+        bound: list[str | tuple[str, ...]] = [
+            each[:1] if not isinstance(each, str) and is_plain(each, cwd) else each
+            for each in commands
+            if self.name not in RUNS_THE_WORKSPACE
+        ]
+        return self.context.processes.bind(bound, cwd, is_remembered=True).digest
 
     def digest(self, place: CallPlace, policy_version: str) -> str:
         """Return what an approval binds to: tool, final arguments, policy, session and folder.
@@ -360,14 +386,15 @@ def highest(tier: Tier, other: Tier) -> Tier:
     return tier if tier is other or tier.rank >= other.rank else other
 
 
-def _commands(value: Any) -> Iterator[str | tuple[str, ...]]:
+def commands_in(value: Any) -> Iterator[str | tuple[str, ...]]:
+    """Yield each text and each list of words in arguments, any of which may be a command."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         yield tuple(value)
     elif isinstance(value, (list, dict)):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _commands(inner)
+            yield from commands_in(inner)
 
 
 def _shown(text: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from ...config.policy.grant_binding import covers
 from ...config.policy.policy import Policy, PolicyBook, PolicyQuestion
-from ...runtime.definitions import Capability, Tier, Verdict
+from ...runtime.definitions import Capability, Tier, ToolDefinition, Verdict
 from ...runtime.messages import (
     ApprovalAnswer,
     CallPlace,
@@ -225,7 +225,17 @@ def is_covered(grant: GrantRow, place: CallPlace, question: PermissionQuestion) 
         and question.tier.rank <= grant.tier.rank
         and grant.definition == definition.digest
         and covers(grant.binding, question.arguments)
+        and (grant.verdict == "deny" or _runs_the_same(grant, question, definition))
     )
+
+
+def _runs_the_same(
+    grant: GrantRow, question: PermissionQuestion, definition: ToolDefinition
+) -> bool:
+    """Whether a call would run what it would have run when it was allowed, if it runs programs."""
+    if question.programs is None:
+        return Capability.PROCESSES not in definition.needs
+    return bool(grant.binding.programs) and question.programs() == grant.binding.programs
 
 
 def _is_of_agent(agent: str, place: CallPlace) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import msgspec
 
 from ...runtime.definitions import Verdict
+from ...runtime.errors import ValidationError
 from ...runtime.identity import new_id, now_ms
 from ...runtime.messages import (
     ApprovalAnswer,
@@ -23,7 +24,7 @@ from ...runtime.messages import (
 from ..calls.call import CallPreparation, ReadyCall
 from ..calls.outcome import denial
 from .decisions import Decisions
-from .question import OpenQuestion, without_memory
+from .question import OpenQuestion, runs_programs, without_memory
 
 
 class EditedArguments:
@@ -37,17 +38,25 @@ class EditedArguments:
         """Return what the answer comes to; a rule may have come since the question was put."""
         if answer.decision != "allow":
             return question.resolution(answer)
+        is_remembered = answer.remember not in {None, "call"} and runs_programs(question.question)
         if answer.arguments is None:
             self._decided(question, question.question)
-            return question.resolution(answer)
+            resolution = question.resolution(answer)
+            if not is_remembered:
+                return resolution
+            same, _ = await self._judged(question, question.question.arguments)
+            return _bound(resolution, same, question)
         changed, _ = await self._judged(question, answer.arguments)
-        if _is_higher(changed, question):
+        if is_higher := _is_higher(changed, question):
             answer = without_memory(msgspec.structs.replace(answer, decision="revised"))
-        return Resolution(
+        resolution = Resolution(
             approval_id=question.approval_id,
             answer=answer,
             arguments=changed.arguments.canonical,
             digest=changed.digest(question.place, question.policy_version),
+        )
+        return (
+            _bound(resolution, changed, question) if is_remembered and not is_higher else resolution
         )
 
     async def request(self, question: OpenQuestion, arguments: str) -> ApprovalRequest:
@@ -98,6 +107,21 @@ class EditedArguments:
         if decision.verdict is Verdict.DENY:
             raise denial(decision.reason, call.tier)
         return decision
+
+
+def _bound(resolution: Resolution, call: ReadyCall, question: OpenQuestion) -> Resolution:
+    """Return the resolution with what the call runs, to which the remembered answer binds.
+
+    Raises:
+        ValidationError: It can't be told, or is not what the person was asked about.
+    """
+    if call.context.processes is None:
+        return resolution  # and a grant without it holds for no such call
+    programs = call.programs()
+    if call.digest(question.place, question.policy_version) != resolution.digest or not programs:
+        why = "has changed since it was asked about" if programs else "can't be told from its words"
+        raise ValidationError(f"remember: what the command runs {why}", field="remember")
+    return msgspec.structs.replace(resolution, programs=programs)
 
 
 def _is_higher(changed: ReadyCall, question: OpenQuestion) -> bool:

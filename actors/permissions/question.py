@@ -14,7 +14,7 @@ import msgspec
 
 from ...config.policy.grant_binding import binding_of, lasting_problem
 from ...runtime.approval import ApprovalDecision
-from ...runtime.definitions import Binding, InputSource
+from ...runtime.definitions import Binding, Capability, InputSource
 from ...runtime.errors import ValidationError
 from ...runtime.events import (
     ApprovalAnswered,
@@ -39,6 +39,7 @@ from ...runtime.store.rows import ApprovalRow
 from ...runtime.store.tables.permissions import LASTING_SCOPES
 from ...runtime.taint.marks import UNMARKED, SessionMarks
 from ...runtime.text import excerpt
+from ..calls.call import commands_in
 
 PENDING_TEXT = (
     "Not run yet: a person is asked about this call, and nobody waits for the answer. Go on without "
@@ -122,10 +123,20 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
     def scopes_for(self, arguments: str) -> tuple[str, ...]:
         """Return the scopes for which an answer with these arguments may be remembered."""
         # A deferred call runs in another turn.
+        if self._is_unread(arguments):
+            return ("call",)
         scopes = tuple(s for s in SESSION_SCOPES if s != "turn" or not self.is_deferred)
         if self.question.definition is None or self._lasting_problem(arguments):
             return scopes
         return (*scopes, "agent", "always")
+
+    def _is_unread(self, arguments: str) -> bool:
+        """Whether the call runs programs, and which can't be told from its words."""
+        if not runs_programs(self.question):
+            return False
+        from ...tools.sandbox.named_programs import leads_on  # here: few calls run programs
+
+        return any(map(leads_on, commands_in(msgspec.json.decode(arguments))))
 
     def _lasting_problem(self, arguments: str) -> str | None:
         """Return why an `allow` can't be remembered beyond the session, or `None` when it can."""
@@ -275,6 +286,8 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def _scope_problem(self, scope: str | None, resolution: Resolution) -> str | None:
+        if resolution.answer.decision == "allow" and self._is_unread(resolution.arguments):
+            return "what it runs can't be told from its words"
         if scope in LASTING_SCOPES and resolution.answer.decision == "allow":
             return self._lasting_problem(resolution.arguments)
         if scope == "turn" and self.is_deferred:
@@ -288,9 +301,17 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
                 f"pattern: it is longer than {MAX_PATTERN_CHARACTERS} characters", field="pattern"
             )
         try:
-            return binding_of(name, resolution.arguments, tier=tier, pattern=pattern)
+            return binding_of(
+                name, resolution.arguments, tier=tier, pattern=pattern, programs=resolution.programs
+            )
         except ValueError as error:
             raise ValidationError(str(error), field="pattern") from None
+
+
+def runs_programs(question: PermissionQuestion) -> bool:
+    """Whether a call of the tool runs programs."""
+    definition = question.definition
+    return definition is not None and Capability.PROCESSES in definition.needs
 
 
 def without_memory(answer: ApprovalAnswer) -> ApprovalAnswer:

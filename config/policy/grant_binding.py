@@ -48,21 +48,13 @@ not named here must be equal: the mode of a write, the method of a request, a re
 _COMMANDS = frozenset({"command", "cmd", "argv", "args", "shell", "script", "code"})
 """Arguments that say what is run, whatever the tool."""
 
-_INTERPRETERS = re.compile(
-    r"(?:(?:ba|da|z|k|fi|c|tc|a|mk)?sh|busybox|toybox|env|xargs|sudo|doas|su|nohup|nice|timeout"
-    r"|time|setsid|stdbuf|exec|eval|command|parallel|watch|ssh|find|[gmn]?awk|expect|tclsh|make"
-    r"|npx|bunx|uvx?|pipx|docker|podman|chroot|nsenter|unshare|strace|gdb|script|tmux|screen"
-    r"|(?:i?python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|rscript|julia|ghci|irb|pwsh"
-    r"|powershell|ts-node|tsx)[0-9.]*w?)(?:[-.](?:static|exe))?",
-    re.IGNORECASE,
-)
-"""Programs that run what others wrote, or what their arguments say."""
-
 _SHELL_TEXT = re.compile(r"[\s;&|<>()$`\\\"'*?\[\]{}~#!]")
 """Characters that make a text a shell line rather than a name, number or path."""
 
 
-def binding_of(tool: str, arguments: str, *, tier: Tier, pattern: str | None = None) -> Binding:
+def binding_of(
+    tool: str, arguments: str, *, tier: Tier, pattern: str | None = None, programs: str = ""
+) -> Binding:
     """Return what an answer about this call binds to when it is remembered.
 
     Args:
@@ -70,6 +62,7 @@ def binding_of(tool: str, arguments: str, *, tier: Tier, pattern: str | None = N
         arguments: The final arguments, as canonical JSON.
         tier: The call's tier; an elevated call is bound to exactly its arguments.
         pattern: Replaces the path, when the person widened it.
+        programs: A digest of what the call runs, when it runs programs.
 
     Raises:
         ValueError: The pattern is malformed, or does not match this call.
@@ -82,10 +75,12 @@ def binding_of(tool: str, arguments: str, *, tier: Tier, pattern: str | None = N
     if pattern is not None:
         paths = _widened(tool, paths, pattern)
     if paths is None or hosts is None or not (paths or hosts):
-        return Binding(arguments=arguments)
+        return Binding(arguments=arguments, programs=programs)
     open_ones = {*paths, *hosts, *subject.free}
     fixed = {name: value for name, value in said.items() if name not in open_ones}
-    return Binding(arguments=_json(fixed), paths=paths, hosts=hosts, free=subject.free)
+    return Binding(
+        arguments=_json(fixed), paths=paths, hosts=hosts, free=subject.free, programs=programs
+    )
 
 
 def covers(binding: Binding, arguments: str) -> bool:
@@ -109,18 +104,22 @@ def covers(binding: Binding, arguments: str) -> bool:
 
 def lasting_problem(definition: ToolDefinition, arguments: str) -> str | None:
     """Return why an answer can't be remembered beyond its session; `None` when it can."""
+    from .commands import RUNS_THE_WORKSPACE, is_plain  # here: few answers are remembered
+
     said: dict[str, Any] = CallArguments(arguments).given
     runs = Capability.PROCESSES in definition.needs
+    # What is typed into a running program is its own business.
+    if runs and definition.name in RUNS_THE_WORKSPACE | {"process"}:
+        return f"what {definition.name} runs is not in its arguments"
     for name, value in said.items():
         is_command = name.lower() in _COMMANDS
         if isinstance(value, str) and (is_command or (runs and _SHELL_TEXT.search(value))):
             return f"{name} is a text that a shell or an interpreter reads"
-        if isinstance(value, list) and (is_command or runs):
-            # All words, since many programs run what their arguments name.
-            for word in value:
-                program = word.rpartition("/")[2] if isinstance(word, str) else ""
-                if _INTERPRETERS.fullmatch(program):
-                    return f"{program} runs what others wrote"
+        if isinstance(value, dict) and value and (is_command or runs):
+            return f"{name} may say what is run"
+        is_list = isinstance(value, list) and value and (is_command or runs)
+        if is_list and not is_plain(value, said.get("cwd")):
+            return f"{value[0]} may run more than its words say"
     return None
 
 

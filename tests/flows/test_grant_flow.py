@@ -261,12 +261,12 @@ async def test_what_runs_other_words_is_never_allowed_for_good(
 
 
 async def test_an_exact_command_may_be_allowed_for_good(tmp_path: Path) -> None:
-    calls = [("execute", {"command": ["git", "status"]}), ("execute", {"command": ["git", "push"]})]
+    calls = [("execute", {"command": ["git", "log"]}), ("execute", {"command": ["git", "push"]})]
     person = Person(remember="always")
     steps = [reply(calls=calls[:1]), reply(calls=calls)]
     async with open_it(tmp_path, person, *steps) as runtime:
         await (await runtime.create_session()).run("Go.")
-    assert [json.loads(r.arguments)["command"][1] for r in person.asked] == ["status", "push"]
+    assert [json.loads(r.arguments)["command"][1] for r in person.asked] == ["log", "push"]
     assert "always" in person.asked[0].scopes
 
 

@@ -44,9 +44,11 @@ _LEADS_ON = re.compile(
     r"\*[^\s/]{0,99}/|\b(xargs|eval|parallel)\b|(^|\s)-(exec|ok)(dir)?\b"
     r"|(^|[;&|({\n]|\b(then|do|else|exec|env|source|(ba|da|z)?sh|python[\d.]{0,9}|node|perl|ruby)\b"
     r"( {1,4}-\S{1,32}){0,8} |(^|\s)\. )[ \t]{0,16}[\"']?[$`]"
+    r"|\|&?\s{0,16}(env |sudo |exec )?\S{0,99}\b((ba|da|z)?sh|python[\d.]{0,9}|node|perl|ruby)\b|<\("
+    r"|(^|[;&|({\n])\s{0,16}(npx|bunx|pnpx|uvx|pipx|ssh|docker|podman)(\s|$)"
 )
-"""Matches what runs something under another name than stands there: patterns of folders, or a variable in the
-place of a program."""
+"""Matches what runs something under another name than stands there: patterns of folders, a variable in the
+place of a program, what comes through a pipe, and what is somewhere else."""
 _REDIRECTS = re.compile(r"[<>]+&?|&>+")
 _ENDS_COMMAND = frozenset(";&|()<>\n")
 
@@ -76,6 +78,8 @@ RUN_FILES: dict[str, tuple[str, ...]] = {
     **{each: (file,) for file, programs in _SCRIPTED.items() for each in programs},
 }
 """Files that programs run without their names in the command."""
+SETTINGS_FILES = {"git": (".git/config", ".gitattributes", ".gitmodules")}
+"""Files that say what the words of a program mean: aliases, hooks, filters."""
 
 MAX_NAMED_FILES = 64
 """No command that a person can judge names more programs."""
@@ -105,8 +109,8 @@ _PATTERN = re.compile(r"[*?\[]")
 UNBOUND = "(What these run or read in their turn is not shown, and may change until it runs.)"
 
 UNREAD = (
-    "(Where variables, substitutions, patterns of folders, xargs and -exec lead can't be read from the "
-    "command: it may run more than is named here.)"
+    "(Where variables, substitutions, patterns of folders, pipes into a shell, xargs and -exec lead, and what "
+    "ssh, npx or docker run, can't be read from the command: it may run more than is named here.)"
 )
 
 
@@ -120,15 +124,33 @@ class NamedFile(msgspec.Struct, frozen=True):
 
 
 def named_files(
-    workspace: str, cwd: str, commands: Iterable[str | Sequence[str]]
+    workspace: str,
+    cwd: str,
+    commands: Iterable[str | Sequence[str]],
+    *,
+    path: Iterable[str] = (),
+    is_whole: bool = False,
 ) -> list[NamedFile]:
-    """Return the programs in the workspace (its real path) that commands name, which run in `cwd` (absolute)."""
+    """Return the programs in the workspace (its real path) that commands name, which run in `cwd` (absolute).
+
+    Programs are also looked for in the folders of `path` (PATH inside) that are in the workspace. With
+    `is_whole`, every file that commands name counts, and the settings that say what their words mean.
+    """
     try:
         root = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return []  # nothing can be run there either
     try:
-        return _found(root, workspace, cwd, list(names_of(commands)))
+        names = dict(names_of(commands))
+        if is_whole:
+            said = [file for name in names for file in SETTINGS_FILES.get(_program(name), ())]
+            names = dict.fromkeys((*names, *said), True)
+        within = [folder for folder in path if _relative(folder, workspace, workspace) is not None]
+        for name in [
+            name for name, is_run in names.items() if is_run and within and "/" not in name
+        ]:
+            names |= {os.path.join(folder, name): True for folder in within}
+        return _found(root, workspace, cwd, list(names.items()))
     finally:
         os.close(root)
 
@@ -266,11 +288,23 @@ def names_of(commands: Iterable[str | Sequence[str]]) -> Iterator[tuple[str, boo
         for text in (command,) if isinstance(command, str) else command:
             for name in (text, *_NAME.findall(_HERE.sub(".", text)), *_BELOW.findall(text)):
                 run.setdefault(name, False)
-                run.update(dict.fromkeys(RUN_FILES.get(os.path.basename(name), ()), True))
+                if (inner := _inner(name)) != name and inner:
+                    run.setdefault(inner, False)
+                run.update(dict.fromkeys(RUN_FILES.get(_program(name), ()), True))
                 if len(run) >= MAX_NAMES:
                     yield from run.items()
                     return
     yield from run.items()
+
+
+def _program(name: str) -> str:
+    return os.path.basename(name)
+
+
+def _inner(name: str) -> str:
+    """Return what is behind signs or a short option that stand right before a name: `!x.sh`, `@x`, `-fx.mk`."""
+    bare = name.lstrip("!@+%")
+    return bare[2:] if bare[:1] == "-" and bare[1:2].isalpha() else bare
 
 
 def leads_on(command: str | Sequence[str]) -> bool:

@@ -35,7 +35,7 @@ from .box.recipe import Recipe, why_no_room
 from .box.start_gate import FolderIdentity, identity_of
 from .changes.change_tracker import Observation, conclude, observe
 from .changes.scan import written_since
-from .named_programs import NamedFile, named_files, shown_files
+from .named_programs import MAX_NAMED_FILES, NamedFile, leads_on, named_files, shown_files
 from .network.proxy import Connector
 from .network.sockets import sockets_of
 from .running.process import Order
@@ -91,22 +91,30 @@ class SessionProcesses:
         self._call_id = call_id
         self._connector = connector
         self._versions = versions
-        self._bound: _Bound | None = None
+        self._bound: dict[bool, _Bound] = {}
         sandbox.stale_stubs.note(self._workspace)
 
-    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> CommandBinding:
+    def bind(
+        self, commands: Sequence[str | Sequence[str]], cwd: str, *, is_remembered: bool = False
+    ) -> CommandBinding:
         """See `Processes`; what was found first is what counts."""
-        if self._bound is None:
-            found = self._named(commands, cwd)
+        if (bound := self._bound.get(is_remembered)) is None:
+            found = self._named(commands, cwd, is_whole=is_remembered)
             status = self._sandbox.status()
             view = status.recipe.view if status.recipe is not None else None
             variables = None if view is None else (view.path, dict(view.environment))
             depends_on = [status.strength, variables, [(f.path, f.digest) for f in found]]
             digest = hashlib.sha256(msgspec.json.encode(depends_on, order="sorted")).hexdigest()
-            others = self._sandbox.running_in(self._workspace) if found else ()
-            binding = CommandBinding(digest, shown_files(found, commands, others))
-            self._bound = _Bound(commands, cwd, found, binding)
-        return self._bound.binding
+            if is_remembered:
+                is_told = len(found) < MAX_NAMED_FILES and not any(map(leads_on, commands))
+                binding = CommandBinding(digest if is_told else "")
+            else:
+                others = self._sandbox.running_in(self._workspace) if found else ()
+                binding = CommandBinding(digest, shown_files(found, commands, others))
+            bound = self._bound[is_remembered] = _Bound(
+                commands, cwd, found, binding, is_remembered
+            )
+        return bound.binding
 
     async def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Ran:
         """See `Processes`."""
@@ -199,18 +207,25 @@ class SessionProcesses:
         """See `Processes`."""
         return self._sandbox.settings.network
 
-    def _named(self, commands: Sequence[str | Sequence[str]], cwd: str) -> tuple[NamedFile, ...]:
+    def _named(
+        self, commands: Sequence[str | Sequence[str]], cwd: str, *, is_whole: bool
+    ) -> tuple[NamedFile, ...]:
         try:
             folder = self._folder(cwd)
         except ToolFailure:
             return ()  # nothing can be run there, and the call is going to say so
-        return tuple(named_files(self._workspace, folder, commands))
+        recipe = self._sandbox.status().recipe
+        path = "" if recipe is None or recipe.view is None else recipe.view.path
+        return tuple(
+            named_files(self._workspace, folder, commands, path=path.split(":"), is_whole=is_whole)
+        )
 
     def _check_bound(self) -> None:
         """Raise `ToolFailure` when something else would run than what was allowed."""
-        bound = self._bound
-        if bound is None:
-            return
+        for bound in self._bound.values():
+            self._check_same(bound)
+
+    def _check_same(self, bound: _Bound) -> None:
         if bound.files and (others := self._sandbox.running_in(self._workspace)):
             raise ToolFailure(
                 ErrorType.PERMISSION_DENIED,
@@ -219,7 +234,7 @@ class SessionProcesses:
                 "that has ended, or end it with process(action='kill'), and call again.",
                 reason="a program runs in the workspace beside what was allowed",
             )
-        if self._named(bound.commands, bound.cwd) != bound.files:
+        if self._named(bound.commands, bound.cwd, is_whole=bound.is_remembered) != bound.files:
             raise ToolFailure(
                 ErrorType.PERMISSION_DENIED,
                 "Not run: a program in the workspace that the command names has changed since it was "
@@ -273,6 +288,7 @@ class _Bound(msgspec.Struct, frozen=True):
     cwd: str
     files: tuple[NamedFile, ...]
     binding: CommandBinding
+    is_remembered: bool
 
 
 def _check_words(field: str, words: Sequence[str]) -> None:
