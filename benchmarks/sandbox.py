@@ -50,10 +50,11 @@ async def main() -> None:
             gate = Gate(filter_of(recipe))
             gate.open()
             with ExitStack() as stack:
-                given = hand_over(stack, recipe, order, protection.mounts, gate.theirs)
+                mounts = protection.mounts, ()
+                said, given = hand_over(stack, recipe, order, mounts, gate.theirs)
                 process = subprocess.Popen(  # noqa: ASYNC220
-                    [recipe.bwrap, "--args", str(given.arguments), "--", "true"],
-                    pass_fds=given.all,
+                    [recipe.bwrap, "--args", str(said), "--", "true"],
+                    pass_fds=given,
                     env={},
                 )
                 gate.started()

@@ -87,6 +87,7 @@ CASES: dict[int, str] = {
     70: "what runs another day can't be planted",
     71: "what was approved changes under its name",
     73: "what a program leaves lends nobody rights, and lies in its workspace alone",
+    74: "what is mounted in a workspace",
 }
 
 FOR_THE_CONSOLE = frozenset({39, 40, 72})
@@ -179,6 +180,6 @@ def test_a_case_has_its_tests(number: int) -> None:
 
 
 def test_every_number_is_a_case_of_the_design() -> None:
-    assert sorted([*CASES, *FOR_THE_CONSOLE]) == list(range(1, 74))
+    assert sorted([*CASES, *FOR_THE_CONSOLE]) == list(range(1, 75))
     assert set(numbered()) <= set(CASES)
     assert set(ELSEWHERE) <= set(CASES)

@@ -22,6 +22,7 @@ ENDED_BY = {
     "timeout": "ran longer than it may",
     "cancel": "was ended",
     "kill": "was killed",
+    "mount": "had another file system mounted in its workspace",
 }
 
 REPOSITORIES = (

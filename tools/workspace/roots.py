@@ -16,6 +16,7 @@ import pwd
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ...runtime.errors import ValidationError
@@ -133,18 +134,20 @@ def _on_path() -> Iterator[str]:
 
 def _file_system(real: str, mounts: Path) -> str | None:
     """Return the type of the file system that a path lies on: of the last mount on the way to it."""
-    try:
-        lines = os.fsdecode(mounts.read_bytes()).splitlines()
-    except OSError:
-        return None
     deepest, kind = -1, None
-    for line in lines:
+    with suppress(OSError):
+        for point, its in mount_points(mounts):
+            if (point in {"/", real} or is_below(real, point)) and len(point) >= deepest:
+                deepest, kind = len(point), its
+    return kind
+
+
+def mount_points(mounts: Path) -> Iterator[tuple[str, str]]:
+    """Yield where something is mounted, and the type of its file system; raises `OSError`."""
+    for line in os.fsdecode(mounts.read_bytes()).splitlines():
         mount, _, rest = line.partition(" - ")
         fields = mount.split(" ")
-        if len(fields) < 5 or not rest:
-            continue
-        # "space, tab, newline and backslash are octal escapes" (proc_pid_mountinfo(5))
-        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4])
-        if (point in {"/", real} or is_below(real, point)) and len(point) >= deepest:
-            deepest, kind = len(point), rest.split(" ")[0]
-    return kind
+        if len(fields) >= 5 and rest:
+            # "space, tab, newline and backslash are octal escapes" (proc_pid_mountinfo(5))
+            point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4])
+            yield point, rest.split(" ")[0]

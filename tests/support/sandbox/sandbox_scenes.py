@@ -468,7 +468,7 @@ def main(scenes: tuple[Scene, ...] = SCENES) -> None:
     for scene in scenes:
         name = scene.__name__
         folder = root / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         began = time.monotonic()
         found[name] = trio.run(scene, folder)
         sys.stderr.write(f"{name} {time.monotonic() - began:.2f} s\n")

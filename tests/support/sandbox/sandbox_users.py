@@ -47,9 +47,9 @@ def give_up(why: str) -> None:
 
 
 @cache
-def played(user: str, script: Path = SCRIPT) -> dict[str, Any]:
-    """What the scenes of a script found; they are played once for each user."""
-    command = python_of(user)
+def played(user: str, script: Path = SCRIPT, within: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What the scenes of a script found; they are played once for each user, within another command."""
+    command = [*within, *python_of(user)]
     with tempfile.TemporaryDirectory() as place:
         # Its parent is open to all, itself is the user's own.
         folder = Path(place, "scenes")

@@ -40,7 +40,7 @@ MAX_DEPTH = 4
 PathKind = Literal["missing", "link", "directory", "file"]
 
 Mount = tuple[str, str]
-"""`--bind`, `--ro-bind` or `EMPTY`, and the path."""
+"""`--bind`, `--ro-bind`, `EMPTY` or `mounts.CLOSED`, and the path."""
 EMPTY = "empty"
 """An empty folder over one that can't be entered, at which programs that walk a workspace (pytest) would
 fail."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import msgspec
 
 from ....config.sections import SandboxSettings
 from .control_group import Groups
+from .mounts import CLOSED
 from .protected import EMPTY, Mount
 from .roots import HostView, is_within
 from .user import User, own_user
@@ -108,6 +109,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
         cwd: Where the program starts, absolute.
         environment: Variables besides PATH, HOME and the like; they win.
         mounts: What protects parts of the workspace.
+        covers: What hides other file systems in it.
         data: Descriptors of files below `FILES`, by name.
         copies: Descriptors of files of the system, by path.
         masks: Descriptors of empty files, by the path of what must read as empty.
@@ -119,6 +121,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     environment: Mapping[str, str]
     mounts: Sequence[Mount]
+    covers: Sequence[Mount] = ()
     data: Mapping[str, int]
     copies: Mapping[str, int]
     masks: Mapping[str, int]
@@ -148,11 +151,11 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
     for path, descriptor in box.copies.items():
         words += ["--perms", "0444", "--file", str(descriptor), path]
     words += ["--bind", box.workspace, box.workspace]
-    for how, path in box.mounts:
-        words += _nothing_at(path, "0555") if how == EMPTY else [how, path, path]
+    words += _mounted(box.mounts)
     for path in recipe.forbidden:
         if os.path.isdir(path) and is_within(path, (*view.shown, box.workspace)):
             words += _nothing_at(path)
+    words += _mounted(box.covers)
     words += ["--size", str(SOCKETS_BYTES), "--tmpfs", FILES] if box.has_sockets else []
     for name, descriptor in box.data.items():
         words += ["--perms", "0444", "--file", str(descriptor), f"{FILES}/{name}"]
@@ -170,6 +173,16 @@ def why_no_room(workspace: str) -> str | None:
     if is_within(FILES, (workspace,)) or is_within(workspace, (FILES,)):
         return f"no program runs with the workspace {workspace}: a sandbox has its own files in {FILES}"
     return None
+
+
+def _mounted(mounts: Sequence[Mount]) -> Iterator[str]:
+    for how, path in mounts:
+        if how == EMPTY:
+            yield from _nothing_at(path, "0555")
+        elif how == CLOSED:  # mounted without devices, so that it can't be opened
+            yield from ("--ro-bind", "/dev/null", path)
+        else:
+            yield from (how, path, path)
 
 
 def _nothing_at(path: str, mode: str = "0755") -> list[str]:

@@ -13,12 +13,14 @@ import os
 import resource
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ....config.sections import SandboxSettings
 from ...processes.process_tree import threads_of
+from ...workspace.paths import shown
 from .control_group import ControlGroup
+from .mounts import MountWatch
 from .recipe import Recipe
 from .user import User, as_user, own_user
 
@@ -78,11 +80,14 @@ def admit(
     group: ControlGroup | None,
     workspace: str,
     identity: FolderIdentity | None,
-) -> None:
+    own: Sequence[str] = (),
+    hidden: Sequence[str] = (),
+) -> MountWatch | None:
     """Bound the first process of a sandbox, which waits at its gate; may take some milliseconds.
 
-    `pid` is as numbered outside; `identity` is the folder that must be mounted, and `None` accepts any. Raises
-    `OSError` when it could not be bounded, or has another folder, and must not begin.
+    `pid` is as numbered outside; `identity` is the folder that must be mounted, and `None` accepts any; `own` and
+    `hidden` are for the watch over mounts that is returned, which the caller closes, or `None` when the process has
+    ended. Raises `OSError` when it could not be bounded, or has another folder or file system, and must not begin.
     """
     with suppress(ProcessLookupError):  # It has ended by itself, and nothing begins.
         bounds = limits(recipe.settings)
@@ -97,12 +102,19 @@ def admit(
             _limit_as(recipe.user, pid, bounds)
         if group is not None:
             group.join(pid)
-        if identity is None:
-            return
-        if recipe.confiner is None:
-            _check_mounted(pid, workspace, identity)
-        elif identity_of(workspace) != identity:
-            raise OSError(REPLACED)
+        watch = MountWatch(pid, workspace, own, hidden)
+        try:
+            if recipe.confiner is None:
+                _check_mounted(pid, workspace, identity)
+            elif identity is not None and identity_of(workspace) != identity:
+                raise OSError(REPLACED)
+            if (foreign := watch.foreign()) is not None:
+                raise OSError(f"something was mounted at {shown(foreign)} meanwhile")
+        except BaseException:
+            watch.close()
+            raise
+        return watch
+    return None
 
 
 def identity_of(folder: str) -> FolderIdentity | None:
@@ -114,7 +126,7 @@ def identity_of(folder: str) -> FolderIdentity | None:
     return found.st_dev, found.st_ino
 
 
-def _check_mounted(pid: int, workspace: str, wanted: FolderIdentity) -> None:
+def _check_mounted(pid: int, workspace: str, wanted: FolderIdentity | None) -> None:
     """Wait until the sandbox is built, and raise `OSError` when another folder is mounted in it.
 
     A folder is mounted by its name, and whoever may write above it can put another one, or a link, in
@@ -128,7 +140,7 @@ def _check_mounted(pid: int, workspace: str, wanted: FolderIdentity) -> None:
         if (root.st_dev, root.st_ino) != (outside.st_dev, outside.st_ino):
             with suppress(FileNotFoundError, NotADirectoryError):  # half built
                 found = os.stat(f"/proc/{pid}/root{workspace}")
-                if (found.st_dev, found.st_ino) != wanted:
+                if wanted is not None and (found.st_dev, found.st_ino) != wanted:
                     raise OSError(REPLACED)
                 return
         time.sleep(LOOK_SECONDS)

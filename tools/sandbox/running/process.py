@@ -26,6 +26,7 @@ import trio
 
 from ...processes.process_tree import descendants
 from ...processes.unreaped import unreaped
+from ..box.mounts import MountWatch, covers
 from ..box.protected import Mount, Protection
 from ..box.recipe import Box, Recipe, account_files, arguments
 from ..box.start_gate import FolderIdentity, Gate, admit, open_info
@@ -95,11 +96,15 @@ class SandboxProcess:
         self._first_pidfd: int | None = None
         self._is_ended = False
         self._killed = 0
+        self._mounts: MountWatch | None = None
         with ExitStack() as undo, ExitStack() as theirs:
             check_workspace(recipe.user, order.workspace)
             check_sockets(recipe, has_sockets=order.sockets is not None)
-            protection = Protection(order.workspace, is_mounted=recipe.confiner is None)
+            is_mounted = recipe.confiner is None
+            self._covers = covers(order.workspace, is_mounted=is_mounted)
+            protection = Protection(order.workspace, is_mounted=is_mounted)
             undo.callback(protection.close)
+            self._protected = protection.mounts
             self._group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
             if self._group is not None:
                 undo.callback(self._group.close)
@@ -113,7 +118,8 @@ class SandboxProcess:
             self._gate = Gate(filter_of(recipe))
             undo.callback(self._gate.close)
             theirs.callback(self._gate.started)
-            said, given = hand_over(theirs, recipe, order, protection.mounts, self._gate.theirs)
+            mounts = protection.mounts, self._covers
+            said, given = hand_over(theirs, recipe, order, mounts, self._gate.theirs)
             self.stdout, out = _ends(undo, theirs, os.pipe())
             self.stderr, error = _ends(undo, theirs, os.pipe())
             self._info, info = _ends(undo, theirs, open_info())
@@ -161,20 +167,27 @@ class SandboxProcess:
                 break
         if self._first is None:
             return
+        hidden = [*self._recipe.forbidden, *(path for _, path in self._covers)]
         bound = partial(
             admit,
             recipe=self._recipe,
             group=self._group,
             workspace=self._order.workspace,
             identity=self._order.identity,
+            own=[*hidden, *(path for _, path in self._protected)],
+            hidden=hidden,
         )
         try:
             # It may start a program, and the kernel takes its time to move a process.
-            await trio.to_thread.run_sync(bound, self._first, limiter=trio.CapacityLimiter(1))
+            limiter = trio.CapacityLimiter(1)
+            watch = await trio.to_thread.run_sync(bound, self._first, limiter=limiter)
         except OSError as error:
             self.problem = error
             self.kill()
         else:
+            if watch is not None:
+                self._mounts = watch
+                self._held.callback(watch.close)
             self.is_admitted = True
             self._gate.open()
 
@@ -183,6 +196,10 @@ class SandboxProcess:
         if self._group is not None and not self.is_out_of_memory:
             self.is_out_of_memory = self._group.is_out_of_memory()
         return self.is_out_of_memory
+
+    def foreign_mount(self) -> str | None:
+        """Return what the machine has mounted in its workspace since the last look, if anything."""
+        return None if self._mounts is None else self._mounts.news()
 
     @property
     def root(self) -> str | None:
@@ -259,11 +276,15 @@ class SandboxProcess:
 
 
 def hand_over(
-    stack: ExitStack, recipe: Recipe, order: Order, mounts: Sequence[Mount], gate: int
+    stack: ExitStack,
+    recipe: Recipe,
+    order: Order,
+    mounts: tuple[Sequence[Mount], Sequence[Mount]],
+    gate: int,
 ) -> tuple[int, tuple[int, ...]]:
     """Make the descriptors that a sandbox is given; the stack closes all but the gate.
 
-    Returns the one of its arguments, and all of them.
+    `mounts` are what protects parts of the workspace, and what covers others. Returns the one of its arguments, and all of them.
     """
     data = {name: _held(stack, content) for name, content in order.files.items()}
     copies: dict[str, int] = {}
@@ -281,7 +302,8 @@ def hand_over(
         workspace=order.workspace,
         cwd=order.cwd,
         environment=order.environment,
-        mounts=mounts,
+        mounts=mounts[0],
+        covers=mounts[1],
         data=data,
         copies=copies,
         masks=masks,

@@ -182,6 +182,8 @@ class Program:
         while True:
             await trio.sleep(LOOK_SECONDS)
             exceeded = "memory" if self._process.check_memory() else self._excess()
+            if self._process.foreign_mount() is not None:
+                exceeded = "mount"
             if exceeded is not None:
                 self.kill(exceeded)
                 return
