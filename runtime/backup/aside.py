@@ -14,11 +14,16 @@ from ..disk.data_lock import DataLock
 from ..disk.private_folder import MODE, sync_path
 from ..errors import NotFoundError, StorageError
 from ..store.file import DATABASE_NAME
+from ..store.health.last_commit import SUFFIX
 from ..store.restore import SIDE_SUFFIXES, finish_restore
 
 _PREFIX = "callboard.aside-"
 
-PARTS = (DATABASE_NAME, FOLDER, *(f"{DATABASE_NAME}{suffix}" for suffix in SIDE_SUFFIXES))
+PARTS = (
+    DATABASE_NAME,
+    FOLDER,
+    *(f"{DATABASE_NAME}{suffix}" for suffix in (*SIDE_SUFFIXES, SUFFIX)),
+)
 """What belongs to a store, itself first: nothing is made where a log is left alone."""
 
 

@@ -24,7 +24,8 @@ what changes often hold only sessions at rest, so that a round of a turn does no
 
 **When the disk is full,** `disk_room` gives up a ballast file: nothing new begins, and what runs can end.
 
-**After a crash** SQLite recovers the last commit. `recovery` decides how open turns are closed: calls that
+**After a crash** SQLite recovers the last commit, and `health` finds out whether it did: it keeps a note
+of what was acknowledged, apart from the store. `recovery` decides how open turns are closed: calls that
 had started have an unknown outcome, questions to people stay open. `restore` finishes the restore of a
 backup that was cut off. `migrations` brings older files up to date and refuses newer ones; `file`
 decides whether a file is ours and whether its disk is local.

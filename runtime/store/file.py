@@ -21,6 +21,8 @@ import apsw
 from ..disk.private_folder import check_folder, close_folder, make_folders, sync_path
 from ..errors import CallboardError, NotFoundError, StorageError, StorageFull
 from ..redaction import redacting_logger
+from .health.last_commit import SUFFIX as NOTE_SUFFIX
+from .health.last_commit import loss
 from .ledger import storage_error
 from .migrations import MIGRATIONS, check_version, migrate
 from .restore import SIDE_SUFFIXES, finish_restore
@@ -166,7 +168,7 @@ def check_no_log(path: Path) -> None:
 def _inspect(path: Path, *, thoroughly: bool = False, checks_later: bool = False) -> int:
     """Return the version of a file, without changing a byte of it or leaving side files.
 
-    `thoroughly` checks it for damage too; with `checks_later`, a large file only after a crash and before
+    `thoroughly` checks it for damage and losses too, while nobody writes; with `checks_later`, a large file only after a crash and before
     a migration.
 
     Raises `StorageError` or `apsw.Error` if it is not ours, newer, or found to be damaged.
@@ -188,6 +190,8 @@ def _inspect(path: Path, *, thoroughly: bool = False, checks_later: bool = False
     with closing(connection):
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         version = check_version(connection, str(path))
+        if thoroughly and (lost := loss(connection, path)):
+            raise apsw.CorruptError(lost)
         # A log was left by a crash, which may have left damage too; a migration rewrites tables.
         is_first = has_log or version < len(MIGRATIONS) or not checks_later
         if thoroughly and (is_first or not _is_large(path)):
@@ -283,6 +287,7 @@ def _make(folder: Path, path: Path) -> None:
         with closing(opened) as connection:
             migrate(connection, str(path))
             connection.pragma("journal_mode", "wal")
+        Path(f"{path}{NOTE_SUFFIX}").unlink(missing_ok=True)
         new.rename(path)
     except BaseException:
         _remove(new)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import apsw
 import msgspec
@@ -39,6 +39,9 @@ from .tables.memories import memory_problem
 from .tables.permissions import GUARDED, PermissionCheck
 from .tables.purge import purge_sessions
 from .tables.requests import duplicate
+
+if TYPE_CHECKING:
+    from .health.last_commit import LastCommit
 
 SEEN_AT_MS = """
 select max(seen) from (
@@ -161,8 +164,10 @@ class Ledger:
         name: str,
         now_ms: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
+        last: LastCommit | None = None,
     ) -> None:
         self._connection = connection
+        self._last = last
         self._name = name
         self._now_ms = now_ms
         self._clock = LedgerClock(connection, monotonic)
@@ -203,7 +208,12 @@ class Ledger:
     def purge(self, session_ids: Sequence[str]) -> list[Stored]:
         """See `Store.purge`."""
         at_ms = self._now_ms()
-        return self.keep_up(lambda connection: purge_sessions(connection, session_ids, at_ms))
+        if self._last is not None:
+            self._last.forget()
+        purged = self.keep_up(lambda connection: purge_sessions(connection, session_ids, at_ms))
+        if self._last is not None:
+            self.keep_up(self._last.note_anew)
+        return purged
 
     def _transact(self, entries: Sequence[PreparedAppend | ValidationError]) -> list[CommitResult]:
         execute = self._connection.execute
@@ -221,7 +231,19 @@ class Ledger:
             # SQLite rolls back by itself after some errors (a full disk), not after others.
             if self._connection.in_transaction:
                 execute("rollback")
+        if self._last is not None:
+            self._note(self._last, projections)
         return results
+
+    @staticmethod
+    def _note(last: LastCommit, projections: Projections) -> None:
+        """Note the last event that was stored, if there is one."""
+        newest, session_id = max(
+            ((each.last_event or 0, name) for name, each in projections.items()), default=(0, "")
+        )
+        if newest:
+            projection = projections[session_id]
+            last.note(newest, projection.now_ms, session_id, projection.last_data)
 
     def _append(self, entry: PreparedAppend, projections: Projections) -> CommitResult:
         """Store one append. Appends of one session share a projection, which is saved at the end."""

@@ -168,7 +168,8 @@ class Projection:
         self._connection = connection
         self.now_ms = now_ms
         self.clock_ms = now_ms
-        self._last_event: int | None = None
+        self.last_event: int | None = None
+        self.last_data = b""
         self.key: int
         self.head_seq: int
         self.title: str
@@ -211,14 +212,14 @@ class Projection:
             "insert into events (session, seq, at_ms, event) values (?, ?, ?, ?)",
             (self.key, self.head_seq, self.now_ms, data),
         )
-        self._last_event = self._connection.last_insert_rowid()
+        self.last_event, self.last_data = self._connection.last_insert_rowid(), data
         if (topic := TOPIC_OF.get(type(event))) is not None:
             log_event(self._connection, self.key, self.head_seq, topic)
         return True
 
     def save(self) -> None:
         """Write the session's row back if an event was kept."""
-        if self._last_event is None:
+        if self.last_event is None:
             return
         self._connection.execute(
             "update sessions set head_seq = ?, title = ?, agent = ?, message_count = ?,"
@@ -233,7 +234,7 @@ class Projection:
                 self.is_active,
                 self.deleted_at_ms,
                 self.is_tainted,
-                self._last_event,
+                self.last_event,
                 self.now_ms,
                 self.key,
             ),

@@ -18,6 +18,7 @@ import msgspec
 from ..changes.version_log import FOLDER
 from ..disk.private_folder import sync_path
 from ..errors import StorageError
+from .health.last_commit import SUFFIX
 
 NOTE = "callboard.restoring"
 """The note. It is in the data folder from the moment at which a restore can't be undone to its end."""
@@ -89,7 +90,10 @@ def _finish(folder: Path, store: Path, restoring: Restoring) -> None:
     new, stem = folder / NEW_NAME, folder / restoring.stem
     if os.path.lexists(new):
         _put_versions(folder, Path(f"{stem}.versions-before"), restoring.has_versions)
-        for suffix in SIDE_SUFFIXES:  # of the old store: the new one would take them for its own
+        for suffix in (
+            *SIDE_SUFFIXES,
+            SUFFIX,
+        ):  # of the old store: the new one would take them for its own
             side = Path(f"{store}{suffix}")
             if os.path.lexists(side):
                 os.rename(side, f"{stem}.db{suffix}")

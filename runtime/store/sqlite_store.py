@@ -28,6 +28,7 @@ from .file import (
     open_reading,
     open_writer,
 )
+from .health.last_commit import LastCommit
 from .interface import Committed, Store, StoreReader
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .queries import Queries
@@ -152,7 +153,8 @@ class _DiskStore(_DiskReader, Store):
         self.disk = disk
         self._lock = lock
         self._connection = connection
-        self._ledger = Ledger(connection, self._name, now_ms)
+        self._last = LastCommit(Path(self._name), connection)
+        self._ledger = Ledger(connection, self._name, now_ms, last=self._last)
         self._writing = trio.CapacityLimiter(1)
         self._check: DamageCheck | None = None
         if (check := DamageCheck(folder)).is_due:
@@ -230,6 +232,7 @@ class _DiskStore(_DiskReader, Store):
     def _close_writer(self) -> None:
         if self._check is not None:
             self._check.stop()
+        self._last.close()
         try:
             self._connection.close()
         except apsw.Error as error:

@@ -188,6 +188,7 @@ async def test_a_runtime_opened_again_and_again_leaves_nothing(
     if store == "disk":  # and no log of the database beside it, as after a crash
         assert sorted(os.listdir(tmp_path / "data")) == [
             "callboard.db",
+            "callboard.db-last",
             "callboard.lock",
             "callboard.sandbox.json",
         ]

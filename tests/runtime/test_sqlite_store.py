@@ -70,13 +70,14 @@ async def test_folder_and_files_are_the_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert names(folder) == {
         "callboard.db",
+        "callboard.db-last",
         "callboard.db-wal",
         "callboard.db-shm",
         "callboard.lock",
     }
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     await store.aclose()
-    assert names(folder) == {"callboard.db", "callboard.lock"}
+    assert names(folder) == {"callboard.db", "callboard.db-last", "callboard.lock"}
 
 
 async def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ async def make_damaged(folder: Path) -> None:
     await store.aclose()
     path = folder / "callboard.db"
     connection = apsw.Connection(str(path))
-    root = connection.execute("select rootpage from sqlite_schema where name = 'events'").get
+    root = connection.execute("select rootpage from sqlite_schema where name = 'messages'").get
     connection.close()
     data = bytearray(path.read_bytes())
     data[4096 * (root - 1) : 4096 * root] = b"\xa5" * 4096
@@ -345,7 +346,6 @@ async def test_half_made_files_of_a_crash_are_made_anew(tmp_path: Path) -> None:
     for suffix in ("", "-journal", "-wal"):
         (tmp_path / f"callboard.db.new{suffix}").write_bytes(b"half")
     store = await open_disk_store(tmp_path)
-    await put(store, CREATED)
     await store.aclose()
     assert names(tmp_path) == {"callboard.db", "callboard.lock"}
 

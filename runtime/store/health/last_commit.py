@@ -1,0 +1,195 @@
+"""What was acknowledged last, noted apart from the store, so that its loss is seen at the next opening.
+
+SQLite reads its log up to the first damaged page and drops what comes after it without a word. Two
+things tell: commits that lie behind that place in the log, and a note of the last acknowledged event,
+`callboard.db-last`. The note is written after each commit and not synced: after a kill it is exact, and
+after a power cut it may be older, but never newer than what the disk has.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from ...errors import StorageError
+
+SUFFIX = "-last"
+"""Of the note's name, behind that of the store."""
+
+_FORMAT = struct.Struct(">8s32sQQI64s")
+_MAGIC = b"callast1"
+_CHECKSUM = struct.Struct(">I")
+
+_SELECT = """
+select m.value, (select max(id) from events), e.event
+from meta m left join events e on e.id = ? where m.key = 'epoch'
+"""
+_SELECT_LAST = """
+select e.id, e.at_ms, s.session_id, e.event
+from events e join sessions s on s.id = e.session where e.id = (select max(id) from events)
+"""
+
+
+class Acknowledged(NamedTuple):
+    """The last event that was acknowledged: its place and time, its session, its bytes' checksum."""
+
+    epoch: str
+    event_id: int
+    at_ms: int
+    checksum: int
+    session_id: str
+
+
+class LastCommit:
+    """Writes the note of a store that is open for writing; used in the writer's thread alone."""
+
+    def __init__(self, store: Path, connection: apsw.Connection) -> None:
+        self._path = Path(f"{store}{SUFFIX}")
+        self._connection = connection
+        self._epoch = b""
+        self._descriptor = -1
+
+    def note(self, event_id: int, at_ms: int, session_id: str, data: bytes) -> None:
+        """Note the last event of a commit. An older note stays right, so a failure is none."""
+        with suppress(OSError):
+            if self._descriptor < 0:
+                self._epoch = _epoch(self._connection).encode()
+                self._descriptor = os.open(
+                    self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+                )
+            record = _FORMAT.pack(
+                *(_MAGIC, self._epoch, event_id, at_ms, zlib.crc32(data), session_id.encode()[:64])
+            )
+            os.pwrite(self._descriptor, record + _CHECKSUM.pack(zlib.crc32(record)), 0)
+
+    def forget(self) -> None:
+        """Remove the note, durably, before events are removed that it may name."""
+        self.close()
+        try:
+            self._path.unlink()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageError(f"{self._path} can't be removed: {error.strerror}.") from error
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def note_anew(self, connection: apsw.Connection) -> None:
+        """Note the last event on record."""
+        for event_id, at_ms, session_id, data in connection.execute(_SELECT_LAST):
+            self.note(event_id, at_ms, session_id, data)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def loss(connection: apsw.Connection, store: Path) -> str:
+    """Return what a store has lost of what was acknowledged, or nothing if it has all.
+
+    Nobody else may write to it. The note of another store is removed. Raises `apsw.Error`.
+    """
+    note, log = Path(f"{store}{SUFFIX}"), Path(f"{store}-wal")
+    known = _read(note)
+    lost = _commits_behind(connection, log)
+    if known is not None and connection.table_exists("main", "meta"):
+        epoch, newest, data = next(connection.execute(_SELECT, (known.event_id,)))
+        if epoch != known.epoch:
+            if log.exists() and log.stat().st_size > 0:
+                return "its log is that of another store"
+            note.unlink()  # somebody put another store in place, which is whole
+        elif data is None or zlib.crc32(data) != known.checksum:
+            count = max(known.event_id - (newest or 0), 1)
+            return (
+                f"of what was acknowledged, the last {count} events at least are missing, up to "
+                f"one of {known.session_id} at {_time(known.at_ms)}"
+            )
+    if lost:
+        return f"its log breaks off before {lost} commits that were acknowledged"
+    return ""
+
+
+def _read(path: Path) -> Acknowledged | None:
+    """Return what the note says; `None` if there is none, or it is damaged itself."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    record, check = data[: _FORMAT.size], data[_FORMAT.size :]
+    if len(check) != _CHECKSUM.size or _CHECKSUM.pack(zlib.crc32(record)) != check:
+        return None
+    magic, epoch, event_id, at_ms, checksum, session_id = _FORMAT.unpack(record)
+    if magic != _MAGIC:
+        return None
+    name = session_id.rstrip(b"\0").decode(errors="replace")
+    return Acknowledged(epoch.decode(), event_id, at_ms, checksum, name)
+
+
+def _epoch(connection: apsw.Connection) -> str:
+    return str(connection.execute("select value from meta where key = 'epoch'").get)
+
+
+def _time(at_ms: int) -> str:
+    from datetime import datetime
+
+    return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+# ── SQLite's log (https://www.sqlite.org/fileformat2.html#the_write_ahead_log) ────────────────────
+
+_HEADER = struct.Struct(">4s4xI4xII2I")
+"""Magic number, size of a page, the two salts, checksum."""
+_FRAME = struct.Struct(">4xI2I8x")
+"""Pages of the store after this commit (0: not the end of one), and the salts of its log."""
+_TORN_COMMITS = 1
+"""A power cut may leave the end of the one commit that was on its way, and not its beginning."""
+
+
+def _commits_behind(connection: apsw.Connection, log: Path) -> int:
+    """Return how many acknowledged commits lie in the log behind where SQLite stops to read it."""
+    try:
+        with log.open("rb") as file:
+            head = file.read(_HEADER.size)
+            if len(head) < _HEADER.size:
+                return 0
+            _, page_size, *salts, _, _ = _HEADER.unpack(head)
+            torn = _TORN_COMMITS
+            if not _is_sound(head):
+                # The header is on the disk before the first commit: what follows it is lost.
+                _, *salts = _FRAME.unpack(file.read(_FRAME.size).ljust(_FRAME.size))
+                page_size, torn = connection.pragma("page_size"), 0
+            read, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            at, size, count = max(read, 0), _FRAME.size + page_size, 0
+            while True:
+                file.seek(_HEADER.size + at * size)
+                frame = file.read(_FRAME.size)
+                if len(frame) < _FRAME.size:
+                    break
+                pages, *its = _FRAME.unpack(frame)
+                count += pages > 0 and its == salts
+                at += 1
+    except FileNotFoundError:
+        return 0
+    return count if count > torn else 0
+
+
+def _is_sound(head: bytes) -> bool:
+    """Whether the header's checksum is that of its 24 bytes: sums of words, of either byte order."""
+    order = ">" if head[3] & 1 else "<"
+    words = struct.unpack(f"{order}6I", head[:24])
+    first = second = 0
+    for one, other in zip(words[::2], words[1::2], strict=True):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + other + first) & 0xFFFFFFFF
+    return struct.unpack(">2I", head[24:32]) == (first, second)
