@@ -1,11 +1,14 @@
 """Sessions from a file, made harmless: with new ids, nothing open, and marked as tainted.
 
-Whoever wrote the file may have written anything, so nothing in it acts here. What was open is closed;
-grants, memories and marks of files are left out; times lie in the past; and each session counts as
-having read what strangers wrote.
+Whoever wrote the file may have written anything, so nothing in it acts here, and nothing that it says counts
+for a permission. What was open is closed; questions, answers, grants, memories and marks of files are left
+out; no host is known; what only a provider understands of an answer, and would be sent to it unread, is
+gone; times lie in the past; and each session counts as having read what strangers wrote, and private data.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -17,6 +20,8 @@ from ...runtime.events import (
     DurableEvent,
     InputAccepted,
     InputCancelled,
+    MessageCompleted,
+    PrivateDataRead,
     SessionCreated,
     SessionDeleted,
     SessionTainted,
@@ -24,7 +29,7 @@ from ...runtime.events import (
     TurnEnded,
     TurnSetAside,
 )
-from ...runtime.history import LOST
+from ...runtime.history import LOST, Opaque, Part, Thinking
 from ...runtime.identity import new_id
 from ...runtime.turn_options import check_fallbacks
 from ..conversation.conversation import CONTRADICTIONS, Conversation
@@ -91,7 +96,20 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
         return replace(event, child_id="", request=None, widens="")
     if isinstance(event, TurnSetAside):
         return replace(event, request=None)
+    if isinstance(event, CallFinished):
+        return replace(event, hosts=())
+    if isinstance(event, MessageCompleted):
+        return replace(event, parts=tuple(_readable(event.parts)))
     return event
+
+
+def _readable(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield what any provider may get, without signatures and opaque parts."""
+    for part in parts:
+        if isinstance(part, Thinking):
+            yield Thinking(part.text)
+        elif not isinstance(part, Opaque):
+            yield part
 
 
 def _closing(conversation: Conversation) -> list[DurableEvent]:
@@ -120,6 +138,5 @@ def _closing(conversation: Conversation) -> list[DurableEvent]:
         events.append(ended)
     waiting = conversation.waiting_inputs
     events += [InputCancelled(input_id=input_id, reason=IMPORTED) for input_id in waiting]
-    # Always last: it counts as recent activity, however long ago the session was used.
-    events.append(SessionTainted(source="import"))
-    return events
+    # Always last: they count as recent activity, however long ago the session was used.
+    return [*events, PrivateDataRead(source="import"), SessionTainted(source="import")]

@@ -13,11 +13,16 @@ import msgspec
 
 from ..errors import ValidationError
 from ..events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ChildAsks,
     FilesMarked,
     GrantGiven,
     GrantRevoked,
     MemoryForgotten,
     MemoryStored,
+    QuestionAnswered,
+    QuestionAsked,
     SessionCreated,
     SessionPurged,
     Stored,
@@ -31,6 +36,11 @@ MAX_FILE_EVENTS = 1_000_000
 """The most events of a file: some hundred megabytes in memory while they are checked."""
 
 NOT_IMPORTED = (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ChildAsks,
+    QuestionAnswered,
+    QuestionAsked,
     GrantGiven,
     GrantRevoked,
     MemoryStored,
@@ -38,8 +48,8 @@ NOT_IMPORTED = (
     FilesMarked,
     SessionPurged,
 )
-"""Events that are allowed in a file but not imported: they would let calls run, reach other sessions,
-mark files here, or tell clients that the session is gone."""
+"""Events that are allowed in a file but not imported: they would ask people, let calls run, reach other
+sessions, mark files here, or tell clients that the session is gone."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
