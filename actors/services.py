@@ -71,7 +71,8 @@ class Models(Protocol):
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     """What every session of a runtime shares.
 
-    Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
+    With `is_policy_given`, the program has given the preset of all agents, and turns that go on get it
+    too. Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
     while its session is in use.
     """
 
@@ -93,6 +94,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     recorder: Recorder | None = None
     strict: bool = False
     wakes: bool = True
+    is_policy_given: bool = False
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
 
     def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from .budget import Budget
-from .definitions import SessionKind
+from .definitions import Preset, SessionKind
 from .errors import BudgetError, CallboardError, error_of
 from .event_types.calls import CallDeferred as CallDeferred
 from .event_types.calls import CallFinished as CallFinished
@@ -72,12 +72,13 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
-    """A turn begins for these inputs with this model."""
+    """A turn begins for these inputs with this model, under this preset (unknown in older records)."""
 
     turn_id: str
     input_ids: tuple[str, ...]
     provider: str
     model: str
+    policy: Preset | None = None
 
 
 class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"):

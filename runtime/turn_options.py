@@ -58,6 +58,13 @@ class TurnOptions(
         return msgspec.structs.replace(agent, **changes)
 
 
+def no_laxer(agent: Agent, preset: Preset | None) -> Agent:
+    """Return the agent under this preset, where that asks more than its own."""
+    if preset is None or _strictness(preset) <= _strictness(agent.policy):
+        return agent
+    return msgspec.structs.replace(agent, policy=preset)
+
+
 def check_fallbacks(names: Iterable[str]) -> None:
     """Raise `ValidationError` if a name is not `PROVIDER/MODEL`."""
     for name in names:

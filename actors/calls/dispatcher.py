@@ -311,11 +311,17 @@ class CallBatch:
         return self._permits.enqueue(ready.resources, waits=ready.tool.waits)
 
     def _is_asked(self, ready: ReadyCall, decision: Decision) -> bool:
-        """Whether the question of an earlier process still decides: a person's no always does."""
+        """Whether the question of an earlier process still decides.
+
+        A person's answer always does, so that a policy that would not have asked runs nothing that
+        they did not see: what an answer no longer covers is asked about again. A question that
+        nobody answered gives way to another policy.
+        """
         known = self._known.get(ready.call.call_id)
         if known is None:
             return False
-        return known.state in REFUSED or known.policy_version == decision.policy_version
+        is_answered = known.state in REFUSED or known.state == "allowed"
+        return is_answered or known.policy_version == decision.policy_version
 
     def _ready(self, call: Call, arguments: str) -> ReadyCall:
         show = self._request.show

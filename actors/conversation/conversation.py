@@ -18,7 +18,7 @@ from typing import Literal
 
 from ...config.policy.match import CallArguments
 from ...config.policy.new_hosts import says_where
-from ...runtime.definitions import InputMode, SessionKind
+from ...runtime.definitions import InputMode, Preset, SessionKind
 from ...runtime.errors import StorageError
 from ...runtime.event_types.plan import PlanItem, plan_lines
 from ...runtime.events import (
@@ -171,6 +171,7 @@ class Conversation:
         task: The delegated task, in short.
         head_seq: The `seq` of the last event folded; 0 for an unknown session.
         turn_id: The turn that has not ended, or `None`; `turn_inputs` are the latest turn's.
+        turn_policy: The preset under which the latest turn began.
         asked: The inputs of the turn that has not ended; a summary never replaces them.
         marks: What it has read.
         plan: The model's plan.
@@ -201,6 +202,7 @@ class Conversation:
         self.head_seq = 0
         self.turn_id: str | None = None
         self.turn_inputs: tuple[str, ...] = ()
+        self.turn_policy: Preset | None = None
         self.marks = UNMARKED
         self.plan: tuple[PlanItem, ...] = ()
         self.message_id = ""
@@ -333,6 +335,7 @@ class Conversation:
         self.options.fold(event)
         self.last_turn.begin(event.turn_id, self._rounds, self._tail)
         self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
+        self.turn_policy = event.policy
         self.attempts_left, self._attempts_before = {}, {}
         self.is_interrupted, self.asked = False, ()
         for input_id in event.input_ids:

@@ -524,7 +524,9 @@ class Session:
         if left is None:
             self._services.store.disk.check()
         pacer = self._subscribers.get(input_id)
-        setup = setup_turn(self, self._services, self._model_stream, pacer, options)
+        setup = setup_turn(
+            self, self._services, self._model_stream, pacer, options, goes_on=left is not None
+        )
         return Turn(self, input_id, setup, left)
 
 

@@ -15,6 +15,7 @@ from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, DispatcherMessage
 from ...runtime.store.rows import OpenTurn
+from ...runtime.turn_options import no_laxer
 from ...tools.skills.shelf import skills_prompt
 from ..budget.budgets import BudgetBook
 from ..conversation.conversation import Conversation
@@ -95,10 +96,14 @@ def setup_turn(
     model_stream: Mailbox[StartModelCall],
     pacer: Subscription | None,
     options: InputOptions | None,
+    *,
+    goes_on: bool = False,
 ) -> TurnSetup:
     """Return what the next turn of a session runs with; raises `NotFoundError`.
 
-    What is given for the turn goes before what its session has, and that before its agent's own.
+    What is given for the turn goes before what its session has, and that before its agent's own. A
+    turn that goes on keeps the preset that it began under, unless another is given or the agent's
+    asks more by now.
     """
     conversation = host.conversation
     agent = under(
@@ -108,6 +113,8 @@ def setup_turn(
     model = conversation.model
     if options is not None:
         agent, model = options.applied(agent), options.options.model or model
+    if goes_on and not services.is_policy_given:
+        agent = no_laxer(agent, conversation.turn_policy)
     choice = ModelChoice(
         services.models.target(model, agent.model),
         [partial(services.models.fallback, name) for name in agent.fallbacks],

@@ -106,6 +106,7 @@ class Turn:
             input_ids=(self.input_id,),
             provider=self._caller.target.provider,
             model=self._caller.target.model,
+            policy=self._setup.agent.policy,
         )
 
     @property

@@ -101,6 +101,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         recorder: Keeps the raw answers of providers, or `None`.
         prices: What models cost.
         strict: Turns the isolation of actors off: a crash ends the runtime.
+        is_policy_given: Whether the program has given the preset of all agents.
         wakes: Whether sessions begin the turns of waiting inputs by themselves.
         skills: Where skills are.
         search: Where searches are made, or `None` when no engine is configured.
@@ -127,6 +128,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     recorder: Recorder | None = None
     prices: PriceTable = PriceTable()
     strict: bool = False
+    is_policy_given: bool = False
     wakes: bool = True
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
     search: SearchPlace | None = None
@@ -338,6 +340,7 @@ class Host:
             tree=self.tree,
             recorder=plan.recorder,
             strict=plan.strict,
+            is_policy_given=plan.is_policy_given,
             wakes=plan.wakes,
             skills=plan.skills,
             activity=self.activity,

@@ -147,6 +147,7 @@ async def open_runtime(
         plugins=brought.plugins,
         agents=agents_of(settings, agents, policy),
         remake_agents=lambda new: agents_of(new, agents, policy),
+        is_policy_given=policy is not None,
         channel=channel_of(channel, on_approval),
         recorder=None if record is None else await open_recorder(folder_of(record=record)),
         strict=strict,

@@ -1,0 +1,106 @@
+"""A turn that goes on keeps the preset that it began under, and what a person answered counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import callboard
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptStep
+from callboard.runtime.events import ApprovalAsked, TurnEnded, TurnStarted
+from support.stage import open_in
+from support.waiting import go_on, noted
+
+CALL = reply(calls=[("write", {"text": "original"})])
+DONE = [reply("Done.")]
+EDITED = callboard.ApprovalAnswer(decision="allow", arguments='{"text": "edited"}')
+
+
+def open_on(
+    folder: Path, steps: Sequence[ScriptStep], asks: Any = "wait", **options: Any
+) -> AbstractAsyncContextManager[callboard.Runtime]:
+    @callboard.tool(tier="workspace")
+    async def write(text: str) -> str:
+        """Waits for a person under strict, and for nobody under balanced."""
+        await trio.lowlevel.checkpoint()
+        with (folder / "noted").open("a") as file:
+            file.write(f"{text}\n")
+        return text
+
+    return open_in(folder, steps, "disk", tools=[write], on_approval=asks, **options)
+
+
+async def suspended(folder: Path) -> tuple[str, str]:
+    """A turn that asked under strict when its runtime closed: its session and its question."""
+    async with open_on(folder, [CALL], policy="strict") as runtime:
+        session, approval_id = await runtime.create_session(), ""
+        turn = session.prompt("Go.")
+        await turn.__aenter__()
+        async for event in turn:
+            if isinstance(event, ApprovalAsked):
+                approval_id = event.approval_id
+                break
+    with pytest.raises(callboard.CallboardError, match="suspended"):
+        await turn.answer()
+    return session.session_id, approval_id
+
+
+async def test_it_goes_on_under_the_preset_it_began_under(tmp_path: Path) -> None:
+    session_id, approval_id = await suspended(tmp_path)
+    asked: list[str] = []
+
+    async def allow(request: callboard.ApprovalRequest) -> str:
+        await trio.lowlevel.checkpoint()
+        asked.append(request.approval_id)
+        return "allow"
+
+    # The agent's own preset is balanced, under which nobody would be asked.
+    async with open_on(tmp_path, DONE, allow) as runtime:
+        await go_on(runtime, session_id)
+        began = [e.event for e in await runtime.store.events(session_id)]
+        assert [e.policy for e in began if isinstance(e, TurnStarted)] == [callboard.Preset.STRICT]
+    assert asked == [approval_id]
+    assert noted(tmp_path) == ["original"]
+
+
+async def test_changed_arguments_run_and_not_the_original(tmp_path: Path) -> None:
+    session_id, approval_id = await suspended(tmp_path)
+    async with open_on(tmp_path, DONE) as runtime:
+        await runtime.answer(approval_id, EDITED)
+    async with open_on(tmp_path, DONE) as runtime:
+        ended = (await go_on(runtime, session_id))[-1]
+    assert isinstance(ended, TurnEnded)
+    assert ended.outcome == "answered"
+    assert noted(tmp_path) == ["edited"]
+
+
+async def test_an_answer_under_another_policy_is_asked_for_again(tmp_path: Path) -> None:
+    session_id, approval_id = await suspended(tmp_path)
+    async with open_on(tmp_path, DONE) as runtime:
+        await runtime.answer(approval_id, EDITED)
+    asked: list[str] = []
+
+    async def deny(request: callboard.ApprovalRequest) -> str:
+        await trio.lowlevel.checkpoint()
+        asked.append(request.approval_id)
+        return "deny"
+
+    # Somebody gives a preset that would let the original run unasked.
+    async with open_on(tmp_path, DONE, deny, policy="auto") as runtime:
+        await go_on(runtime, session_id)
+    assert len(asked) == 1
+    assert asked != [approval_id]
+    assert noted(tmp_path) == []
+
+
+async def test_a_given_preset_holds_for_what_nobody_answered(tmp_path: Path) -> None:
+    session_id, _ = await suspended(tmp_path)
+    async with open_on(tmp_path, DONE, policy="auto") as runtime:
+        await go_on(runtime, session_id)
+    assert noted(tmp_path) == ["original"]
