@@ -7,12 +7,15 @@ of either half wins; a grant that allows only answers what the policy would have
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ...config.policy.grant_binding import covers
 from ...config.policy.policy import Policy, PolicyBook, PolicyQuestion
 from ...runtime.definitions import Capability, Tier, ToolDefinition, Verdict
 from ...runtime.messages import (
+    Ancestor,
     ApprovalAnswer,
     CallPlace,
     CheckPermissions,
@@ -100,17 +103,21 @@ class SessionPolicies:
         return policy
 
     def _policy(self, place: CallPlace) -> Policy:
-        found: Policy | None = None
-        channel: str | None = None
-        for ancestor in reversed(place.lineage):  # from the main session downwards
-            channel = ancestor.channel or channel
-            found = self._book.policy(
-                ancestor.agent, kind=ancestor.kind, channel=channel, parent=found
-            )
+        found, channel = policy_above(self._book, place.lineage)
         channel = place.channel or channel
         return self._book.policy(
             place.agent, kind=place.session_kind, channel=channel, parent=found
         )
+
+
+def policy_above(book: PolicyBook, lineage: Sequence[Ancestor]) -> tuple[Policy | None, str | None]:
+    """Return the policy of the sessions above one (the parent first), and their nearest channel."""
+    found: Policy | None = None
+    channel: str | None = None
+    for ancestor in reversed(lineage):  # from the main session downwards
+        channel = ancestor.channel or channel
+        found = book.policy(ancestor.agent, kind=ancestor.kind, channel=channel, parent=found)
+    return found, channel
 
 
 class SessionPolicy:

@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 import trio
 
+from ...actors.people.lineage import Lineage
+from ...actors.permissions.decisions import policy_above
 from ...embedding.policy_check import CheckedCall, Judge
 from ...embedding.runtime import host_of
 from ...runtime.approval import ApprovalAnswer, ApprovalRequest
@@ -173,18 +175,22 @@ async def _is_seen(caller: Caller, question: UserQuestion) -> bool:
 async def check_policy(caller: Caller, params: wire.CheckPolicy) -> wire.PolicyAnswer:
     """Say whether a call of a session would run, ask or be denied, and which rule decides."""
     session = await caller.session(params.session_id)
-    plan = host_of(caller.runtime).plan
-    agent = plan.agents.get(session.agent)
-    if agent is None:
-        raise NotFoundError(f"the agent {session.agent!r} is not configured any more")
+    host = host_of(caller.runtime)
+    plan, tree = host.plan, Lineage(host.plan.store, host.agents, host.channels)
+    lineage = await tree.above(session.parent_id)
+    above, channel = policy_above(plan.policies, lineage)
     judge = Judge(
-        agent=agent, policies=plan.policies, registry=plan.registry, forbidden=plan.forbidden
+        agent=await tree.agent_of(session, lineage),
+        policies=plan.policies,
+        registry=plan.registry,
+        forbidden=plan.forbidden,
+        above=above,
     )
     call = CheckedCall(
         tool=params.tool,
         arguments=params.arguments,
         kind=session.kind,
-        channel=plan.channel.name if plan.channel is not None else None,
+        channel=host.channels.own(session.kind) or channel,
         workspace=Path(session.workspace),
         is_tainted=session.is_tainted,
         has_private=session.has_private,

@@ -118,14 +118,14 @@ async def _filled(caller: Caller, wanted: CallFilter, limit: int) -> CallPage:
 @methods.add("agent/list", Role.OBSERVER)
 def list_agents(caller: Caller, params: Nothing) -> Agents:
     """Return the agents, sorted by name."""
-    found = host_of(caller.runtime).plan.agents
+    found = host_of(caller.runtime).agents
     return Agents([found[name] for name in sorted(found) if _may_know(caller, name)])
 
 
 @methods.add("agent/get", Role.OBSERVER)
 def get_agent(caller: Caller, params: OneAgent) -> Agent:
     """Return an agent."""
-    found = host_of(caller.runtime).plan.agents.get(params.name)
+    found = host_of(caller.runtime).agents.get(params.name)
     if found is None or not _may_know(caller, params.name):
         raise NotFoundError(f"there is no agent {params.name!r}")
     return found

@@ -23,8 +23,10 @@ from callboard.gateway.gateway import Gateway, open_gateway
 from callboard.gateway.shared.configuration import LOOK_SECONDS, Configuration
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
 from callboard.runtime.http.address_guard import AddressRefused
-from callboard.runtime.wire.daemon import Reloaded
+from callboard.runtime.wire.approvals import CheckPolicy, PolicyAnswer
+from callboard.runtime.wire.daemon import Agents, OneAgent, Reloaded
 from callboard.runtime.wire.fields import Nothing
+from callboard.runtime.wire.sessions import SetAgent
 from support.changed_settings import CHANGED_TEXT, STANDING_TEXT
 
 PATIENCE_SECONDS = 20.0
@@ -171,6 +173,69 @@ async def test_rules_agents_prices_and_hosts_hold_for_what_comes_next(tmp_path: 
         with pytest.raises(AddressRefused):  # the daemon itself stays out of reach
             await guard.connect("127.0.0.1", scene.gateway.port)
         assert host_of(scene.runtime).plan.prices.price("local", "ScriptedModel") is not None
+
+
+GOING = '[agents.goer]\nprompt = "Go."\npolicy = "auto"\ntools = ["delete_file", "delegate"]\n'
+
+
+async def verdict(scene: Scene, session_id: str) -> str:
+    """What `policy/check` says about deleting a file."""
+    call = CheckPolicy(session_id=session_id, tool="delete_file", arguments='{"path": "old.txt"}')
+    return (await scene.client.request("policy/check", call, PolicyAnswer)).verdict
+
+
+async def test_whoever_asks_about_agents_gets_those_in_force(tmp_path: Path) -> None:
+    """A verdict that says `allow` about a call that would wait is worse than none."""
+    (tmp_path / "old.txt").write_text("old")
+    call = callboard.reply(calls=[("delete_file", {"path": "old.txt"})])
+    model = callboard.ScriptedModel([call, callboard.reply("Asked.")])
+    async with served(tmp_path, GOING, model=model) as scene:
+        session = await scene.runtime.create_session(agent="goer")
+        assert await verdict(scene, session.session_id) == "allow"
+        await scene.reload(GOING.replace("auto", "strict") + '[agents.late]\nprompt = "Late."\n')
+        assert await verdict(scene, session.session_id) == "ask"
+        await session.run("Go.")  # the control: nobody is there who could say yes
+        assert [row.status for row in await scene.runtime.store.calls()] == ["denied"]
+        listed = await scene.client.request("agent/list", Nothing(), Agents)
+        assert {each.name: each.policy for each in listed.agents} == {
+            "general": "balanced", "goer": "strict", "late": "balanced",
+        }  # fmt: skip
+        got = await scene.client.request("agent/get", OneAgent("goer"), callboard.Agent)
+        assert got.policy == "strict"
+        change = SetAgent((session.session_id,), "late")
+        await scene.client.request("session/set_agent", change, Nothing)
+        row = await scene.runtime.store.session(session.session_id)
+        assert row is not None
+        assert row.agent == "late"
+        await scene.reload("")
+        with pytest.raises(NotFoundError):
+            await scene.client.request("agent/get", OneAgent("goer"), callboard.Agent)
+        with pytest.raises(NotFoundError, match="no agent"):
+            await scene.client.request("session/set_agent", change, Nothing)
+        with pytest.raises(NotFoundError):
+            await verdict(scene, session.session_id)
+
+
+async def test_a_verdict_about_a_session_below_counts_those_above(tmp_path: Path) -> None:
+    task = {"kind": "branch", "task": "Tidy up."}
+    strict = GOING + '[agents.head]\nprompt = "Lead."\npolicy = "strict"\n'
+    model = callboard.ScriptedModel(
+        [
+            callboard.reply(calls=[("delegate", task)]),
+            callboard.reply("Tidy."),
+            callboard.reply("So."),
+        ]
+    )
+    (tmp_path / "old.txt").write_text("old")
+    async with served(tmp_path, strict, model=model, on_approval="allow") as scene:
+        head = await scene.runtime.create_session(agent="head")
+        await head.run("Go.")
+        alone = await scene.runtime.create_session(agent="goer")
+        tree = await scene.runtime.store.session_tree([head.session_id])
+        change = SetAgent((tree[1],), "goer")
+        await scene.client.request("session/set_agent", change, Nothing)
+        assert await verdict(scene, alone.session_id) == "allow"  # the control
+        assert await verdict(scene, tree[1]) == "ask"
 
 
 @pytest.mark.parametrize("denied", ["delete_file", "get_current_time"])

@@ -92,7 +92,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         models: Finds the model of a turn.
         registry: The tools.
         plugins: The enabled plugins, loaded or failed.
-        agents: By name.
+        agents: By name, at the start; `Host.agents` are those in force.
         policies: The rules about which calls run, ask or are denied.
         channel: Where people are, or `None` when there is nobody to ask.
         forbidden: Folders that no workspace may hold.
@@ -190,7 +190,7 @@ class Host:
         self.questions = UserQuestions(self.journal, plan.limits.approval_seconds)
         end = (plan.sandbox or NoPrograms()).end_session
         self.keeping = SessionKeeping(
-            self.journal, self.directory, plan.store, plan.versions, plan.folders, plan.agents, end
+            self.journal, self.directory, plan.store, plan.versions, plan.folders, self.agents, end
         )
         self.pruning = SessionPruning(self.keeping, plan.store, lambda: self.settings.sessions)
         self.undoing = Undoing(

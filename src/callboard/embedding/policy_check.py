@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..actors.calls.call import find_tool
-from ..config.policy.policy import PolicyBook, PolicyQuestion
+from ..config.policy.policy import Policy, PolicyBook, PolicyQuestion
 from ..config.policy.preset import Ruling
 from ..runtime.definitions import (
     Agent,
@@ -48,12 +48,16 @@ class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judge(msgspec.Struct, frozen=True, kw_only=True):
-    """Judges calls of an agent; no workspace may hold one of the `forbidden` folders."""
+    """Judges calls of an agent; no workspace may hold one of the `forbidden` folders.
+
+    `above` is the policy of the sessions that delegated to the agent's.
+    """
 
     agent: Agent
     policies: PolicyBook
     registry: ToolRegistry
     forbidden: Sequence[Path]
+    above: Policy | None = None
 
     def answer(self, call: CheckedCall) -> PolicyAnswer:
         """Return the verdict about one call. Blocks, since a tool may look at files.
@@ -62,7 +66,9 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
             ValidationError: The arguments are wrong, or the folder can't be a workspace.
         """
         kind = SessionKind(call.kind)
-        policy = self.policies.policy(self.agent, kind=kind, channel=call.channel)
+        policy = self.policies.policy(
+            self.agent, kind=kind, channel=call.channel, parent=self.above
+        )
         tool = self.registry.get(call.tool)
         question = _unknown(call) if tool is None else _question(call, tool, self, kind)
         is_exposed = call.is_tainted and call.has_private
