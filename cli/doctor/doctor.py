@@ -20,7 +20,7 @@ from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Json, named_data_path
 from ..show.tools import plugin_lines
 from ..terminal.json_lines import json_line
-from .files import file_findings
+from .files import file_findings, holder_of
 from .finding import Finding, good, problem, warning
 
 CHECK = "sandbox"
@@ -54,17 +54,19 @@ MUCH_FREED = 256 * MIB
 """Unused bytes of the file from which `callboard compact` is worth it."""
 
 
-def size_finding(data: Path, settings: SessionSettings) -> Finding:
-    """Check how much the store holds, of how much it may."""
+def store_finding(data: Path, settings: SessionSettings) -> Finding:
+    """Check the store as a start does, and how much it holds, of how much it may."""
     from ...actors.upkeep.pruning import size_warning  # here: `doctor --help` opens no store
     from ...runtime.backup.upkeep import stored_size
+    from ...runtime.store.file import examine
 
     try:
+        examine(data, is_in_use=holder_of(data) is not None)
         size = stored_size(data)
     except NotFoundError:
         return good("store", "there is none yet")
     except CallboardError as error:
-        fix = "`callboard upgrade` may fix it; if not, `callboard restore` takes a backup"
+        fix = "callboard store rescue, for a damaged one; callboard upgrade, for an older one"
         return problem("store", str(error), fix)
     limit = settings.max_store_mib * MIB
     if said := size_warning(size.used_bytes, limit):
@@ -93,7 +95,7 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
         sandbox_finding(sandbox, config_file(config)),
         finding,
         *file_findings(folder, config_file(config).parent),
-        size_finding(folder, all_settings.sessions),
+        store_finding(folder, all_settings.sessions),
         *trio.run(reach_findings, all_settings, folder, config),
     )
     built_in = builtin_tools()

@@ -79,7 +79,7 @@ def file_findings(data: Path, config: Path) -> Iterator[Finding]:
     yield _disk(data)
     yield _clock(data)
     yield _locks(data)
-    yield left_finding(data, is_in_use=_holder(data / LOCK_NAME) is not None)
+    yield left_finding(data, is_in_use=holder_of(data) is not None)
     yield purged_finding(data)
 
 
@@ -155,7 +155,7 @@ def _locks(data: Path) -> Finding:
             f"{path} is of a daemon that has died",
             f"nothing needs it: `callboard serve` replaces it, or: rm {path}",
         )
-    holder = _holder(data / LOCK_NAME)
+    holder = holder_of(data)
     if holder is not None:
         return warning(
             "locks",
@@ -165,10 +165,10 @@ def _locks(data: Path) -> Finding:
     return good("locks", "nobody writes to the data folder")
 
 
-def _holder(path: Path) -> str | None:
+def holder_of(data: Path) -> str | None:
     """Return the process that holds the lock of a data folder."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(data / LOCK_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     try:

@@ -26,6 +26,7 @@ from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.style import counted
 
 MIB = 1024 * 1024
 
@@ -154,6 +155,38 @@ def set_aside_command(*, yes: Yes = False, data: Data = None) -> int:
         raise _in_use(folder, error) from error
     print(f"The sessions are in {safe_line(str(kept))} now; the next start makes an empty store.")
     print(f"To read them: callboard sessions --data {safe_line(str(kept))}")
+    return ANSWERED
+
+
+@store.command
+def rescue(*, yes: Yes = False, json: Json = False, data: Data = None) -> int:
+    """Write what is whole of a damaged store into a new one, and list what is not.
+
+    The damaged one is kept beside it. Only while no other process works with the data folder, and
+    with room on the disk for two copies.
+    """
+    from ...runtime.backup.rescue import rescue as rescue_store  # here: the others need none of it
+
+    folder = data_path(data)
+    try:
+        if not yes:
+            check_free(folder)
+            if not _agrees(folder, "Write what is whole into a new store in"):
+                complain("Nothing was rescued: say --yes to do it.")
+                return USAGE
+        done = trio.run(trio.to_thread.run_sync, rescue_store, folder)
+    except DataInUse as error:
+        raise _in_use(folder, error) from error
+    if json:
+        sys.stdout.write(json_line(done))
+        return ANSWERED
+    print(f"{counted(done.whole, 'session')} of {safe_line(str(folder))}: whole.")
+    for name, taken, head in done.cut:
+        known = f"of {head} events" if head is not None else "events, of an unknown number"
+        print(f"{safe_line(name)}: not whole, {taken} {known} are there.")
+    for name in done.lost:
+        print(f"{safe_line(name)}: lost.")
+    print(f"What was there before is {safe_line(done.kept)}; remove it when you are sure.")
     return ANSWERED
 
 

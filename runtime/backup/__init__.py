@@ -10,7 +10,8 @@ A restore replaces two things, store and versions. It makes both ready, writes a
 forward; `store/restore` finishes it at the next opening if it is cut off. The restored store gets a new
 epoch, so clients throw away what they know of the old one. What was replaced is kept beside it.
 
-`aside` puts a store away with all that belongs to it, into a folder that is a data folder itself.
+`rescue` makes a new store of what is whole in a damaged one, and lists what is not; `salvage` reads that one,
+its log page by page and its tables row by row. `aside` puts a store away with all that belongs to it, into a folder that is a data folder itself.
 
 `upkeep` upgrades a store to the present format (after a backup) and gives free pages back to the disk.
 `session_file` is the format of exported sessions: it decides what makes a file complete and sound, and

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -95,17 +95,31 @@ def restore_backup(folder: Path, backup: Path) -> Path | None:
 
 
 def _restore(folder: Path, backup: Path) -> Path | None:
-    path, new, kept = folder / DATABASE_NAME, folder / NEW_NAME, None
-    finish_restore(folder, path)  # an earlier one that was cut off
-    _forget(new)  # left by a crash
-    try:
-        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    def fill(new: Path) -> bool:
         with closing(_open_read_only(backup)) as source:
             _copy(source, new)
         with closing(_open_writable(new)) as connection:
             migrate(connection, str(new))
             has_versions = take_out_versions(connection, folder)
             connection.execute(NEW_EPOCH)
+        return has_versions
+
+    finish_restore(folder, folder / DATABASE_NAME)  # an earlier one that was cut off
+    return put_in_place(folder, fill)
+
+
+def put_in_place(folder: Path, fill: Callable[[Path], bool]) -> Path | None:
+    """Replace the store of a folder by one that `fill` makes of an empty file; return the old one's path.
+
+    `fill` returns whether the file versions beside the store belong to the new one, or were replaced. The
+    caller holds the lock. This happens wholly or not at all, as `restore_backup` says.
+    """
+    path, new, kept = folder / DATABASE_NAME, folder / NEW_NAME, None
+    _forget(new)  # left by a crash
+    try:
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        has_versions = fill(new)
+        with closing(_open_writable(new)) as connection:
             connection.pragma("journal_mode", "wal")
         sync_path(new)
         kept = _set_aside(folder, path)

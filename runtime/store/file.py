@@ -106,7 +106,7 @@ def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
 
 def open_reading(folder: Path) -> apsw.Connection:
     """Return a connection that can only read; raise `NotFoundError` if there is no store yet."""
-    path = _existing(folder)
+    path = stored_path(folder)
     try:
         version = _inspect(path)
         if version < len(MIGRATIONS):
@@ -134,7 +134,7 @@ def stored_version(folder: Path) -> int:
         NotFoundError: There is no store.
         StorageError: The file is damaged, not a store, or written by a newer callboard.
     """
-    path = _existing(folder)
+    path = stored_path(folder)
     try:
         return _inspect(path)
     except apsw.Error as error:
@@ -143,7 +143,33 @@ def stored_version(folder: Path) -> int:
         raise _system_error(path, error) from error
 
 
-def _existing(folder: Path) -> Path:
+def examine(folder: Path, *, is_in_use: bool) -> None:
+    """Check a store as `open_writer` does, without changing it.
+
+    Args:
+        folder: The data folder.
+        is_in_use: Another process writes there; then what was acknowledged can't be compared.
+
+    Raises:
+        NotFoundError: There is no store.
+        StorageError: It is damaged, has lost something, is not a store, or is a newer callboard's.
+    """
+    path = stored_path(folder)
+    try:
+        _inspect(path, thoroughly=True, is_alone=not is_in_use)
+    except apsw.Error as error:
+        raise storage_error(str(path), error) from error
+    except OSError as error:
+        raise _system_error(path, error) from error
+
+
+def stored_path(folder: Path) -> Path:
+    """Return the path of a folder's store.
+
+    Raises:
+        NotFoundError: There is none.
+        StorageError: There is none, but something that belongs to one.
+    """
     path = folder / DATABASE_NAME
     if not os.path.lexists(path):
         check_no_log(path)
@@ -165,10 +191,12 @@ def check_no_log(path: Path) -> None:
         )
 
 
-def _inspect(path: Path, *, thoroughly: bool = False, checks_later: bool = False) -> int:
+def _inspect(
+    path: Path, *, thoroughly: bool = False, is_alone: bool = True, checks_later: bool = False
+) -> int:
     """Return the version of a file, without changing a byte of it or leaving side files.
 
-    `thoroughly` checks it for damage and losses too, while nobody writes; with `checks_later`, a large file only after a crash and before
+    `thoroughly` checks it for damage too and, if it `is_alone`, for losses; with `checks_later`, a large file only after a crash and before
     a migration.
 
     Raises `StorageError` or `apsw.Error` if it is not ours, newer, or found to be damaged.
@@ -190,7 +218,7 @@ def _inspect(path: Path, *, thoroughly: bool = False, checks_later: bool = False
     with closing(connection):
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         version = check_version(connection, str(path))
-        if thoroughly and (lost := loss(connection, path)):
+        if thoroughly and is_alone and (lost := loss(connection, path)):
             raise apsw.CorruptError(lost)
         # A log was left by a crash, which may have left damage too; a migration rewrites tables.
         is_first = has_log or version < len(MIGRATIONS) or not checks_later

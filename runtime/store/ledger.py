@@ -107,8 +107,9 @@ def wall_clock_ms() -> int:
 
 
 DAMAGE_ADVICE = (
+    "`callboard doctor` looks at it, `callboard store rescue` writes what is whole into a new store, "
     "`callboard restore` puts a backup in its place, and `callboard store set-aside` lets you start "
-    "with an empty one; both keep what is there now."
+    "with an empty one. Each keeps what is there now."
 )
 """What to do about a damaged store."""
 

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from callboard.cli.doctor import doctor as doctor_store
-from callboard.cli.doctor.doctor import size_finding
+from callboard.cli.doctor.doctor import store_finding
 from callboard.config.sections import SessionSettings
 from callboard.runtime.store.file import make_folder, open_writer
 
@@ -26,21 +26,21 @@ def data(tmp_path: Path) -> Path:
 
 def test_the_size_is_told_and_a_full_store_is_a_problem(data: Path) -> None:
     states = {
-        limit: size_finding(data, SessionSettings(max_store_mib=limit)).state
+        limit: store_finding(data, SessionSettings(max_store_mib=limit)).state
         for limit in (0, 2, 3, 4)
     }
     assert states == {0: "good", 2: "problem", 3: "warning", 4: "good"}
-    found = size_finding(data, SessionSettings(max_store_mib=2))
+    found = store_finding(data, SessionSettings(max_store_mib=2))
     assert "of the 2 that max_store_mib lets it" in found.words
     assert "callboard session delete" in found.fix
-    assert size_finding(data / "none", SessionSettings()).state == "good"
+    assert store_finding(data / "none", SessionSettings()).state == "good"
 
 
 def test_what_was_freed_is_worth_a_compact(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_store, "MUCH_FREED", 1024 * 1024)
-    assert size_finding(data, SessionSettings()).state == "good"
+    assert store_finding(data, SessionSettings()).state == "good"
     connection = apsw.Connection(str(data / "callboard.db"))
     connection.execute("drop table filler")
     connection.close()
-    found = size_finding(data, SessionSettings())
+    found = store_finding(data, SessionSettings())
     assert (found.state, "callboard compact" in found.fix) == ("warning", True)

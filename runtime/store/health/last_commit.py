@@ -120,6 +120,22 @@ def loss(connection: apsw.Connection, store: Path) -> str:
     return ""
 
 
+def has_last(connection: apsw.Connection, store: Path) -> bool:
+    """Return whether a copy of a store is known to have the event that was acknowledged last."""
+    known = _read(Path(f"{store}{SUFFIX}"))
+    try:
+        row = None if known is None else next(connection.execute(_SELECT, (known.event_id,)), None)
+    except apsw.Error:
+        return False
+    return (
+        known is not None
+        and row is not None
+        and row[0] == known.epoch
+        and row[2] is not None
+        and zlib.crc32(row[2]) == known.checksum
+    )
+
+
 def _read(path: Path) -> Acknowledged | None:
     """Return what the note says; `None` if there is none, or it is damaged itself."""
     try:
