@@ -13,8 +13,9 @@ from pathlib import Path
 from threading import Lock
 
 from ..workspace.paths import BARE_REPOSITORY
-from .box.protected import COMMON_DIR, IN_GIT, OWN_COMMON_DIR, Protection
-from .box.stubs import MODE, give_up, is_stub, take
+from ..workspace.stubs import COMMON_DIR, OWN_COMMON_DIR, is_stub
+from .box.protected import IN_GIT, Protection
+from .box.stubs import MODE, give_up, take
 
 FILE_NAME = "workspaces-in-use"
 """In the data folder: real paths, each with a NUL behind it."""

@@ -19,6 +19,7 @@ from ...runtime.handles import FileContent, FileInfo, Listing
 from ..failures import failed
 from .paths import not_allowed, shown, split_path
 from .resolver import Names, OpenDirectory, Resolver
+from .stubs import Stubs
 
 # A FIFO or a device must neither block the open nor become the controlling terminal.
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -36,6 +37,11 @@ class OpenRoot:
         self.is_closed = False
         self._paths = paths
         weakref.finalize(self, os.close, fd)
+
+    @property
+    def place(self) -> str:
+        """The real path of the root."""
+        return "/" + "/".join(self._paths[-1])
 
     def names(self, path: str) -> Names:
         """Return the names below the root that a path means; raise `ToolFailure` after closing."""
@@ -64,7 +70,10 @@ class FileReader:
                 if not real:
                     return info_of(real, os.fstat(self.resolver.root_fd))
                 with self.resolver.open_directory(real[:-1]) as parent:
-                    return info_of((*parent.names, real[-1]), lstat(parent, real[-1]))
+                    status = lstat(parent, real[-1])
+                    if _is_hidden(Stubs(self.root.place), parent, real[-1], status):
+                        return None
+                    return info_of((*parent.names, real[-1]), status)
         except ToolFailure as error:
             if error.error_type in {ErrorType.FILE_NOT_FOUND, ErrorType.NOT_A_DIRECTORY}:
                 return None
@@ -92,6 +101,7 @@ class FileReader:
         names = self.root.names(path)
         found: list[FileInfo] = []
         total = 0
+        stubs = Stubs(self.root.place)
         pending: deque[Names] = deque([()])
         truncated = False
         while pending and not truncated:
@@ -104,7 +114,7 @@ class FileReader:
                         raise
                     continue  # it vanished or can't be read; the listing goes on
                 with directory:
-                    count, kept = _scan(directory, include_hidden, max_entries - len(found))
+                    count, kept = _scan(directory, stubs, include_hidden, max_entries - len(found))
                     total += count
                     truncated = count > len(kept)
                     found.extend(info_of((*names, *below, name), status) for name, status in kept)
@@ -209,7 +219,7 @@ def _read(fd: int, offset: int, limit: int) -> bytes:
 
 
 def _scan(
-    directory: OpenDirectory, include_hidden: bool, max_entries: int
+    directory: OpenDirectory, stubs: Stubs, include_hidden: bool, max_entries: int
 ) -> tuple[int, list[tuple[str, os.stat_result]]]:
     count = 0
 
@@ -225,7 +235,18 @@ def _scan(
     # One more than is kept: `nsmallest(0, …)` would not iterate, and nothing would be counted.
     for name in heapq.nsmallest(max_entries + 1, names())[:max_entries]:
         try:
-            kept.append((name, lstat(directory, name)))
+            status = lstat(directory, name)
+            if not _is_hidden(stubs, directory, name, status):
+                kept.append((name, status))
+                continue
         except FileNotFoundError:
-            count -= 1  # Removed since it was listed.
+            pass  # Removed since it was listed.
+        count -= 1
     return count, kept
+
+
+def _is_hidden(stubs: Stubs, parent: OpenDirectory, name: str, status: os.stat_result) -> bool:
+    """Return whether an entry is nobody's work: what a sandbox has put there for as long as it runs."""
+    if status.st_mode & 0o222:
+        return False
+    return stubs.hides("/".join((*parent.names, name)), name, parent.fd)

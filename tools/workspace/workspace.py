@@ -45,6 +45,7 @@ from .paths import (
 from .protected_places import GuardedPlaces, own_code_around
 from .reader import READ_FLAGS, FileReader, OpenRoot, failure, failures, info_of, lstat, regular
 from .resolver import Names, OpenDirectory, Resolver, open_resolver
+from .stubs import is_stub
 
 DIRECTORY_MODE = 0o755
 """Masked by the umask; never writable for others, even under umask 000."""
@@ -271,7 +272,8 @@ def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
         raise _unfit(root, "it is the whole file system")
     if real == os.path.realpath(os.path.expanduser("~")):
         raise _unfit(root, "it is your whole home folder")
-    if all(os.path.lexists(os.path.join(real, name)) for name in BARE_REPOSITORY):
+    parts = [os.path.join(real, name) for name in BARE_REPOSITORY]
+    if all(os.path.lexists(path) and not is_stub(path) for path in parts):
         raise _unfit(root, "it is a git repository's own folder, whose settings run programs")
     if (code := own_code_around(real)) is not None:
         raise _unfit(root, f"callboard itself runs from there ({code})")

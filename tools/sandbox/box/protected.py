@@ -18,7 +18,8 @@ from typing import Literal
 from ....runtime.definitions import ErrorType, ToolFailure
 from ...workspace.paths import BARE_REPOSITORY, PROTECTED_NAMES, START_UP_NAMES, is_below, shown
 from ...workspace.protected_places import own_code_in, paths_in_settings
-from .stubs import CLOSED_MODE, MODE, Stub, give_up, is_stub, take
+from ...workspace.stubs import COMMON_DIR, OWN_COMMON_DIR, is_stub
+from .stubs import CLOSED_MODE, MODE, Stub, give_up, take
 
 AT_TOP = (*sorted(PROTECTED_NAMES), *sorted(START_UP_NAMES))
 """Only in the workspace's own folder: a mount for each folder below would be too many. Deeper, file tools
@@ -26,11 +27,6 @@ alone keep from writing these names."""
 
 IN_GIT = ("hooks", "config", "config.worktree")
 """In a `.git` folder: git runs programs that these name."""
-
-COMMON_DIR = "commondir"
-"""The file that says where git's config is; a repository works with one that names itself."""
-
-OWN_COMMON_DIR = b".\n"
 
 MAX_REPOSITORIES = 64
 """Submodules and worktrees that stay writable: more than a project has."""

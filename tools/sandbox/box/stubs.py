@@ -1,7 +1,7 @@
 """Stubs: empty entries on the host for protected names that are missing.
 
 A mount needs something to be mounted on. A *stub* is that: an empty folder or a small file without any
-right to write. Sandboxes that run at once share it. Each holds a shared lock on it, and the last one, which
+right to write. Nobody else sees it (`workspace.stubs`). Sandboxes that run at once share it. Each holds a shared lock on it, and the last one, which
 gets the lock alone, removes it. One that a crash left is recognized by its mode and content and taken over.
 """
 
@@ -12,6 +12,8 @@ import fcntl
 import os
 import stat
 from typing import NamedTuple
+
+from ...workspace.stubs import is_stub
 
 MODE = 0o555
 """Without rights to write, which no umask adds."""
@@ -62,27 +64,6 @@ def give_up(stub: Stub) -> None:
                 os.unlink(path)
     except OSError:
         pass  # Another sandbox uses it, or somebody put something in its place.
-    finally:
-        os.close(fd)
-
-
-def is_stub(path: str, content: bytes | None = None) -> bool:
-    """Return whether a path is a stub; never blocks on what is there."""
-    try:
-        # Opening a FIFO would block without O_NONBLOCK.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        mode = os.fstat(fd).st_mode
-        if mode & 0o222:
-            return False
-        if content is None:
-            return stat.S_ISDIR(mode) and not os.listdir(fd)
-        # One that is still being written is empty.
-        return stat.S_ISREG(mode) and os.read(fd, len(content) + 1) in (content, b"")
-    except OSError:
-        return False
     finally:
         os.close(fd)
 

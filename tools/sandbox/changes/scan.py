@@ -22,6 +22,7 @@ import msgspec
 from ....runtime.processes import ChangedFiles, Written
 from ...workspace.paths import shown
 from ...workspace.resolver import Names, OpenDirectory, Resolver, open_resolver
+from ...workspace.stubs import Stubs
 
 MAX_ENTRIES = 20_000
 """As many as a large project has beside what is not looked into, on a fast machine."""
@@ -76,7 +77,7 @@ def scan(workspace: str) -> Scan:
     except OSError:
         return Scan({}, "the workspace could not be looked at")
     try:
-        return _Scanner(open_resolver(root)).run()
+        return _Scanner(open_resolver(root), Stubs(workspace)).run()
     except OSError:
         return Scan({}, "the workspace could not be looked at")
     finally:
@@ -116,8 +117,9 @@ def differences(before: Scan, after: Scan) -> Differences:
 
 
 class _Scanner:
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, stubs: Stubs) -> None:
         self._resolver = resolver
+        self._stubs = stubs
         self._entries: dict[str, Facts] = {}
         self._closed: set[str] = set()
         self._cpu_end = time.thread_time() + MAX_CPU_SECONDS
@@ -151,6 +153,9 @@ class _Scanner:
                 except FileNotFoundError:
                     continue
                 path = above + entry.name
+                is_closed = not status.st_mode & 0o222
+                if is_closed and self._stubs.hides(path, entry.name, directory.fd):
+                    continue  # of another sandbox, perhaps of another runtime
                 if not stat.S_ISDIR(status.st_mode):
                     self._entries[path] = facts_of(status)
                 elif entry.name in UNSEEN and entry.name != ".git":
@@ -178,6 +183,7 @@ def written_since(workspace: str, since_ns: int) -> Written | None:
     files: list[str] = []
     newer: list[str] = []
     folders = [""]
+    stubs = Stubs(workspace)
     left = MAX_WRITTEN_ENTRIES
     while folders:
         above = folders.pop()
@@ -188,11 +194,13 @@ def written_since(workspace: str, since_ns: int) -> Written | None:
         left -= len(entries)
         for entry in entries:
             path = f"{above}/{entry.name}" if above else entry.name
+            is_newer = _is_newer(entry, since_ns)
+            if is_newer and not _mode(entry) & 0o222 and stubs.hides(path, entry.path):
+                continue
             if entry.name == ".git":
-                if _holds_newer(entry, since_ns):
+                if is_newer or _holds_newer(entry, since_ns):
                     files.append(path)
                 continue
-            is_newer = _is_newer(entry, since_ns)
             if entry.is_dir(follow_symlinks=False):
                 folders.append(path)
                 if is_newer:
@@ -204,9 +212,14 @@ def written_since(workspace: str, since_ns: int) -> Written | None:
     return Written(files=tuple(files), folders=tuple(newer))
 
 
+def _mode(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_mode
+    except OSError:
+        return 0
+
+
 def _holds_newer(entry: os.DirEntry[str], since_ns: int) -> bool:
-    if _is_newer(entry, since_ns):
-        return True
     try:
         inside = list(os.scandir(entry.path))
     except OSError:
