@@ -127,7 +127,10 @@ class Tool(abc.ABC):
 
 
 class FunctionTool(Tool):
-    """A tool made of a typed function; `tool` describes the options. Raises `ValidationError` when it can't be one."""
+    """A tool made of a typed function; `tool` describes the options. Raises `ValidationError` when it can't be one.
+
+    Called, it is the function that it was made of: nothing is validated, asked or recorded.
+    """
 
     def __init__(
         self, function: Callable[..., Any], *, waits: bool = False, **options: Unpack[ToolOptions]
@@ -151,6 +154,10 @@ class FunctionTool(Tool):
         self._raise_tier = self._rule("raise_tier", options.get("raise_tier"))
         self._more_needs = self._rule("more_needs", options.get("more_needs"))
         self._preview = self._rule("preview", options.get("preview"), may_be_async=True)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, as code and tests of its own do."""
+        return self.function(*args, **kwargs)
 
     def _rule(self, option: str, rule: Any, *, may_be_async: bool = False) -> Any:
         if inspect.iscoroutinefunction(rule) and not may_be_async:
@@ -292,7 +299,7 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Funct
 
 
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a tool of a typed function, as `@tool` or `@tool(…)`.
+    """Make a tool of a typed function, as `@tool` or `@tool(…)`; it can still be called as the function.
 
     Args:
         function: An `async def`, or a `def` that runs in a worker thread. A thread can't be

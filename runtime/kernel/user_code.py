@@ -1,4 +1,4 @@
-"""Tell a crash of the application's code from the end of its task.
+"""Tell a crash of the application's code from the end of its task, and Trio from what else may run it.
 
 callboard calls functions of the program that embeds it: tools, `on_approval`, models in the process.
 An exception of theirs must end neither the runtime nor other sessions. `except Exception` is not
@@ -12,6 +12,12 @@ from __future__ import annotations
 import threading
 
 import trio
+
+
+def check_trio(what: str, instead: str) -> None:
+    """Raise `RuntimeError` when it is not Trio that runs the caller."""
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(f"{what} runs under Trio, with trio.run(…). {instead}")
 
 
 def raise_stop(error: BaseException) -> None:

@@ -37,6 +37,20 @@ ODD_OPTIONS: dict[str, tuple[Any, str]] = {
 }
 
 
+async def _open_and_connect() -> None:
+    for opens, instead in (
+        (callboard.open_runtime(model="rehearsal"), r"callboard\.aio\.open_runtime under asyncio"),
+        (callboard.connect("ws://127.0.0.1:1"), r"trio\.run in a thread"),
+    ):
+        with pytest.raises(RuntimeError, match=instead):
+            async with opens:
+                pytest.fail("it must not open")
+
+
+def test_under_another_loop_the_way_that_works_is_named() -> None:
+    asyncio.run(_open_and_connect())
+
+
 @pytest.mark.parametrize(("option", "odd"), ODD_OPTIONS.items(), ids=ODD_OPTIONS)
 def test_what_opens_no_runtime_is_named(option: str, odd: tuple[Any, str], tmp_path: Path) -> None:
     value, said = odd

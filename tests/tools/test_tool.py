@@ -140,12 +140,36 @@ def test_without_options_the_definition_is_careful() -> None:
     def send_it() -> None: ...
 
     definition = send_it.definition
-    assert (definition.name, definition.description) == ("send_it", "Send it.")
+    assert definition.name == "send_it"
     assert definition.tier is Tier.SYSTEM
     assert definition.effect is Effect.ONCE
     assert definition.timeout_seconds == 30
     assert (definition.needs, definition.approval, definition.output) == ((), "never", None)
     assert definition.parameters == {"type": "object", "properties": {}, "required": []}
+
+
+async def test_it_can_still_be_called_as_the_function_it_was() -> None:
+    @tool
+    def double(number: int) -> int:
+        """Doubles a number."""
+        return 2 * number
+
+    @tool(tier="read_only")
+    async def later(number: int) -> int:
+        """Adds one."""
+        await trio.lowlevel.checkpoint()
+        return number + 1
+
+    assert double(4) == double(number=4) == 8
+    assert await later(1) == 2
+
+
+def test_without_a_docstring_it_says_that_it_has_no_description() -> None:
+    def f(x: int, context: ToolContext) -> int:
+        return x
+
+    said = tool(f).definition.description
+    assert said == "The function f(x), which has no description."
 
 
 def test_options_are_taken_over() -> None:

@@ -69,7 +69,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         struct: A Struct with one field a parameter, named as in Python.
         annotations: The annotation of each parameter, by that name.
         context_name: The parameter that takes the context, if any.
-        description: The first paragraph of its docstring, or its name in words.
+        description: The first paragraph of its docstring; without one, its signature.
         returns: The annotation of its result when that declares fields, else `None`.
     """
 
@@ -113,7 +113,8 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
         struct=struct,
         annotations=annotations,
         context_name=context_name,
-        description=description or name.replace("_", " ").capitalize() + ".",
+        description=description
+        or f"The function {name}({', '.join(annotations)}), which has no description.",
         returns=returns if _declares_fields(returns) else None,
     )
 

@@ -18,6 +18,7 @@ from ..runtime.errors import CallboardError, ValidationError
 from ..runtime.events import Stored
 from ..runtime.history import Attachment
 from ..runtime.identity import new_id
+from ..runtime.kernel.user_code import check_trio
 from ..runtime.redaction import Secret
 from ..runtime.store.feeds import Topic
 from ..runtime.store.lists import CallPage, Hit, SessionPage
@@ -544,6 +545,7 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
                         break
             print((await client.messages(session.session_id))[-1].content)
     """
+    check_trio("callboard.connect", "Under asyncio, call trio.run in a thread")
     client = Client(*find_address(url, token))
     raised: BaseException | None = None
     try:

@@ -31,6 +31,7 @@ from ..runtime.errors import NotFoundError
 from ..runtime.events import SessionCreated
 from ..runtime.handles import PersonAnswer
 from ..runtime.identity import RequestKey
+from ..runtime.kernel.user_code import check_trio
 from ..runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
@@ -122,6 +123,7 @@ async def open_runtime(
     Raises:
         NotFoundError: The model or its provider does not exist.
         ConflictError: Another process writes to `data`.
+        RuntimeError: It is not Trio that runs the caller.
         ValidationError: An option is not what it may be.
 
     Example:
@@ -129,6 +131,10 @@ async def open_runtime(
             session = await runtime.create_session()
             print(await session.run("What time is it in Tokyo?"))
     """
+    check_trio(
+        "callboard.open_runtime",
+        "Use callboard.aio.open_runtime under asyncio, callboard.start_in_thread without an event loop",
+    )
     check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
     check_options(settings=settings, environ=environ)
     settings = Settings() if settings is None else checked(settings, "settings")
