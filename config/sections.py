@@ -269,7 +269,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             a process may have 4,096. Where it may have too few, fewer are let in.
         max_peer_connections: Connections at once from one address. 1,000: all clients of a machine.
         max_token_connections: Connections at once with one token. 500: half of those of a machine.
-        max_frame_bytes: The size of one message of a client. 24 MiB: the attachments of an input.
+        max_frame_bytes: The size of one message of a client. 32 MiB: the attachments of an input.
         max_outbox_bytes: Bytes that wait for a slow client. 4 MiB: some seconds of a busy session.
         max_buffered_bytes: Bytes that messages of all clients hold together: unfinished, being worked
             on, or waiting to be read. 128 MiB; one token may hold half of it, or one message.
@@ -292,7 +292,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_connections: Count = 2000
     max_peer_connections: Count = 1000
     max_token_connections: Count = 500
-    max_frame_bytes: FrameBytes = 24 * 1024 * 1024
+    max_frame_bytes: FrameBytes = 32 * 1024 * 1024
     max_outbox_bytes: FrameBytes = 4 * 1024 * 1024
     max_buffered_bytes: BufferBytes = 128 * 1024 * 1024
     head_seconds: Seconds = 5.0

@@ -33,8 +33,8 @@ from .sections import (
 MAX_COUNT = 100_000
 """No count of concurrent things is sensibly higher. It catches typing mistakes."""
 
-MAX_BYTES = 256 * 1024 * 1024
-"""No argument or result is sensibly larger: it must fit in memory many times."""
+MAX_BYTES = 8 * 1024 * 1024
+"""No result is sensibly larger: it is two million tokens, and must fit an event beside its whole."""
 
 MAX_SECONDS = 7 * 24 * 3600.0
 """A week; it keeps `inf` and `nan` out of deadlines."""

@@ -24,6 +24,11 @@ def excerpt(text: str, limit: int) -> str:
     return (cut[:space] if space > limit // 2 else cut).rstrip() + "…"
 
 
+def json_size(value: object) -> int:
+    """Return how many bytes a value's JSON has."""
+    return len(msgspec.json.encode(value))
+
+
 def without_surrogates(text: str) -> str:
     """Return the text with U+FFFD for each lone surrogate; pairs become their character."""
     # UTF-16 joins the two halves of a pair.

@@ -66,7 +66,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "repeats": (1, 100_000),
     "retries": (0, 20),
     "arguments_bytes": (1024, 1024 * 1024),
-    "result_bytes": (1024, 256 * 1024 * 1024),
+    "result_bytes": (1024, 8 * 1024 * 1024),
     "seconds": (0.001, 7 * 24 * 3600),
 }
 """What a limit can be set to, by a part of its name."""

@@ -79,6 +79,7 @@ class ToolContext:
         search: The operator's search engine.
         workshop: The operator's settings for development tools.
         artifacts: The whole of results that were cut.
+        max_result_bytes: How much JSON of a result the model gets; a tool with pages makes them fit.
         approval_reason: Why this call was worth a question when it was decided, whether anybody
             was asked or not; `None` when it was not. A write that was decided as new must not
             replace a file that appeared meanwhile.
@@ -111,6 +112,7 @@ class ToolContext:
     search: SearchHandle | None = None
     workshop: Workshop | None = None
     artifacts: ArtifactReader | None = None
+    max_result_bytes: int | None = None
     approval_reason: str | None = None
     shown_preview: str | None = None
     on_progress: InitVar[Callable[[str], None] | None] = None

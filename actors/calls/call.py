@@ -310,6 +310,7 @@ class CallPreparation:
             plan=handles.plan(place, call),
             skills=handles.skills(place.workspace),
             artifacts=handles.artifacts(place.session_id),
+            max_result_bytes=self.limits.max_result_bytes,
             on_progress=on_progress,
         )
 

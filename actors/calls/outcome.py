@@ -36,6 +36,7 @@ from ...runtime.history import Call
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents, ApprovalAnswer, CallPlace, JournalMessage
 from ...runtime.redaction import redact, redacting_logger
+from ...runtime.text import json_size
 from ...tools.schema.validation import TRY_AGAIN
 
 logger = redacting_logger(__name__)
@@ -44,9 +45,15 @@ MAX_ATTEMPTS = 3
 """The first and two retries (ADR-0004): enough for a slip, too few for a circle."""
 MIN_TEXT_BYTES = 128
 """The least JSON that a cut text keeps and still says something, the note in its middle included."""
+MAX_KEPT_OUTPUT_BYTES = 20 * 1024 * 1024
+"""The largest whole that is kept: escaped in its event, beside a result of the largest size, it is half of
+what the store takes."""
+MAX_DISPLAY_CHARS = 4000
+"""Kept of what a tool says to people: it is a line or a few."""
 _NOTE_BYTES = 80
 """The note in the middle of a cut text, with the largest numbers that there are."""
 _LEFT = "attempts_left"
+_LOST = f"The rest is not kept, since it is more than {MAX_KEPT_OUTPUT_BYTES} bytes."
 
 
 class CallOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -78,18 +85,24 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> CallOutcome:
         return CallOutcome(
             status=CallStatus.SUCCESS,
             content='{"status":"success","result":' + output.decode() + "}",
-            display=result.display,
+            display=result.display[:MAX_DISPLAY_CHARS],
             artifacts=result.artifacts,
         )
     cut = cut_output(result, output, call.call_id, max_bytes)
-    kept = Artifact(kind="output", id=call.call_id, size_bytes=len(output))
+    kept = _kept(call, len(output))
     return CallOutcome(
         status=CallStatus.SUCCESS,
         content=msgspec.json.encode(cut).decode(),
-        display=result.display,
-        artifacts=(*result.artifacts, kept),
-        full_output=output.decode(),
+        display=result.display[:MAX_DISPLAY_CHARS],
+        artifacts=(*result.artifacts, *kept),
+        full_output=output.decode() if kept else None,
     )
+
+
+def _kept(call: Call, size: int) -> tuple[Artifact, ...]:
+    """Return what is kept of an output of which only a part is shown."""
+    is_kept = size <= MAX_KEPT_OUTPUT_BYTES
+    return (Artifact(kind="output", id=call.call_id, size_bytes=size),) if is_kept else ()
 
 
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────
@@ -151,12 +164,13 @@ def bounded_failure(failure: ToolFailure, call: Call, max_bytes: int) -> CallOut
     short = None if size <= max_bytes else cut_failure(outcome.content, call.call_id, max_bytes)
     if short is None:
         return outcome
+    kept = _kept(call, size)
     return msgspec.structs.replace(
         outcome,
         content=content_of(short),
         failure=short,
-        artifacts=(Artifact(kind="output", id=call.call_id, size_bytes=size),),
-        full_output=outcome.content,
+        artifacts=kept,
+        full_output=outcome.content if kept else None,
     )
 
 
@@ -355,10 +369,13 @@ def cut_output(
         truncated = _shortened_to(len(encoded), artifact_id)
         return {"status": "success", "result": short, "truncated": truncated}
     head = encoded[:max_bytes].decode(errors="ignore")
-    truncated = (
-        f"The result is {len(encoded)} bytes of JSON; this is the beginning. Read on with "
-        f'read_file(path="artifact:{artifact_id}", offset={len(head.encode())}).'
-    )
+    head = head[: _fitting(head, max_bytes)]
+    truncated = f"The result is {len(encoded)} bytes of JSON; this is the beginning. "
+    if len(encoded) <= MAX_KEPT_OUTPUT_BYTES:
+        place = f'path="artifact:{artifact_id}", offset={len(head.encode())}'
+        truncated += f"Read on with read_file({place})."
+    else:
+        truncated += _LOST
     return {"status": "success", "result": head, "truncated": truncated}
 
 
@@ -391,9 +408,12 @@ def with_short_texts(
 
 
 def _shortened_to(size: int, artifact_id: str) -> str:
+    cut = f"The result is {size} bytes of JSON; long texts in it are cut in their middle. "
+    if size > MAX_KEPT_OUTPUT_BYTES:
+        return cut + _LOST
     return (
-        f"The result is {size} bytes of JSON; long texts in it are cut in their middle. All of it: "
-        f'read_file(path="artifact:{artifact_id}").'
+        f'{cut}All of it, in pages: read_file(path="artifact:{artifact_id}", offset=0), then '
+        "offset=next_offset."
     )
 
 
@@ -415,4 +435,4 @@ def _fitting(text: str, max_bytes: int) -> int:
 
 
 def _size(text: str) -> int:
-    return len(msgspec.json.encode(text)) - 2  # without its quotation marks
+    return json_size(text) - 2  # without its quotation marks

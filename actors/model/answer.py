@@ -53,8 +53,9 @@ BYTES_PER_TOKEN = 4
 _SIZE = "size"
 """The key under which a round keeps its length, beside its encoded forms: it never changes."""
 
-MAX_ANSWER_CHARS = 32 * 1024 * 1024
-"""What an answer may hold, arguments included: far above any model's window, and no more."""
+MAX_ANSWER_CHARS = 5 * 1024 * 1024
+"""What an answer may hold, arguments included: ten times what the longest models say. Even if each is
+escaped, it fits one event beside what a provider wants back."""
 MAX_CALLS = 1024
 """Calls that one answer may propose; past 256 they only get an error result, and this many of
 those are still a readable history."""

@@ -15,7 +15,7 @@ import trio
 from ..quotas import Holding, Quota
 
 MAX_FRAGMENTS = 1024
-"""Frames of one message: a proxy may cut 24 MiB into pieces of 32 KiB."""
+"""Frames of one message: a proxy may cut 32 MiB into pieces of 32 KiB."""
 MAX_CONTROLS = 256
 """Pings, pongs and the like within `CONTROL_SECONDS`; one every twenty seconds is usual."""
 CONTROL_SECONDS = 60.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -10,20 +11,21 @@ import msgspec
 
 from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
 from ...runtime.handles import ArtifactReader
+from ...runtime.text import json_size
 from ..processes.threads import run_read
 from ..tool import ToolContext
 from ..workspace.paths import shown
 from .file_facts import in_bytes, reading, reading_tool, timestamp
-from .text_codec import BASE64, codec_name, decode_page, page_codec
+from .text_codec import BASE64, STATEFUL, codec_name, decode_page, page_codec
 
 MAX_READ_BYTES = 1024 * 1024
-"""A model can't use more at once; results are cut far below it anyway."""
-SUGGESTED_PAGE_BYTES = 65_536
-"""Fits a result uncut."""
+"""A model can't use more at once; a page that is larger than a result may be ends where it is full."""
 MAX_CHARACTER_BYTES = 16
 """More than any codec needs for one character, its shift sequences included."""
 MAX_OFFSET = 2**53
 """JSON numbers are exact up to it, and no file is larger."""
+MAX_PACKED = 4
+"""Bytes of a file for one of JSON at most: an ASCII letter in UTF-32."""
 
 ARTIFACT_PREFIX = "artifact:"
 
@@ -41,13 +43,13 @@ async def read_file(
     offset: Annotated[int, msgspec.Meta(ge=0, le=MAX_OFFSET)] | None = None,
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None,
 ) -> ToolResult:
-    """Reads a file of the workspace, whole or a page of it.
+    """Reads a file of the workspace, or a page of it.
 
     Args:
         path: Relative to the workspace; artifact:ID reads the whole of a result that was cut.
         encoding: utf-8 or another text encoding, or base64 for binary files.
         offset: The byte to start at; take next_offset of the page before.
-        limit: The most bytes to read; pages end on whole characters.
+        limit: The most bytes to read; a page ends on a whole character, and where a result is full.
     """
     name = codec_name(encoding)
     if path.startswith(ARTIFACT_PREFIX):
@@ -61,7 +63,8 @@ async def read_file(
 
         source = piece
 
-    output, size = await run_read(_page, source, shown(path), name, offset, limit)
+    most = context.max_result_bytes
+    output, size = await run_read(_page, source, shown(path), name, offset, limit, most)
     where = "" if offset is None and limit is None else f" from byte {offset or 0}"
     return ToolResult(output=output, display=f"Read {shown(path)} ({in_bytes(size)}){where}")
 
@@ -78,7 +81,7 @@ async def _artifact(path: str, artifacts: ArtifactReader | None) -> Source:
 
 
 def _page(
-    source: Source, path: str, name: str, offset: int | None, limit: int | None
+    source: Source, path: str, name: str, offset: int | None, limit: int | None, most: int | None
 ) -> tuple[dict[str, Any], int]:
     start = offset or 0
     length = min(limit or MAX_READ_BYTES, MAX_READ_BYTES)
@@ -87,19 +90,29 @@ def _page(
         raise ToolFailure(
             ErrorType.FILE_TOO_LARGE,
             f"{path}: it has {in_bytes(size)}, more than {MAX_READ_BYTES} at once. Read it in "
-            f"pages: offset=0, limit={SUGGESTED_PAGE_BYTES}, then offset=next_offset.",
+            "pages: offset=0, then offset=next_offset.",
             size=size,
         )
-    if name == BASE64:
-        content, used = base64.b64encode(data).decode(), len(data)
-    else:
-        content, used = _text(source, path, name, start, data, size)
-    output: dict[str, Any] = {"content": content, "size": size}
+    output: dict[str, Any] = {"content": "", "size": size}
     if modified is not None:
         output["modified"] = timestamp(modified)
+
+    def content(length: int) -> tuple[str, int]:
+        if name == BASE64:
+            return base64.b64encode(data[:length]).decode(), min(length, len(data))
+        return _text(source, path, name, start, data[:length], size)
+
+    text, used = content(len(data))
+    if most is not None and not name.startswith(STATEFUL):  # those have no pages: they are cut
+        room = most - json_size({**output, "next_offset": MAX_OFFSET})
+        if json_size(text) > room:
+            lengths = range(1, min(len(data), MAX_PACKED * room) + 1)
+            fitting = bisect_right(lengths, room, key=lambda n: json_size(content(n)[0]))
+            text, used = content(max(1, fitting))
+    output["content"] = text
     if start + used < size:
         output["next_offset"] = start + used
-    return output, len(data)
+    return output, used
 
 
 def _text(

@@ -15,7 +15,7 @@ _WITH_MARK = {
     "utf-16": ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")),
     "utf-32": ((codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")),
 }
-_STATEFUL = ("iso2022", "hz", "utf-7")
+STATEFUL = ("iso2022", "hz", "utf-7")
 """Their bytes depend on all bytes before: no page can start in the middle."""
 _PLAIN = frozenset({"utf-8", "utf-8-sig", "ascii"})
 _FOR_HOST_NAMES = frozenset({"punycode", "idna"})
@@ -54,7 +54,7 @@ def encode(content: str, encoding: str) -> bytes:
 
 def page_codec(name: str, head: bytes) -> str:
     """Return the codec for a page from the middle of a file, whose first bytes may hold a byte order mark."""
-    if name.startswith(_STATEFUL):
+    if name.startswith(STATEFUL):
         raise invalid(
             "offset",
             f"offset: a {name} file can't be read from the middle; read it whole, or as base64.",

@@ -276,9 +276,9 @@ ROWS = {
         heard=WORKED,
         content={
             "status": "success",
-            "result": '"' + "x" * 1023,
+            "result": '"' + "x" * 1022,
             "truncated": "The result is 5002 bytes of JSON; this is the beginning. Read on with "
-            'read_file(path="artifact:CALL", offset=1024).',
+            'read_file(path="artifact:CALL", offset=1023).',
         },
         meanwhile="running",
         limits=Limits(max_result_bytes=1024),

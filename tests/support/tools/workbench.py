@@ -63,12 +63,14 @@ class Caller:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.artifacts: ArtifactReader | None = None
+        self.max_result_bytes: int | None = None
 
     def context(self, **given: Any) -> ToolContext:
         own = {
             "files_read": self.workspace.read_only(),
             "files_write": self.workspace,
             "artifacts": self.artifacts,
+            "max_result_bytes": self.max_result_bytes,
         }
         return context_of(**{**own, **given})
 

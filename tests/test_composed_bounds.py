@@ -1,0 +1,275 @@
+"""Bounds that meet other bounds, each at its edge: what fits the one must still fit the other.
+
+`PAIRS` are those of which numbers decide. Where one text is written inside another (a page in a result, a
+result in an event), the texts that grow most are tried.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from callboard.actors.calls import outcome
+from callboard.actors.model import answer
+from callboard.actors.people import user_questions
+from callboard.config.sections import ServerSettings
+from callboard.config.settings import MAX_BYTES, Limits
+from callboard.gateway.connection import frame_budget
+from callboard.gateway.methods import pages, session_files
+from callboard.gateway.shared import idempotency, uploads
+from callboard.providers.anthropic import blocks
+from callboard.providers.gemini import decoder
+from callboard.providers.openai_chat import extras
+from callboard.providers.openai_responses import items
+from callboard.runtime import history, stream
+from callboard.runtime.backup import session_file
+from callboard.runtime.definitions import ErrorType, ToolFailure, ToolResult
+from callboard.runtime.history import Call
+from callboard.runtime.store import codec
+from callboard.runtime.wire import fields
+from callboard.tools.agent import people
+from callboard.tools.files import file_pages
+from callboard.tools.skills import shelf
+from callboard.tools.web import http_request
+from callboard.tools.workspace.workspace import Workspace, open_workspace
+from support.tools.workbench import Caller
+
+SERVER, LIMITS = ServerSettings(), Limits()
+ESCAPED = 6
+"""Bytes of JSON for one character at most, as a control character."""
+QUOTED = 2
+"""Bytes of JSON in JSON for one byte of JSON at most: it has no control characters."""
+BASE64 = 4 / 3
+AROUND = 64 * 1024
+"""What stands around a text: names, ids, numbers."""
+OPAQUE = max(m.MAX_OPAQUE_BYTES for m in (blocks, decoder, extras, items))
+
+PAIRS: dict[str, tuple[float, float]] = {
+    "an answer in its event": (
+        ESCAPED * answer.MAX_ANSWER_CHARS + OPAQUE + AROUND,
+        codec.MAX_EVENT_BYTES,
+    ),
+    "a result, its whole and a person's arguments in their event": (
+        QUOTED * (MAX_BYTES + outcome.MAX_KEPT_OUTPUT_BYTES + stream.MAX_ARGUMENT_BYTES)
+        + ESCAPED * outcome.MAX_DISPLAY_CHARS
+        + AROUND,
+        codec.MAX_EVENT_BYTES,
+    ),
+    "an input's files in their event": (
+        BASE64 * history.MAX_ATTACHED_BYTES + AROUND,
+        codec.MAX_EVENT_BYTES,
+    ),
+    "an event in a line of an export": (codec.MAX_EVENT_BYTES, session_file.MAX_LINE_BYTES),
+    "an input's files in a frame": (
+        BASE64 * history.MAX_ATTACHED_BYTES + AROUND,
+        SERVER.max_frame_bytes,
+    ),
+    "a frame cut by a proxy into pieces of 32 KiB": (
+        SERVER.max_frame_bytes / 32 / 1024,
+        frame_budget.MAX_FRAGMENTS,
+    ),
+    "a frame in its token's part": (SERVER.max_frame_bytes, SERVER.max_buffered_bytes // 2),
+    "an outbox in its token's part": (SERVER.max_outbox_bytes, SERVER.max_buffered_bytes // 2),
+    "pings between two pieces of a message": (
+        frame_budget.MAX_CONTROLS * 139,
+        frame_budget.SEND_SIZE,
+    ),
+    "a page of rows in an outbox": (pages.PAGE_BYTES, SERVER.max_outbox_bytes),
+    "a page of an export in a frame of 1 MiB": (
+        ESCAPED * session_files.PAGE_CHARS,
+        1024 * 1024,
+    ),
+    "an export's file in an upload": (uploads.MAX_UPLOAD_BYTES, fields.MAX_PART_CHARS),
+    "an answer that is kept for a repeat in an outbox": (
+        idempotency.MAX_ANSWER_BYTES,
+        SERVER.max_outbox_bytes,
+    ),
+    "a file that write_file can write in what read_file reads": (
+        LIMITS.max_arguments_bytes,
+        file_pages.MAX_READ_BYTES,
+    ),
+    "arguments that a person changed in a frame": (
+        ESCAPED * stream.MAX_ARGUMENT_BYTES,
+        SERVER.max_frame_bytes,
+    ),
+    "a question of ask_user in a call's arguments": (
+        ESCAPED * people.MAX_QUESTION_CHARACTERS,
+        LIMITS.max_arguments_bytes,
+    ),
+    "a person's answer in a kept whole": (
+        ESCAPED * user_questions.MAX_ANSWER_CHARACTERS,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "a skill in a kept whole": (ESCAPED * shelf.MAX_TEXT_BYTES, outcome.MAX_KEPT_OUTPUT_BYTES),
+    "a web answer in a kept whole": (
+        ESCAPED * http_request.MAX_SHOWN_BYTES,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "a file read at once in a kept whole": (
+        ESCAPED * file_pages.MAX_READ_BYTES,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_fits_one_bound_fits_the_other(name: str) -> None:
+    inner, outer = PAIRS[name]
+    assert inner <= outer
+
+
+@pytest.fixture
+def workspace(folder: Path) -> Iterator[Workspace]:
+    with open_workspace(folder) as opened:
+        yield opened
+
+
+# ── pages in results ─────────────────────────────────────────────────────────────────────────────
+
+TEXTS = {
+    "letters": "abcdefghij\n",
+    "quotes": '"\\"',
+    "controls": "\x01\x1f",
+    "beyond ASCII": "é€😀",
+}
+ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16", "utf-32-be": "utf-32-be", "base64": "utf-8"}
+
+
+def shown(output: Any, max_bytes: int) -> dict[str, Any]:
+    """What the model gets of an output; its page must be whole."""
+    result = outcome.success(ToolResult(output=output), CALL, max_bytes)
+    assert result.full_output is None
+    page: dict[str, Any] = json.loads(result.content)["result"]
+    return page
+
+
+CALL = Call("call_1", "read_file", "{}")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("limit", [65_536, None])
+async def test_read_files_advice_leads_to_the_end_of_a_large_file(
+    caller: Caller, folder: Path, text: str, encoding: str, limit: int | None
+) -> None:
+    whole = TEXTS[text] * 30_000
+    data = whole.encode(ENCODINGS[encoding])
+    (folder / "f").write_bytes(data)
+    caller.max_result_bytes = LIMITS.max_result_bytes
+    read: list[str] = []
+    asked: dict[str, Any] = {"offset": 0}
+    while True:
+        if limit is not None:
+            asked["limit"] = limit
+        output = await caller.output("read_file", path="f", encoding=encoding, **asked)
+        page = shown(output, LIMITS.max_result_bytes)
+        read.append(page["content"])
+        if "next_offset" not in page:
+            break
+        assert page["next_offset"] > asked["offset"]
+        asked["offset"] = page["next_offset"]
+        assert len(read) < 100
+    if encoding == "base64":
+        assert b"".join(map(base64.b64decode, read)) == data
+    else:
+        assert "".join(read) == whole
+    assert 1 < len(read) <= 2 + 3 * ESCAPED * len(data) // LIMITS.max_result_bytes
+
+
+@pytest.mark.parametrize("max_bytes", [1024, 65_536])
+async def test_a_page_is_as_large_as_a_result_may_be(
+    caller: Caller, folder: Path, max_bytes: int
+) -> None:
+    caller.max_result_bytes = max_bytes
+    (folder / "f").write_bytes(b"x" * (max_bytes - 200))
+    output = await caller.output("read_file", path="f")
+    assert "next_offset" not in output
+    (folder / "f").write_bytes(b"x" * max_bytes)
+    output = await caller.output("read_file", path="f")
+    assert max_bytes - 64 <= len(msgspec.json.encode(output)) <= max_bytes
+    assert output["next_offset"] == len(output["content"])
+
+
+async def test_an_encoding_without_pages_is_whole_and_cut_as_other_results_are(
+    caller: Caller, folder: Path
+) -> None:
+    caller.max_result_bytes = 1024
+    (folder / "f").write_bytes(("日本語" * 1000).encode("iso2022_jp"))
+    output = await caller.output("read_file", path="f", encoding="iso2022_jp")
+    assert output["content"] == "日本語" * 1000
+    assert outcome.success(ToolResult(output=output), CALL, 1024).full_output is not None
+
+
+# ── cut results ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Kept:
+    """The whole of one result."""
+
+    def __init__(self, whole: str) -> None:
+        self.whole = whole.encode()
+
+    async def read_artifact(self, artifact_id: str) -> bytes | None:
+        return self.whole if artifact_id == CALL.call_id else None
+
+
+def outputs(size: int) -> dict[str, Any]:
+    """Outputs a few times as large as that."""
+    return {
+        "a text": '"\\\x01' * size,
+        "a list": [{"name": 'é"' * 10, "size": number} for number in range(size // 20)],
+        "a field among others": {"n": 1, "body": "\n" * 2 * size},
+        "a failure": ToolFailure(ErrorType.EXECUTION_ERROR, '"' * size, output="\\" * size),
+    }
+
+
+@pytest.mark.parametrize("max_bytes", [1024, 65_536])
+@pytest.mark.parametrize("name", outputs(0))
+async def test_a_cut_results_advice_leads_to_all_of_it(
+    caller: Caller, name: str, max_bytes: int
+) -> None:
+    output = outputs(max_bytes)[name]
+    if isinstance(output, ToolFailure):
+        result = outcome.bounded_failure(output, CALL, max_bytes)
+    else:
+        both_ends = ("body",) if isinstance(output, dict) else ()
+        result = outcome.success(ToolResult(output=output, both_ends=both_ends), CALL, max_bytes)
+    content = json.loads(result.content)
+    assert len(result.content.encode()) <= max_bytes + 400
+    assert result.full_output is not None
+    advice = re.search(r'path="artifact:call_1", offset=(\d+)', content["truncated"])
+    assert advice is not None
+    offset = int(advice[1])
+    read = content["result"] if offset else ""
+    caller.artifacts = Kept(result.full_output)
+    caller.max_result_bytes = max_bytes
+    while True:
+        page = shown(
+            await caller.output("read_file", path="artifact:call_1", offset=offset), max_bytes
+        )
+        read += page["content"]
+        if "next_offset" not in page:
+            break
+        offset = page["next_offset"]
+    assert read == result.full_output
+
+
+def test_a_whole_that_no_event_could_hold_is_not_kept_and_the_result_says_so() -> None:
+    most = outcome.MAX_KEPT_OUTPUT_BYTES
+    for size, is_kept in ((most - 2, True), (most - 1, False)):
+        result = outcome.success(ToolResult(output="x" * size), CALL, 1024)
+        assert (result.full_output is not None) is is_kept
+        assert bool(result.artifacts) is is_kept
+        assert ("artifact:" in result.content) is is_kept
+        assert ("not kept" in result.content) is not is_kept
+    failure = ToolFailure(ErrorType.EXECUTION_ERROR, "x" * most)
+    result = outcome.bounded_failure(failure, CALL, 1024)
+    assert result.full_output is None
+    assert "not kept" in result.content
