@@ -44,9 +44,8 @@ async def wait_silent(socket: trio_websocket.WebSocketConnection, stream: Watche
         answered.set()
         is_silent = False
         while not is_silent:
-            quiet = trio.current_time() - stream.heard_at
-            if quiet < QUIET_SECONDS:
-                await trio.sleep(QUIET_SECONDS - quiet)
+            if trio.current_time() < (until := stream.heard_at + QUIET_SECONDS):
+                await trio.sleep_until(until)
                 continue
             if answered.is_set():
                 answered = trio.Event()

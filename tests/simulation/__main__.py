@@ -1,0 +1,73 @@
+"""Play worlds from the command line.
+
+python -m tests.simulation SEED              the whole trace of one world
+python -m tests.simulation shrink SEED       the smallest world that still breaks the same invariant
+python -m tests.simulation range FROM TO     which of these worlds break an invariant
+python -m tests.simulation digests FROM TO   a digest of each trace
+python -m tests.simulation soak [FROM]       without end; seeds that fail stand in simulation-failures.txt
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from simulation.plan import draw_plan
+from simulation.shrink import shrink
+from simulation.world import digest, play
+
+LAST_LINES = 60
+FAILURES = Path("simulation-failures.txt")
+
+
+def main(words: list[str]) -> int:
+    """Do what the words say; return how the process ends."""
+    match words:
+        case ["shrink", seed]:
+            played = shrink(play(draw_plan(int(seed))))
+            print("\n".join([*played.trace, "", *map(str, played.plan.actions)]))
+            return bool(played.broken)
+        case ["range", first, last]:
+            return search(range(int(first), int(last)))
+        case ["digests", first, last]:
+            for number in range(int(first), int(last)):
+                print(number, digest(play(draw_plan(number))))
+            return 0
+        case ["soak"]:
+            return search(itertools.count())
+        case ["soak", first]:
+            return search(itertools.count(int(first)))
+        case [seed] if seed.isdigit():
+            played = play(draw_plan(int(seed)))
+            print("\n".join(played.trace))
+            return bool(played.broken)
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+def search(seeds: Iterable[int]) -> int:
+    """Play worlds, and tell of those that break an invariant."""
+    began, failed, count = time.perf_counter(), 0, 0
+    try:
+        for seed in seeds:
+            played = play(draw_plan(seed))
+            count += 1
+            if played.broken:
+                failed += 1
+                print("\n".join([f"seed {seed}", *played.broken]), flush=True)
+                with FAILURES.open("a") as file:
+                    print(seed, played.broken[0], file=file)
+    except KeyboardInterrupt:
+        pass
+    seconds = time.perf_counter() - began
+    print(f"{failed} of {count} worlds broke an invariant, in {seconds:.1f} s", file=sys.stderr)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

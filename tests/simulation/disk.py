@@ -1,0 +1,160 @@
+"""The disk: a real ledger over a database in memory, whose commits take time, fail, and outlive the daemon."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import apsw
+import trio
+
+from callboard.runtime.errors import CallboardError, DiskBroken, StorageError, StorageFull
+from callboard.runtime.events import Stored
+from callboard.runtime.store.disk_room import DiskRoom
+from callboard.runtime.store.interface import Committed, Store
+from callboard.runtime.store.ledger import Ledger
+from callboard.runtime.store.memory_store import _fill
+from callboard.runtime.store.queries import Queries
+from callboard.runtime.store.rows import Append, CommitResult
+from callboard.runtime.store.tables.search import index_step
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+Result = TypeVar("Result")
+NAME = "the played store"
+SECONDS = (0.0, 0.0, 0.0, 0.0002, 0.002, 0.03, 0.3)
+
+
+class Disk:
+    """What stays when a daemon is killed.
+
+    Attributes:
+        commits: How many there were.
+        full_until: Until then nothing more can be stored.
+        breaks_at: The commit whose fsync fails.
+        kills: Called before (`False`) and after (`True`) each commit, with its number.
+    """
+
+    def __init__(self, world: World, random: random.Random) -> None:
+        self.world = world
+        self.random = random
+        self.connection = apsw.Connection(":memory:")
+        _fill(self.connection)
+        self.connection.execute("update meta set value = 'epoch' where key = 'epoch'")
+        self.connection.pragma("foreign_keys", True)
+        self.connection.pragma("journal_mode", "memory")
+        self.commits = 0
+        self.full_until = 0.0
+        self.breaks_at = 0
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class PlayedStore(Store):
+    """The store of one life of the daemon, as `sqlite_store` is: one writer, and readers beside it."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = DiskRoom(None)
+        self._disk = disk
+        self._ledger = Ledger(disk.connection, NAME, disk.world.now_ms, monotonic=trio.current_time)
+        self._queries = Queries(disk.connection, NAME)
+        self._writing = trio.CapacityLimiter(1)
+        self._is_closed = False
+        self.is_dead = False
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        return await self._write(partial(self._commit, appends))
+
+    def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
+        if self._is_closed:
+            done(StorageError("the store is closed"))
+            return True
+        try:
+            self._writing.acquire_on_behalf_of_nowait(done)
+        except trio.WouldBlock:
+            return False
+        self._disk.world.spawn(self._commit_later, appends, done, name="played commit")
+        return True
+
+    async def _commit_later(self, appends: Sequence[Append], done: Committed) -> None:
+        ended: list[CommitResult] | BaseException
+        try:
+            ended = await self._work(partial(self._commit, appends))
+        except CallboardError as error:
+            ended = error
+        self._writing.release_on_behalf_of(done)
+        done(ended)
+
+    def _commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        results = self._ledger.commit(appends)
+        self._disk.world.committed(results)
+        return results
+
+    async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        return await self._write(partial(self._ledger.bring_in, events))
+
+    async def index_words(self) -> bool:
+        return await self._write(partial(self._ledger.keep_up, index_step))
+
+    async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        purged = await self._write(partial(self._ledger.purge, session_ids))
+        self._disk.world.purged(session_ids)
+        return purged
+
+    async def _write(self, work: Callable[[], Result]) -> Result:
+        with trio.CancelScope(shield=True):
+            await self._writing.acquire()
+        try:
+            return await self._work(work)
+        finally:
+            self._writing.release()
+
+    async def _work(self, work: Callable[[], Result]) -> Result:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self._disk.random.choice(SECONDS))
+            result = self._write_now(work)
+            await trio.sleep(self._disk.random.choice(SECONDS))
+        self._check()
+        return result
+
+    def _write_now(self, work: Callable[[], Result]) -> Result:
+        disk, world = self._disk, self._disk.world
+        self._check()
+        disk.commits += 1
+        number = disk.commits
+        world.before_commit(number)
+        self._check()
+        if trio.current_time() < disk.full_until:
+            raise StorageFull("There is no room: the disk is full.")
+        if number == disk.breaks_at:
+            world.broke()
+            raise DiskBroken("The disk failed: fsync.")
+        result = work()
+        world.after_commit(number)
+        return result
+
+    def _check(self) -> None:
+        if self.is_dead:
+            raise StorageError("this daemon was killed")
+        if self._is_closed:
+            raise StorageError("the store is closed")
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self, query: Callable[[Queries], Result]) -> Result:
+        self._check()
+        return await trio.to_thread.run_sync(self._read, query)
+
+    def _read(self, query: Callable[[Queries], Result]) -> Result:
+        self._check()
+        return query(self._queries)
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        await trio.lowlevel.checkpoint()

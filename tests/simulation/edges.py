@@ -1,0 +1,108 @@
+"""Time, chance, threads and the order of tasks, all by a seed."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from unittest import mock
+
+import trio
+from trio.testing import MockClock
+
+from simulation.network import Network
+
+Result = TypeVar("Result")
+
+BEGINS_AT = 1_700_000_000
+"""The wall clock when a world begins, in Unix seconds."""
+MAX_THREADS = 40
+"""As many as Trio has."""
+
+
+def chance(seed: int, name: str) -> random.Random:
+    """A source of chance of its own, so that what one part draws changes nothing for others."""
+    return random.Random(f"{seed}/{name}")
+
+
+@contextmanager
+def played_edges(seed: int, clock: MockClock, network: Network) -> Generator[None]:
+    """Time, chance, threads and connections are the world's own around the block."""
+    state = random.getstate()
+    random.seed(f"{seed}/random")
+    with (
+        seeded_scheduling(seed),
+        mock.patch.multiple(
+            time,
+            time=lambda: BEGINS_AT + clock.current_time(),
+            time_ns=lambda: BEGINS_AT * 10**9 + int(clock.current_time() * 10**9),
+            monotonic=clock.current_time,
+            monotonic_ns=lambda: int(clock.current_time() * 10**9),
+        ),
+        mock.patch.object(os, "urandom", chance(seed, "ids").randbytes),
+        mock.patch.object(trio.to_thread, "run_sync", played_thread(chance(seed, "threads"))),
+        mock.patch.object(trio.from_thread, "check_cancelled", _not_cancelled),
+        mock.patch.object(trio.lowlevel, "start_thread_soon", _no_thread),
+        mock.patch.object(trio, "open_tcp_stream", network.connect),
+    ):
+        try:
+            yield
+        finally:
+            random.setstate(state)
+
+
+@contextmanager
+def seeded_scheduling(seed: int) -> Generator[None]:
+    """Trio draws the order of tasks from a seeded source.
+
+    There is no public way. These two names are Trio's own means for reproducible tests under
+    Hypothesis; a release without them fails here, and one that ignores them in `test_determinism`.
+    """
+    from trio._core import _run
+
+    if not isinstance(_run._r, random.Random) or not isinstance(
+        _run._ALLOW_DETERMINISTIC_SCHEDULING, bool
+    ):
+        raise TypeError("this Trio has other means to choose the order of tasks: see its _run.py")
+    with (
+        mock.patch.object(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
+        mock.patch.object(_run, "_r", chance(seed, "scheduling")),
+    ):
+        yield
+
+
+def played_thread(random: random.Random) -> Callable[..., Any]:
+    """`trio.to_thread.run_sync` without a thread: the work is done at once, at a later time."""
+    limiters: dict[object, trio.CapacityLimiter] = {}
+
+    async def run_sync(
+        work: Callable[..., Result],
+        *args: Any,
+        thread_name: str | None = None,
+        abandon_on_cancel: bool = False,
+        limiter: trio.CapacityLimiter | None = None,
+    ) -> Result:
+        if limiter is None:
+            token = trio.lowlevel.current_trio_token()
+            limiter = limiters.setdefault(token, trio.CapacityLimiter(MAX_THREADS))
+        await trio.lowlevel.checkpoint_if_cancelled()
+        async with limiter:
+            with trio.CancelScope(shield=not abandon_on_cancel):
+                await trio.sleep(random.choice(THREAD_SECONDS))
+            return work(*args)
+
+    return run_sync
+
+
+THREAD_SECONDS = (0.0, 0.0, 0.0, 0.0001, 0.001, 0.02)
+
+
+def _not_cancelled() -> None:
+    pass
+
+
+def _no_thread(*_: object) -> None:
+    raise AssertionError("a thread in a simulated world")

@@ -1,0 +1,98 @@
+"""A model whose answers follow from the world's seed and from what it is asked."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import trio
+
+from callboard.providers.provider import Emit, ModelRequest
+from callboard.providers.testing.script import ScriptedReply, events_of, reply
+from callboard.runtime.history import Answer, Input
+from callboard.runtime.stream import StreamError, TextDelta
+from simulation.edges import chance
+
+MAX_STEPS = 4
+MAX_CALLS = 3
+SECONDS = (0.0, 0.0, 0.001, 0.05, 1.0, 8.0)
+Call = tuple[str, dict[str, Any]]
+
+
+class PlayedModel:
+    """A `LocalModel`: an input has a script, drawn from the seed and its text.
+
+    Attributes:
+        requests: What was asked in this world.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._asked: Counter[str] = Counter()
+        self.requests: list[ModelRequest] = []
+        self.is_quick = False
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        self.requests.append(request)
+        text, step = place_in(request)
+        name = f"{text}/{step}"
+        self._asked[name] += 1
+        random = chance(self._seed, f"model/{name}/{self._asked[name]}")
+        await trio.sleep(0 if self.is_quick else random.choice(SECONDS))
+        fault = "" if self._asked[name] > 2 or self.is_quick else _fault(random)
+        if fault == "stall":
+            await emit([TextDelta("Well")])
+            await trio.sleep_forever()
+        if fault in {"error", "passing"}:
+            error = StreamError(
+                error_type="provider", message="It broke.", retryable=fault == "passing"
+            )
+            await emit([TextDelta("So"), error])
+            return
+        for event in events_of(self._answer(random, text, step, request)):
+            await trio.sleep(0 if self.is_quick else random.choice(SECONDS[:4]))
+            await emit([event])
+            if fault == "crash":
+                raise RuntimeError("the played model crashes")
+
+    def _answer(
+        self, random: random.Random, text: str, step: int, request: ModelRequest
+    ) -> ScriptedReply:
+        length = chance(self._seed, f"length/{text}").randint(0, MAX_STEPS - 1)
+        if step >= length or not text.startswith("p") or not request.tools:
+            return reply(["I am ", f"done with {text[:20]}."])
+        names = {tool.name for tool in request.tools}
+        count = random.randint(1, MAX_CALLS)
+        drawn = [draw_call(random, f"{text}.{step}.{each}") for each in range(count)]
+        calls = [call for call in drawn if call[0] in names]
+        return reply(random.choice(["", "Let me see."]), calls=calls)
+
+
+def _fault(random: random.Random) -> str:
+    if random.random() < 0.88:
+        return ""
+    return random.choice(("passing", "passing", "error", "stall", "crash"))
+
+
+def place_in(request: ModelRequest) -> tuple[str, int]:
+    """The text of the last input, and how many answers came since."""
+    text, step = "", 0
+    for round_ in request.rounds:
+        for item in round_.items:
+            if isinstance(item, Input):
+                text, step = item.text, 0
+            elif isinstance(item, Answer):
+                step += 1
+    return text, step
+
+
+def draw_call(random: random.Random, name: str) -> Call:
+    """A call whose arguments name it, so that each is one of its kind."""
+    tool = random.choice(("look", "look", "note", "post", "post", "put"))
+    arguments: dict[str, Any] = {"name": name, "seconds": random.choice((0, 0, 0.01, 3.0, 50.0))}
+    if random.random() < 0.1:
+        arguments["fails"] = random.choice(("failure", "crash"))
+    if random.random() < 0.05:
+        arguments = {"wrong": name}
+    return tool, arguments

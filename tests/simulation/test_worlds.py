@@ -1,0 +1,42 @@
+"""Worlds drawn from seeds: in none of them is an invariant broken, and each can be played again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulation.plan import draw_plan
+from simulation.world import digest, play
+
+ROOT = Path(__file__).parents[2]
+IS_SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
+WORLDS = 2000 if IS_SOAK else 40
+SHARES = 4
+"""Workers of the test run share the worlds."""
+SAME_WORLDS = 50 if IS_SOAK else 6
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_no_world_breaks_an_invariant(share: int) -> None:
+    for seed in range(share, WORLDS, SHARES):
+        played = play(draw_plan(seed))
+        assert not played.broken, "\n".join(
+            [*played.trace[-60:], f"seed {seed}: python -m tests.simulation {seed}"]
+        )
+
+
+def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
+    here = [f"{seed} {digest(play(draw_plan(seed)))}" for seed in range(SAME_WORLDS)]
+    there = subprocess.run(
+        [sys.executable, "-m", "tests.simulation", "digests", "0", str(SAME_WORLDS)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert there.stdout.split("\n")[:-1] == here

@@ -1,0 +1,432 @@
+"""One world: a daemon that dies and comes back, its clients, and what became of it all."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+import trio
+from trio.testing import MockClock
+
+import callboard
+from callboard.config.keys.tokens import local_credential
+from callboard.config.sections import ServerSettings, SessionSettings, TitleSource
+from callboard.config.settings import Limits, Settings
+from callboard.embedding.runtime import Runtime, open_runtime
+from callboard.gateway.gateway import Gateway, open_gateway
+from callboard.gateway.lifecycle import drain
+from callboard.runtime.definitions import Agent, Preset
+from callboard.runtime.errors import CallboardError
+from callboard.runtime.events import Stored
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.queries import Queries
+from callboard.runtime.store.rows import CommitResult
+from callboard.tools.sandbox.sandbox import Sandbox
+from simulation import invariants
+from simulation.clients import PlayedClient
+from simulation.disk import NAME, Disk, PlayedStore
+from simulation.edges import BEGINS_AT, chance, played_edges
+from simulation.models import PlayedModel
+from simulation.network import Network
+from simulation.plan import Action, Plan
+from simulation.tools import PLAYED_TOOLS, TOOL_NAMES, Took, life_of
+
+SETTLE_SECONDS = 2_000.0
+"""Simulated time in which every session must come to rest once nothing fails any more."""
+LOOK_SECONDS = 5.0
+BACK_AFTER_SECONDS = 0.2
+"""From the end of one life of the daemon to the beginning of the next."""
+DRAIN_SECONDS = 5.0
+
+LIMITS = Limits(
+    first_byte_seconds=20,
+    idle_seconds=20,
+    progress_seconds=30,
+    model_call_seconds=90,
+    retry_wait_seconds=5,
+    max_tool_seconds=40,
+    approval_seconds=60,
+    deferred_seconds=300,
+)
+AGENTS = (
+    Agent(name="general", tools=TOOL_NAMES),
+    Agent(name="careful", tools=TOOL_NAMES, policy=Preset.STRICT),
+    Agent(name="free", tools=TOOL_NAMES, policy=Preset.AUTO),
+    Agent(name="patient", tools=TOOL_NAMES, defer=True),
+)
+
+
+@contextmanager
+def folder_of(seed: int) -> Generator[Path]:
+    """The world's folder, which is the same one each time: digests of approvals bind to its path."""
+    above = Path(f"/tmp/callboard-simulation-{os.getuid()}")
+    above.mkdir(mode=0o700, exist_ok=True)
+    folder = above / str(seed)
+    with (above / f"{seed}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "work").mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+            os.unlink(lock.name)
+
+
+class Played(msgspec.Struct, frozen=True):
+    """What became of a world.
+
+    Attributes:
+        broken: The invariants that do not hold, in words; none when all is well.
+    """
+
+    plan: Plan
+    trace: list[str]
+    broken: list[str]
+    commits: int
+    lives: int
+
+
+def play(plan: Plan) -> Played:
+    """Play a world to its end."""
+    return World(plan).play()
+
+
+def digest(played: Played) -> str:
+    """A digest of the whole trace."""
+    return hashlib.sha256("\n".join(played.trace).encode()).hexdigest()
+
+
+class World:
+    """One world.
+
+    Attributes:
+        acknowledged: The session of each input whose ticket a client got.
+        effects: What tools did to the world outside.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.seed = plan.seed
+        self.clock = MockClock(autojump_threshold=0)
+        self.network = Network(chance(self.seed, "network"), plan.roughness)
+        self.trace: list[str] = []
+        self.broken: list[str] = []
+        self.acknowledged: dict[str, str] = {}
+        self.effects: list[Took] = []
+        self.record: dict[str, list[Stored]] = {}
+        self.gone: set[str] = set()
+        self.model = PlayedModel(self.seed)
+        self.lives: list[Life] = []
+        self.clients = [PlayedClient(self, each) for each in range(plan.clients)]
+        self._sessions: dict[int, str | None] = {}
+        self._known: dict[int, trio.Event] = {}
+        self._pending = 0
+        self._kill_in: float = 0
+        self._is_over = False
+        self._nursery: trio.Nursery | None = None
+        self.disk = Disk(self, chance(self.seed, "disk"))
+
+    # ── from outside ─────────────────────────────────────────────────────────────────────────────
+
+    def play(self) -> Played:
+        handler = _Log(self)
+        logger = logging.getLogger("callboard")
+        logger.addHandler(handler)
+        was, logger.propagate = logger.propagate, False
+        try:
+            with (
+                folder_of(self.seed) as self.folder,
+                played_edges(self.seed, self.clock, self.network),
+                mock.patch("callboard.embedding.runtime._open_store", self._open_store),
+                mock.patch("callboard.embedding.runtime.Sandbox", _NoSandbox),
+            ):
+                self.credential, token = local_credential()
+                self.token = token.reveal()
+                trio.run(self._run, clock=self.clock)
+                self._nursery = None
+                self._judge()
+        except Exception as error:
+            logging.getLogger(__name__).exception("world %d", self.seed)
+            self.breaks("the_world_goes_on", f"{type(error).__name__}: {error}")
+        finally:
+            logger.removeHandler(handler)
+            logger.propagate = was
+            self.disk.close()
+        return Played(self.plan, self.trace, self.broken, self.disk.commits, len(self.lives))
+
+    def note(self, text: str) -> None:
+        """Add a line to the trace."""
+        self.trace.append(f"{self.clock.current_time():.6f} {text}")
+
+    def breaks(self, invariant: str, why: str) -> None:
+        """Note that an invariant does not hold."""
+        self.note(f"BROKEN {invariant}: {why}")
+        self.broken.append(f"{invariant}: {why}")
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel(reason="an invariant is broken")
+
+    # ── for the parts ────────────────────────────────────────────────────────────────────────────
+
+    def now_ms(self) -> int:
+        return BEGINS_AT * 1000 + int(self.clock.current_time() * 1000)
+
+    def spawn(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any, name: str) -> None:
+        assert self._nursery is not None
+        self._nursery.start_soon(work, *args, name=name)
+
+    @property
+    def life(self) -> Life:
+        return self.lives[-1]
+
+    def queries(self) -> Queries:
+        """What is committed, whether a daemon lives or not."""
+        return Queries(self.disk.connection, NAME)
+
+    def committed(self, results: Sequence[CommitResult]) -> None:
+        for result in results:
+            for stored in result if isinstance(result, tuple) else ():
+                self.record.setdefault(stored.session_id, []).append(stored)
+                event = msgspec.json.encode(stored.event).decode()
+                self.note(f"stored {stored.session_id} {stored.seq} {event}")
+
+    def purged(self, session_ids: Sequence[str]) -> None:
+        for session_id in session_ids:
+            self.gone.add(session_id)
+            self.note(f"purged {session_id}")
+
+    def before_commit(self, number: int) -> None:
+        if self._kill_in and int(self._kill_in) == number and self._kill_in % 1 == 0:
+            self._kill_in = 0
+            self.life.kill(f"before commit {number}")
+
+    def after_commit(self, number: int) -> None:
+        if self._kill_in and int(self._kill_in) == number:
+            self._kill_in = 0
+            self.life.kill(f"after commit {number}")
+
+    def broke(self) -> None:
+        self.life.may_fail = True
+
+    def known(self, number: int, session_id: str | None) -> None:
+        self._sessions[number] = session_id
+        self._known.setdefault(number, trio.Event()).set()
+
+    async def session_id(self, number: int) -> str | None:
+        """The id of the plan's n-th session, once it is known."""
+        await self._known.setdefault(number, trio.Event()).wait()
+        return self._sessions[number]
+
+    # ── the run ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._live, name="lives of the daemon")
+            for client in self.clients:
+                nursery.start_soon(client.run, name=client.name)
+            for action in self.plan.actions:
+                await trio.sleep_until(action.at)
+                self._begin(action)
+            self.note("nothing fails any more")
+            self.network.roughness = 0
+            self.model.is_quick = True
+            with trio.move_on_after(SETTLE_SECONDS) as patience:
+                await self._settle()
+            if patience.cancelled_caught:
+                invariants.nothing_is_held_for_ever(self)
+            self._is_over = True
+            await self.life.stop()
+            nursery.cancel_scope.cancel(reason="the world is over")
+
+    def _begin(self, action: Action) -> None:
+        connections = self.network.owners.get(f"client {action.client}", ())
+        match action.kind:
+            case "kill":
+                self.life.kill("now")
+            case "kill_at_commit":
+                self._kill_in = self.disk.commits + action.number + action.client % 2 / 2
+            case "cut" | "stop":
+                for connection in connections[-1:]:
+                    self.note(f"client {action.client}: {action.kind}")
+                    connection.cut() if action.kind == "cut" else connection.stop(action.number)
+            case _:
+                self._pending += 1
+                self.spawn(self._act, action, name=f"{action.kind} {action.text}")
+
+    async def _act(self, action: Action) -> None:
+        await self.clients[action.client].act(action)
+        self._pending -= 1
+
+    async def _live(self) -> None:
+        while not self._is_over:
+            life = Life(self, len(self.lives) + 1)
+            self.lives.append(life)
+            self.spawn(life.run, name=f"life {life.number}")
+            await life.over.wait()
+            await trio.sleep(BACK_AFTER_SECONDS)
+
+    async def _open_store(self, folder: Path | None) -> Store:
+        await trio.lowlevel.checkpoint()
+        return self.life.store
+
+    async def _settle(self) -> None:
+        """Wait until every action has ended and every session is at rest."""
+        self._kill_in = 0
+        settler = self.clients[0]
+        while self._pending or invariants.at_work(self):
+            await trio.sleep(LOOK_SECONDS)
+            for session_id in sorted(self.record.keys() - self.gone):
+                settler.follow(session_id)
+            client = await settler.client()
+            for row in invariants.waiting(self):
+                try:
+                    await client.answer(row.approval_id, "allow")
+                except CallboardError as error:
+                    self.note(f"settling: {error}")
+
+    def _judge(self) -> None:
+        for check in invariants.AT_THE_END:
+            try:
+                check(self)
+            except AssertionError as error:
+                self.breaks(check.__name__, str(error))
+
+
+class Life:
+    """One process of the daemon, from its start to its end or its death."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.number = number
+        self.store = PlayedStore(world.disk)
+        self.listener = world.network.listen()
+        self.over = trio.Event()
+        self.is_dead = False
+        self.may_fail = False
+        self._scope = trio.CancelScope()
+        self._stop = trio.Event()
+
+    def took_effect(self, tool: str, context: callboard.ToolContext, name: str) -> None:
+        """Note what a tool did, unless the process is dead."""
+        if not self.is_dead:
+            self.world.note(f"effect {tool} {name} of {context.call_id}")
+            took = invariants.effect_of(self.world, self.number, tool, context, name)
+            self.world.effects.append(took)
+            invariants.started_is_on_record_before_the_effect(self.world, took)
+
+    async def run(self) -> None:
+        life_of.set(self)
+        self.world.note(f"life {self.number} begins")
+        try:
+            with self._scope:
+                async with (
+                    self._open_runtime() as runtime,
+                    open_gateway(
+                        runtime,
+                        SERVER,
+                        self.world.folder / "data",
+                        local=self.world.credential,
+                        listeners=[self.listener],  # type: ignore[list-item]
+                    ) as gateway,
+                ):
+                    await self._serve(runtime, gateway)
+        except Exception as error:
+            if not self.is_dead and not self.may_fail:
+                logging.getLogger(__name__).exception("life %d", self.number)
+                self.world.breaks("nothing_crashes", f"the daemon ends by {error!r}")
+        self.world.note(f"life {self.number} is over")
+        self.listener.close()
+        self.over.set()
+
+    def _open_runtime(self) -> Any:
+        return open_runtime(
+            model=self.world.model,
+            workspace=self.world.folder / "work",
+            tools=PLAYED_TOOLS,
+            agents=AGENTS,
+            on_approval="wait",
+            settings=Settings(limits=LIMITS, sessions=SessionSettings(titles=TitleSource.WORDS)),
+            environ={},
+            strict=True,
+        )
+
+    async def _serve(self, runtime: Runtime, gateway: Gateway) -> None:
+        async with trio.open_nursery() as nursery:
+
+            async def stopped() -> None:
+                await self._stop.wait()
+                gateway.daemon.stop()
+
+            nursery.start_soon(stopped, name="a signal")
+            await gateway.stopped.wait()
+            self.world.note(f"life {self.number} drains")
+            gateway.announce_end()
+            await drain(runtime, DRAIN_SECONDS, trio.Event())
+            nursery.cancel_scope.cancel(reason="the daemon ends")
+
+    async def stop(self) -> None:
+        """End it in order, and wait for that."""
+        self._stop.set()
+        await self.over.wait()
+
+    def kill(self, when: str) -> None:
+        """End it at once: nothing that it does from here on can be seen."""
+        if self.is_dead or self.over.is_set():
+            return
+        self.world.note(f"life {self.number} is killed {when}")
+        self.is_dead = self.store.is_dead = True
+        self.listener.close()
+        for connection in self.listener.connections:
+            connection.cut()
+        self._scope.cancel(reason="killed")
+        self.over.set()
+
+
+SERVER = ServerSettings(drain_seconds=DRAIN_SECONDS)
+
+
+class _NoSandbox(Sandbox):
+    """No program runs in a played world."""
+
+    async def ready(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        task_status.started()
+        await trio.sleep_forever()
+
+    def problem(self) -> str | None:
+        return "no program runs here"
+
+
+class _Log(logging.Handler):
+    """What the daemon logs; a crash breaks an invariant, unless the world itself raised it."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.WARNING)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        self._world.note(f"log {record.levelname} {text.splitlines()[0]} {error!r}")
+        if error is not None and not _is_played(error):
+            dead = any(life.is_dead and not life.over.is_set() for life in self._world.lives)
+            if not (dead or self._world.life.is_dead or self._world.life.may_fail):
+                self._world.breaks("nothing_crashes", f"{text.splitlines()[0]}: {error!r}")
+
+
+def _is_played(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_played, error.exceptions))
+    return isinstance(error, RuntimeError) and "crashes" in str(error)
