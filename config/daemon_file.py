@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +18,7 @@ import msgspec
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import StorageError
 from ..runtime.redaction import Secret, redactor
-from .private_file import make_private_folder, read_private, write_new
+from .private_file import make_private_folder, read_private, temporary_for, write_new
 
 FILE_NAME = "daemon.json"
 MAX_FILE_BYTES = 64 * 1024
@@ -86,7 +85,7 @@ class DaemonFile:
         # A `Secret` is never encoded by itself.
         content = msgspec.json.encode(self._daemon, enc_hook=Secret.reveal)
         make_private_folder(self.path.parent)
-        temporary = self.path.with_name(f".{FILE_NAME}.{secrets.token_hex(6)}.tmp")
+        temporary = temporary_for(self.path)
         try:
             self._descriptor = write_new(temporary, content)
             # Locked before it has its name: nobody ever reads one that looks dead.

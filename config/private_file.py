@@ -5,20 +5,26 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import secrets
 import stat
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..runtime.disk.private_folder import check_folder, make_folders, sync_path
+from ..runtime.disk.private_folder import check_folder, hold, is_left, make_folders, sync_path
 from ..runtime.errors import ConflictError, StorageError, StorageFull
+from ..runtime.redaction import redacting_logger
 
 MODE = 0o600
 
 MAX_WAIT_SECONDS = 10.0
 """Longest wait for a lock: whoever holds one writes some kilobytes, or hangs."""
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
+
+logger = redacting_logger(__name__)
 
 POLL_SECONDS = 0.02
 """Pause between two tries: flock has no timeout of its own."""
@@ -70,18 +76,18 @@ def write_private(path: Path, data: bytes, *, replace: bool) -> None:
         FileExistsError: It exists, and `replace` is false.
         StorageError: It can't be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = temporary_for(path)
     try:
         try:
             descriptor = write_new(temporary, data)
             try:
                 os.fsync(descriptor)
+                if replace:
+                    temporary.replace(path)
+                else:
+                    os.link(temporary, path)
             finally:
                 os.close(descriptor)
-            if replace:
-                temporary.replace(path)
-            else:
-                os.link(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
         sync_path(path.parent)
@@ -89,6 +95,22 @@ def write_private(path: Path, data: bytes, *, replace: bool) -> None:
         raise
     except OSError as error:
         raise _error(path, error, "written") from error
+
+
+def temporary_for(path: Path) -> Path:
+    """Return a free name to write a private file under, after removing what dead processes left in the folder."""
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            if not _TEMPORARY.fullmatch(entry.name):
+                continue
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                if is_left(entry.name, folder):
+                    os.unlink(entry.name, dir_fd=folder)
+                    logger.warning("removed %s, an unfinished write", entry.path)
+            finally:
+                os.close(folder)
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
 
 
 @contextmanager
@@ -136,9 +158,10 @@ def _take(descriptor: int, path: Path) -> None:
 
 
 def write_new(path: Path, data: bytes) -> int:
-    """Write a new file of mode 0600 and return its descriptor; raise `OSError`."""
+    """Write a new file of mode 0600 and return its descriptor, which holds it locked; raise `OSError`."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, MODE)
+    hold(descriptor)
     try:
         os.fchmod(descriptor, MODE)  # whatever the umask is
         view = memoryview(data)

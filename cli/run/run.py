@@ -25,6 +25,7 @@ from ...runtime.errors import CallboardError, ConflictError, ValidationError
 from ...runtime.event_types.calls import CallDeferred
 from ...runtime.event_types.permissions import ApprovalAnswered
 from ...runtime.events import Event, InputAccepted, Stored, TurnEnded
+from ...tools.processes.process_tree import end_descendants
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
@@ -83,6 +84,9 @@ RECORDINGS = "recordings"
 GRACE_SECONDS = 2.0
 """Time to print the summary of a cancelled turn: its reader may be stopped."""
 
+END_SECONDS = 1.0
+"""Time to see the programs gone that a second signal kills."""
+
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 _WHY = {
@@ -100,7 +104,7 @@ def run(options: RunOptions, settings: Settings, data: Path) -> int:
 
 
 async def _run(options: RunOptions, settings: Settings, data: Path) -> int:
-    with trio.open_signal_receiver(*STOPPING) as signals:
+    with trio.open_signal_receiver(*_stopping()) as signals:
         async with trio.open_nursery() as nursery:
             job = _Job(options, settings, data, nursery)
             for screen in job.screens:
@@ -110,6 +114,12 @@ async def _run(options: RunOptions, settings: Settings, data: Path) -> int:
             code = await job.run()
             nursery.cancel_scope.cancel(reason="the run is over")
     return code
+
+
+def _stopping() -> tuple[signal.Signals, ...]:
+    """Return the signals that stop a run: a hangup too, unless whoever started it has that ignored (nohup)."""
+    is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return STOPPING if is_nohup else (*STOPPING, signal.SIGHUP)
 
 
 class _Job:
@@ -338,7 +348,7 @@ class _Job:
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
         """Cancel the turn at the first Ctrl-C; the second ends the process on the spot."""
         async for _ in signals:
-            for number in STOPPING:
+            for number in _stopping():
                 # Python's own handler: it runs even when the loop is stuck.
                 signal.signal(number, lambda *_: self._exit_at_once())
             self._view.notice("cancelling… (Ctrl-C again exits at once)")
@@ -348,6 +358,7 @@ class _Job:
     def _exit_at_once(self) -> None:
         if self._channel is not None:
             self._channel.abandon()
+        end_descendants(END_SECONDS)
         os._exit(INTERRUPTED)
 
     async def watch_output(self) -> None:

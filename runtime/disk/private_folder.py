@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import StorageError
@@ -59,3 +62,40 @@ def sync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# ── temporary files ──────────────────────────────────────────────────────────────────────────────
+# Whoever writes a file whole gives it its name in one rename, and holds the temporary one locked until
+# then. The kernel releases a dead writer's lock: so the next start can remove at once what a killed
+# process has left, and never takes what another one writes.
+
+OLD_SECONDS = 24 * 3600
+"""Where a file system has no locks, age decides: no write lasts a day."""
+
+
+def hold(fd: int) -> None:
+    """Lock a temporary file until its descriptor is closed, where the file system has locks."""
+    with suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_left(name: str, dir_fd: int) -> bool:
+    """Whether nobody writes this temporary file any more."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=dir_fd)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return status.st_mtime < time.time() - OLD_SECONDS
+    else:
+        return True
+    finally:
+        os.close(fd)

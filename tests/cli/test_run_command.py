@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 import trio
 
+import callboard.cli.run.run
 from callboard.providers.testing.script import (
     ScriptedCall,
     Step,
@@ -28,6 +31,7 @@ from callboard.runtime.store.codec import decode_event
 from support.cli.command import PATIENCE_SECONDS, Command, at
 from support.cli.command import command as command
 from support.cli.warm_process import nowhere, start_warm
+from support.sandbox.sandbox_users import needs_sandbox
 
 
 async def test_the_main_job_without_any_model(command: Command) -> None:
@@ -277,6 +281,75 @@ async def test_a_reader_that_stops_holds_no_interrupt_up(
                     assert b"cancelling" in await process.stderr.receive_some()
                     process.send_signal(signal.SIGINT)
                 assert await process.wait() == 130
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [[signal.SIGHUP], [signal.SIGINT, signal.SIGINT]],
+    ids=["hung up", "twice"],
+)
+async def test_a_signal_leaves_no_program(command: Command, signals: list[signal.Signals]) -> None:
+    needs_sandbox()
+    seconds = f"{secrets.randbelow(10**9)}.25"  # by which its process is found
+    code = f"(trap '' TERM INT; sleep {seconds}) & echo there; sleep {seconds}"
+    call = ("run_code", {"language": "bash", "code": code})
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with open_scripted_server([reply(calls=[call])]) as server:
+            process = await trio.lowlevel.open_process(
+                [sys.executable, "-m", "callboard", "run", *at(server), "--json", "Go"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=command.workspace,
+                env=command.environ,
+            )
+            assert process.stdout is not None
+            async with process.stdout:
+                said = b""
+                while b"call_progress" not in said:
+                    said += await process.stdout.receive_some()
+                assert running(seconds), "the control"
+                for number in signals:
+                    process.send_signal(number)
+                assert await process.wait() == 130
+                assert not running(seconds)
+
+
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    stopping = callboard.cli.run.run._stopping
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert signal.SIGHUP not in stopping()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert signal.SIGHUP in stopping()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def running(words: str) -> list[str]:
+    """The processes that have these words in their command."""
+    found: list[str] = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if words.encode() in entry.read_bytes().split(b"\0"):
+                found.append(entry.parent.name)
+    return found
+
+
+async def test_a_second_signal_sees_all_programs_gone() -> None:
+    """In a process of its own, since it ends all that its process has begun."""
+    program = (
+        "import subprocess, sys\n"
+        "from callboard.tools.processes.process_tree import descendants, end_descendants\n"
+        "tree = 'trap \"\" TERM INT; sleep 1000 & setsid sleep 1000 & echo there; wait'\n"
+        "begun = subprocess.Popen(['bash', '-c', tree], stdout=subprocess.PIPE)\n"
+        "begun.stdout.readline()\n"
+        "import os\n"
+        "tree = descendants(os.getpid())\n"
+        "end_descendants(60)\n"
+        "print(len(tree), [pid for pid in tree if os.path.exists(f'/proc/{pid}/exe')])\n"
+    )
+    done = await trio.run_process([sys.executable, "-c", program], capture_stdout=True)
+    assert done.stdout == b"3 []\n"
 
 
 async def test_closed_descriptors_never_become_the_store(command: Command) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from callboard.config.daemon_file import DaemonFile, RunningDaemon, find_daemon
 from callboard.config.keys.tokens import Role, is_token_of, local_credential
+from callboard.config.private_file import write_private
+from callboard.runtime.disk.private_folder import hold
 from callboard.runtime.errors import StorageError
 from callboard.runtime.redaction import Secret
 
@@ -70,3 +72,19 @@ def test_the_local_credential_is_an_administrator_s_of_one_token() -> None:
     assert is_token_of(credential, token.reveal())
     assert not is_token_of(credential, token.reveal()[:-1])
     assert local_credential()[1] != token
+
+
+def test_what_killed_processes_left_of_private_files_is_removed_by_the_next(tmp_path: Path) -> None:
+    left = [tmp_path / f".{name}.{'0a' * 6}.tmp" for name in ("daemon.json", "tokens.json")]
+    writing = tmp_path / f".daemon.json.{'0b' * 6}.tmp"
+    kept = [writing, tmp_path / ".daemon.json.tmp", tmp_path / "notes.0a0a0a0a0a0a.tmp"]
+    for path in [*left, *kept]:
+        path.write_bytes(b"{}")
+    with writing.open("rb") as file:
+        hold(file.fileno())
+        with DaemonFile(tmp_path, daemon()):
+            assert not any(path.exists() for path in left)
+            assert all(path.exists() for path in kept)
+    write_private(tmp_path / "other", b"x", replace=True)
+    assert not writing.exists(), "the control: its writer is gone"
+    assert kept[1].exists()

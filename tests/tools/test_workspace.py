@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import os
 import resource
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
+from callboard.runtime.disk.private_folder import hold
 from callboard.runtime.errors import ValidationError
 from callboard.tools.workspace import atomic_write, openat2
 from callboard.tools.workspace.reader import failure
@@ -99,17 +101,41 @@ def test_unfit_folders_are_refused_with_advice(
         assert workspace.find(".") is not None
 
 
-def test_case_13_leftovers_of_a_crash_are_removed_after_a_day(folder: Path) -> None:
+def test_case_13_leftovers_of_a_crash_are_removed_at_once_and_told(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (folder / "sub").mkdir()
-    old = [folder / ".callboard-aa.tmp", folder / "sub" / ".callboard-bb.tmp"]
-    kept = [folder / ".callboard-young.tmp", folder / ".callboard-notes", folder / "x.tmp"]
-    for path in [*old, *kept]:
+    left = [folder / f".callboard-{'0a' * 8}.tmp", folder / "sub" / ".callboard-change_0a.tmp"]
+    kept = [folder / f".callboard-{'0b' * 8}.tmp", folder / ".callboard-mine.tmp", folder / "x.tmp"]
+    for path in [*left, *kept]:
         path.touch()
-        os.utime(path, (0, 0))
-    os.utime(kept[0])
-    with open_workspace(folder):
-        assert not any(path.exists() for path in old)
-        assert all(path.exists() for path in kept)
+    others = [folder / f".callboard-{name * 8}.tmp" for name in ("0c", "0d")]
+    os.mkfifo(others[0])
+    others[1].symlink_to("x.tmp")
+    with kept[0].open("rb") as writing:
+        hold(writing.fileno())
+        open_workspace(folder).close()
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in kept)
+    assert all(os.path.lexists(path) for path in others), "only files are ours"
+    assert f"removed 2 unfinished writes: {left[0].name}, sub/{left[1].name}" in caplog.text
+    open_workspace(folder).close()
+    assert not kept[0].exists(), "the control: its writer is gone"
+
+
+def test_leftovers_without_locks_are_removed_after_a_day(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    old, young = (folder / f".callboard-{name * 8}.tmp" for name in ("0a", "0b"))
+    for path in (old, young):
+        path.touch()
+    os.utime(old, (0, 0))
+    open_workspace(folder).close()
+    assert [path.exists() for path in (old, young)] == [False, True]
 
 
 def test_a_closed_workspace_refuses_and_gives_its_descriptor_back(folder: Path) -> None:
@@ -196,7 +222,7 @@ def test_case_13_a_crash_before_the_rename_leaves_the_old_content(
 
     (folder / "f").write_bytes(b"old")
     with monkeypatch.context() as patch:
-        patch.setattr(atomic_write.TemporaryFile, "__exit__", lambda *_: None)
+        patch.setattr(atomic_write.TemporaryFile, "__exit__", lambda made, *_: os.close(made._fd))
         patch.setattr(os, "rename", crash)
         with pytest.raises(Crash):
             workspace.write("f", b"new", replace=True, create_dirs=False)
@@ -204,7 +230,6 @@ def test_case_13_a_crash_before_the_rename_leaves_the_old_content(
     leftover = [name for name in os.listdir(folder) if name != "f"]
     assert [(folder / name).read_bytes() for name in leftover] == [b"new"]
     assert not leftover[0].startswith("f")
-    os.utime(folder / leftover[0], (0, 0))
     open_workspace(folder).close()
     assert os.listdir(folder) == ["f"]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +34,34 @@ def descendants(pid: int) -> list[int]:
             found.append(child)
             waiting.append(child)
     return found
+
+
+def end_descendants(seconds: float) -> None:
+    """Kill all processes below this one; return when they are gone, or after so long.
+
+    It takes no lock and waits for no task, so a signal handler may call it.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with ExitStack() as opened:
+            dying = select.poll()
+            count = 0
+            for pid in descendants(os.getpid()):
+                with suppress(ProcessLookupError, PermissionError):
+                    fd = os.pidfd_open(pid)
+                    opened.callback(os.close, fd)
+                    signal.pidfd_send_signal(fd, signal.SIGKILL)
+                    dying.register(fd, select.POLLIN)
+                    count += 1
+            if not count:
+                return
+            while count and (left := end - time.monotonic()) > 0:
+                for fd, _ in dying.poll(left * 1000):
+                    dying.unregister(fd)
+                    count -= 1
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 def use_of(pids: Iterable[int], *, exact: bool = False) -> Use:

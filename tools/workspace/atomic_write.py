@@ -2,7 +2,7 @@
 
 A write goes to a temporary file in the same directory, is flushed to disk, and gets its name in one
 rename. A crash in between leaves the old content and a `.callboard-….tmp`, which the next opening of
-the workspace removes when it is a day old (a younger one may belong to a process at work).
+the workspace removes: it is locked as long as somebody writes it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
-import time
 from collections import deque
 from typing import Any, Self, TypeVar
 
+from ...runtime.disk.private_folder import hold, is_left
 from .openat2 import rename_exclusive
 from .resolver import Names, OpenDirectory, Resolver
 
@@ -23,8 +24,8 @@ FILE_MODE = 0o644
 """Masked by the umask; never writable for others, even under umask 000."""
 TEMPORARY_PREFIX = ".callboard-"
 TEMPORARY_SUFFIX = ".tmp"
-LEFTOVER_SECONDS = 24 * 3600
-"""No write lasts a day."""
+_OWN_NAME = re.compile(r"\.callboard-(?:[0-9a-f]{16}|change_[0-9a-z]+)\.tmp")
+"""A person's file that only looks like one is theirs."""
 MAX_SWEPT_ENTRIES = 2_000
 """Entries that the sweep looks at, breadth first: opening a workspace must take milliseconds."""
 
@@ -36,14 +37,13 @@ _NO_EXCLUSIVE_RENAME = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 class TemporaryFile:
     """A complete, flushed file under an unguessable name; `with` removes it unless published.
 
-    `status` is what `write_temporary` found of it.
+    `status` is what `write_temporary` found of it; its lock ends with the block.
     """
 
-    def __init__(
-        self, parent: OpenDirectory, name: str, status: os.stat_result | None = None
-    ) -> None:
+    def __init__(self, parent: OpenDirectory, name: str, fd: int | None = None) -> None:
         self.name = name
-        self.status = status
+        self.status: os.stat_result | None = None
+        self._fd = fd
         self.is_published = False
         self._parent = parent
 
@@ -51,9 +51,14 @@ class TemporaryFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self.is_published:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.name, dir_fd=self._parent.fd)
+        try:
+            if not self.is_published:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.name, dir_fd=self._parent.fd)
+        finally:
+            fd, self._fd = self._fd, None
+            if fd is not None:
+                os.close(fd)
 
 
 def write_temporary(
@@ -67,16 +72,14 @@ def write_temporary(
     name = name or f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, flags, FILE_MODE, dir_fd=parent.fd)
-    temporary = TemporaryFile(parent, name)
+    hold(fd)
+    temporary = TemporaryFile(parent, name, fd)
     try:
-        try:
-            if mode is not None:
-                os.fchmod(fd, mode)
-            _write_all(fd, data)
-            os.fsync(fd)
-            temporary.status = os.fstat(fd)
-        finally:
-            os.close(fd)
+        if mode is not None:
+            os.fchmod(fd, mode)
+        _write_all(fd, data)
+        os.fsync(fd)
+        temporary.status = os.fstat(fd)
     except BaseException:
         temporary.__exit__()
         raise
@@ -155,10 +158,10 @@ def _claim_and_rename(source_fd: int, source: str, target_fd: int, target: str) 
         raise
 
 
-def sweep_leftovers(resolver: Resolver) -> None:
-    """Remove temporary files that a crash left a day ago or earlier."""
-    oldest = time.time() - LEFTOVER_SECONDS
+def sweep_leftovers(resolver: Resolver) -> list[str]:
+    """Remove temporary files that dead processes left; return their paths."""
     pending: deque[Names] = deque([()])
+    swept: list[str] = []
     seen = 0
     while pending and seen < MAX_SWEPT_ENTRIES:
         names = pending.popleft()
@@ -171,17 +174,10 @@ def sweep_leftovers(resolver: Resolver) -> None:
                         break
                     if entry.is_dir(follow_symlinks=False):
                         pending.append((*names, entry.name))
-                    elif _is_leftover(entry, oldest):
+                    elif _OWN_NAME.fullmatch(entry.name) and is_left(entry.name, here.fd):
                         os.unlink(entry.name, dir_fd=here.fd)
-
-
-def _is_leftover(entry: os.DirEntry[str], oldest: float) -> bool:
-    return (
-        entry.name.startswith(TEMPORARY_PREFIX)
-        and entry.name.endswith(TEMPORARY_SUFFIX)
-        and entry.is_file(follow_symlinks=False)
-        and entry.stat(follow_symlinks=False).st_mtime < oldest
-    )
+                        swept.append("/".join((*names, entry.name)))
+    return swept
 
 
 def _write_all(fd: int, data: bytes) -> None:

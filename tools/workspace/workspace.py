@@ -22,6 +22,7 @@ from typing import Self
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ValidationError
 from ...runtime.handles import FileInfo
+from ...runtime.redaction import redacting_logger
 from ..failures import invalid
 from .atomic_write import (
     TemporaryFile,
@@ -51,6 +52,11 @@ DIRECTORY_MODE = 0o755
 """Masked by the umask; never writable for others, even under umask 000."""
 MAX_REMOVED_ENTRIES = 10_000
 """One call of a model must not clear a disk; a larger tree is removed part by part."""
+
+MAX_NAMED_LEFTOVERS = 5
+"""In the log; a crash leaves one or two."""
+
+logger = redacting_logger(__name__)
 
 Target = contextlib.AbstractContextManager[tuple[OpenDirectory, str]]
 """A name in an open directory, which the `with` block closes."""
@@ -259,7 +265,9 @@ def open_workspace(
     except BaseException:
         os.close(root_fd)
         raise
-    sweep_leftovers(resolver)
+    if swept := sweep_leftovers(resolver):
+        named = ", ".join(map(shown, swept[:MAX_NAMED_LEFTOVERS]))
+        logger.warning("%s: removed %d unfinished writes: %s", shown(real), len(swept), named)
     return Workspace(OpenRoot(root_fd, resolver, (root_names(root), root_names(real))), real)
 
 
