@@ -12,19 +12,33 @@ of the disk crashes the journal, and with it, when it does not pass, the runtime
 While the journal has nothing else to do, a commit begins in the step of whoever appends, and is
 acknowledged as soon as it has ended: in memory at once, on a disk when its thread is back. What comes
 meanwhile waits for that, and is the next group.
+
+A session may go on *ahead* of its own commit: it folds the events and shows nobody what follows from
+them. Nobody waits for such an append, so it waits for company: it is committed with the next one
+that somebody does wait for, or soon by itself. If it can't be stored, its session goes back to what is
+on record, and nothing that it sent meanwhile is stored.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 
+import msgspec
 import trio
 
-from ..runtime.errors import CallboardError, DiskBroken, StorageFull, ValidationError
-from ..runtime.kernel.delivery import EventInboxes
+from ..runtime.errors import (
+    CallboardError,
+    DiskBroken,
+    InternalError,
+    StorageFull,
+    ValidationError,
+)
+from ..runtime.kernel.delivery import EventInbox, EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import AppendEvents, ImportRecords, JournalMessage, PurgeRecords
 from ..runtime.redaction import redacting_logger
+from ..runtime.store.codec import encode_event
 from ..runtime.store.interface import Store
 from ..runtime.store.rows import Append, CommitResult
 
@@ -34,6 +48,18 @@ MAILBOX_CAPACITY = 1024
 """Appends that wait: two for each of the 512 calls that may run at once."""
 MAX_GROUP = 512
 """Appends in one transaction; a larger one saves little, and delays the first."""
+AHEAD_SECONDS = 0.008
+"""How long what a session went ahead with waits for company: nobody sees a delay of half a frame, and
+the next record of a fast round of model and tool comes within it. PostgreSQL's `commit_delay` is the
+precedent, and there even those wait who are waited for."""
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """An append and who asked for it; `ahead` is the inbox of the session that has gone ahead."""
+
+    request: AppendEvents
+    append: Append
+    ahead: EventInbox | None = None
 
 
 class Journal:
@@ -53,15 +79,21 @@ class Journal:
         self._inboxes = inboxes
         self._is_busy = False
         self._idle = trio.Event()
+        self._ahead: list[_Entry] = []
+        self._due = inf
+        self._patience = trio.CancelScope()
+        self._waited_for: frozenset[str] = frozenset()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
         with self._mailbox.open(self._append_now) as messages:
             task_status.started()
             try:
-                async for first in messages:
-                    await self._wait_idle(first)
-                    group: list[JournalMessage] = [first]
+                while True:
+                    group: list[JournalMessage] = []
+                    with trio.CancelScope(deadline=self._due) as self._patience:
+                        group.append(await messages.receive())
+                    await self._wait_idle(group)
                     try:
                         while len(group) < MAX_GROUP:
                             group.append(messages.receive_nowait())
@@ -70,36 +102,86 @@ class Journal:
                     await self._serve(group)
             finally:
                 await self._wait_idle()  # noqa: ASYNC102  shielded, and bounded by the disk
+                await self._commit([])  # noqa: ASYNC102  the same
 
     def _append_now(self, message: JournalMessage) -> bool:
         """Begin to store events; return `False` while others are being stored."""
-        if type(message) is not AppendEvents or self._is_busy:
+        if type(message) is not AppendEvents:
             return False
+        if message.ahead and self._store.is_slow and self._goes_ahead(message):
+            return True
+        if self._is_busy:
+            return False
+        ahead = self._take_ahead() if self._ahead else []
+        entries = [*ahead, *self._entries([message])]
+        if not entries:
+            return True
         self._is_busy = True
-        append = Append(message.session_id, message.events)
+        self._waited_for = frozenset((message.session_id,))
         has_begun = False
         try:
-            has_begun = self._store.commit_soon([append], partial(self._end, message))
+            appends = [entry.append for entry in entries]
+            has_begun = self._store.commit_soon(appends, partial(self._end, entries))
         finally:
-            self._is_busy = self._is_busy and has_begun
+            if not has_begun:
+                self._is_busy = False
+                self._ahead = [*ahead, *self._ahead]
         return has_begun
 
-    def _end(self, request: AppendEvents, ended: list[CommitResult] | BaseException) -> None:
+    def _goes_ahead(self, request: AppendEvents) -> bool:
+        """Let a session go on before its events are stored; return `False` when it can't.
+
+        It folds events in the order of the record: not while others of its own are on their way.
+        """
+        inbox = self._inboxes.get(request.session_id)
+        is_behind = self._is_busy and request.session_id in self._waited_for
+        if inbox is None or is_behind or len(self._ahead) >= MAX_GROUP:
+            return False
+        try:
+            encoded = tuple(encode_event(event) for event in request.events)
+        except ValidationError:
+            return False  # the store says so again, to who asks
+        events = tuple(event for event, _ in encoded)
+        if not inbox.go_ahead(events):
+            return False
+        self._ahead.append(_Entry(request, Append(request.session_id, events, encoded), inbox))
+        if self._due == inf:
+            self._due = self._patience.deadline = trio.current_time() + AHEAD_SECONDS
+        request.reply.send(())
+        return True
+
+    def _take_ahead(self) -> list[_Entry]:
+        self._due = self._patience.deadline = inf
+        ahead, self._ahead = self._ahead, []
+        return ahead
+
+    def _entries(self, group: list[AppendEvents]) -> list[_Entry]:
+        """Return what may be stored; refuse what follows from events that were lost."""
+        entries: list[_Entry] = []
+        for request in group:
+            inbox = self._inboxes.get(request.session_id)
+            if inbox is not None and inbox.lost is not None:
+                request.reply.fail(inbox.lost)
+            else:
+                entries.append(_Entry(request, Append(request.session_id, request.events)))
+        return entries
+
+    def _end(self, entries: list[_Entry], ended: list[CommitResult] | BaseException) -> None:
         """Acknowledge what was stored; crash with what the journal does not survive."""
         self._is_busy = False
         self._idle.set()
         try:
             if isinstance(ended, CallboardError):
-                self._fail([request], ended)
+                self._fail(entries, ended)
             elif isinstance(ended, BaseException):
                 raise ended
             else:
-                self._acknowledge(request, ended[0])
+                self._acknowledge(entries, ended)
         except Exception as fault:  # the journal's crash, and not that of who calls it back
-            request.reply.abandon()
+            self._abandon([*entries, *self._take_ahead()])
             self._mailbox.crash(fault)
 
-    async def _wait_idle(self, first: JournalMessage | None = None) -> None:
+    async def _wait_idle(self, first: list[JournalMessage] | None = None) -> None:
         """Wait for the end of the commit that is under way; shielded, since it will be stored.
 
         When that crashes the journal, `first` is not begun but abandoned.
@@ -112,15 +194,15 @@ class Journal:
                 try:
                     await trio.lowlevel.checkpoint_if_cancelled()
                 except BaseException:
-                    first.abandon()
+                    for request in first:
+                        request.abandon()
                     raise
 
     async def _serve(self, group: list[JournalMessage]) -> None:
         appends = [each for each in group if isinstance(each, AppendEvents)]
         others = [each for each in group if not isinstance(each, AppendEvents)]
         try:
-            if appends:
-                await self._commit(appends)
+            await self._commit(appends)
             while others:
                 await self._purge_or_import(others.pop(0))
         except BaseException:
@@ -145,34 +227,53 @@ class Journal:
             request.reply.send(None)
 
     async def _commit(self, group: list[AppendEvents]) -> None:
+        """Store what sessions went ahead with, then a group."""
+        entries = [*self._take_ahead(), *self._entries(group)]
+        if not entries:
+            return
         try:
-            outcomes = await self._store.commit(
-                [Append(request.session_id, request.events) for request in group]
-            )
+            outcomes = await self._store.commit([entry.append for entry in entries])
         except CallboardError as error:
-            self._fail(group, error)
+            self._fail(entries, error)
             return
         except BaseException:
-            for request in group:
-                request.reply.abandon()
+            self._abandon(entries)
             raise
-        for request, outcome in zip(group, outcomes, strict=True):
-            self._acknowledge(request, outcome)
+        self._acknowledge(entries, outcomes)
 
-    def _fail(self, group: list[AppendEvents], error: CallboardError) -> None:
+    def _fail(self, entries: list[_Entry], error: CallboardError) -> None:
         """Tell those who asked that nothing was stored; raise what the journal does not survive."""
-        logger.error("nothing of %d appends was stored: %s", len(group), error)
-        for request in group:
-            request.reply.fail(error)
+        logger.error("nothing of %d appends was stored: %s", len(entries), error)
+        for entry in entries:
+            self._refuse(entry, error)
         # Space may come back, and a refused event says nothing about the disk. Behind a failing disk
         # or a corrupt file the runtime ends, if it does not pass.
         if not isinstance(error, StorageFull | ValidationError):
             raise error
 
-    def _acknowledge(self, request: AppendEvents, outcome: CommitResult) -> None:
+    def _abandon(self, entries: list[_Entry]) -> None:
+        for entry in entries:
+            entry.request.reply.abandon()
+            if entry.ahead is not None:
+                entry.ahead.lose(InternalError("the journal failed; see the log"))
+
+    def _refuse(self, entry: _Entry, error: CallboardError) -> None:
+        if entry.ahead is None:
+            entry.request.reply.fail(error)
+            return
+        # Whatever the session went ahead with after this goes too.
+        self._ahead = [other for other in self._ahead if other.ahead is not entry.ahead]
+        entry.ahead.lose(error)
+
+    def _acknowledge(self, entries: list[_Entry], outcomes: list[CommitResult]) -> None:
         """Give what was stored to its session, then to who asked for it."""
-        if isinstance(outcome, CallboardError):
-            request.reply.fail(outcome)
-        else:
+        for entry, outcome in zip(entries, outcomes, strict=True):
+            request = entry.request
+            if isinstance(outcome, CallboardError):
+                self._refuse(entry, outcome)
+                continue
             self._inboxes.put(request.session_id, outcome)
-            request.reply.send(outcome)
+            if entry.ahead is None:
+                request.reply.send(outcome)
+            elif len(outcome) < len(request.events):
+                self._refuse(entry, InternalError("the record has another result of a call"))

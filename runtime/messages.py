@@ -75,10 +75,15 @@ class ResumeTurn(Request[InputTicket], frozen=True, kw_only=True, tag="resume_tu
 
 
 class AppendEvents(Request[tuple[Stored, ...]], frozen=True, kw_only=True, tag="append_events"):
-    """Store events of one session; answered after COMMIT."""
+    """Store events of one session; answered after COMMIT.
+
+    With `ahead`, nobody hears of these events before that but the session itself, which may go on with
+    them: then this is answered at once, with nothing, and the session learns what becomes of them.
+    """
 
     session_id: str
     events: tuple[DurableEvent, ...]
+    ahead: bool = False
 
 
 class PurgeRecords(Request[None], frozen=True, kw_only=True, tag="purge_records"):

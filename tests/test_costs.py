@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from callboard.actors import journal
 from support.costs import Costs, House, Meeting, noop, open_house
 
 ROUNDS = 10
@@ -21,11 +22,11 @@ SESSIONS = 10
 
 BOUNDS = {
     "tool round in memory": Costs(steps=8, scopes=5),
-    "tool round on disk": Costs(steps=13, scopes=5, hops=2, commits=2, statements=19, pages=17),
+    "tool round on disk": Costs(steps=9.2, scopes=5, hops=1, commits=1, statements=15, pages=11),
     "delta that comes alone": Costs(steps=2.2, scopes=0.1),
     "session in memory": Costs(steps=17, scopes=6, statements=1),
     "call of many in memory": Costs(steps=2.1, scopes=1.1, calls=425),
-    "call of many on disk": Costs(steps=3.2, scopes=1.1, statements=8, pages=0.8),
+    "call of many on disk": Costs(steps=2.1, scopes=1.1, statements=8, pages=0.6),
 }
 """What each unit may cost at most; what is not named must cost nothing."""
 
@@ -65,7 +66,9 @@ async def test_a_tool_round_in_memory(tmp_path: Path) -> None:
         check("tool round in memory", await rounds_in(house))
 
 
-async def test_a_tool_round_on_disk(tmp_path: Path) -> None:
+async def test_a_tool_round_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # However busy the machine is, the next answer comes before a result is stored by itself.
+    monkeypatch.setattr(journal, "AHEAD_SECONDS", 600)
     async with open_house(tmp_path, noop, store="disk") as house:
         check("tool round on disk", await rounds_in(house))
 
@@ -83,7 +86,10 @@ async def test_a_session_among_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ["memory", "disk"])
-async def test_a_call_of_an_answer_with_many(tmp_path: Path, store: str) -> None:
+async def test_a_call_of_an_answer_with_many(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "AHEAD_SECONDS", 600)
     meeting = Meeting()
     async with open_house(tmp_path, meeting.tool, store=store) as house:
 

@@ -493,12 +493,12 @@ class CallBatch:
         # No checkpoint between the tool's return and the journal's mailbox: a cancellation that
         # comes now can't turn what has happened into "cancelled".
         if not reaches:
-            await self._record(finished)
+            await self._record(finished, ahead=True)
             return
         read = read_by(ready)
-        marks = due_marks(ready, self._marks, read)
+        marks = (*due_marks(ready, self._marks, read), *files_marked(ready))
         self._marks = joined(self._marks, read)
-        await self._record(*marks, *files_marked(ready), finished)
+        await self._record(*marks, finished, ahead=not marks)
 
     # ── the record ───────────────────────────────────────────────────────────────────────────────
 
@@ -531,20 +531,23 @@ class CallBatch:
             attempts_left=outcome.attempts_left,
         )
 
-    async def _record(self, *events: DurableEvent) -> bool:
-        """Store events; when that fails the batch is over, since nothing more may happen."""
+    async def _record(self, *events: DurableEvent, ahead: bool = False) -> bool:
+        """Store events; when that fails the batch is over, since nothing more may happen.
+
+        With `ahead`, the session may go on before that: no effect is to follow from these events.
+        """
         given_up = self._retries.take_given_up()
         try:
-            await self._append(*events, *given_up)
+            await self._append(*events, *given_up, ahead=ahead and not given_up)
         except CallboardError as error:
             self._give_up(error)
             return False
         await tell_parent(self._dispatcher.journal, self._place, given_up)
         return True
 
-    async def _append(self, *events: DurableEvent) -> None:
+    async def _append(self, *events: DurableEvent, ahead: bool = False) -> None:
         await self._dispatcher.journal.ask(
-            AppendEvents(session_id=self._place.session_id, events=events)
+            AppendEvents(session_id=self._place.session_id, events=events, ahead=ahead)
         )
 
     def _give_up(self, error: CallboardError) -> None:

@@ -33,6 +33,7 @@ from ...runtime.events import (
     CallStarted,
     ChangesUndone,
     ChildAsks,
+    DurableEvent,
     FilesMarked,
     GrantGiven,
     GrantRevoked,
@@ -252,8 +253,23 @@ class Conversation:
             self.fold(stored)
 
     def fold(self, stored: Stored) -> None:
-        """Take the next event into account."""
-        self.head_seq, event = stored.seq, stored.event
+        """Take the next event of the record into account."""
+        self.head_seq = stored.seq
+        self._fold(stored.event)
+
+    def fold_ahead(self, events: Sequence[DurableEvent]) -> bool:
+        """Take events into account that are to follow on the record; return `False` if they may not.
+
+        Unless they do, this conversation must be thrown away.
+        """
+        for event in events:
+            if isinstance(event, CallFinished) and event.call_id not in self.open_calls:
+                return False
+        for event in events:
+            self._fold(event)
+        return True
+
+    def _fold(self, event: DurableEvent) -> None:
         match event:
             case CallFinished():
                 self._fold_result(event)

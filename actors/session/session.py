@@ -35,7 +35,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Call
 from ...runtime.identity import new_id
-from ...runtime.kernel.delivery import EventInbox, Subscription
+from ...runtime.kernel.delivery import EventInbox, Hold, Subscription
 from ...runtime.kernel.mailbox import Mailbox, Reply
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.messages import (
@@ -92,6 +92,7 @@ class Session:
         session_id: Its id.
         conversation: The fold of its events.
         lineage: The sessions that delegated to it, the parent first.
+        hold: What its turn publishes ahead of the record.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Session:
         self.session_id = session_id
         self.conversation = Conversation()
         self.lineage: tuple[Ancestor, ...] = ()
+        self.hold = Hold()
         self._services = services
         self._mailbox = mailbox
         self._inbox = EventInbox()
@@ -129,9 +131,7 @@ class Session:
                 _refuse_all(self._mailbox, error)
                 return
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(
-                    self._inbox.serve, self.fold_committed, name=f"inbox of {self.session_id}"
-                )
+                nursery.start_soon(self._inbox.serve, self, name=f"inbox of {self.session_id}")
                 task_status.started()
                 await self._serve(nursery)
                 nursery.cancel_scope.cancel(reason="the session is unloaded")
@@ -227,16 +227,54 @@ class Session:
 
     def fold_committed(self) -> None:
         """Fold and publish what was committed, in order; never blocks."""
-        while (stored := self._inbox.take()) is not None:
+        inbox = self._inbox
+        while (stored := inbox.take()) is not None:
             if stored.seq <= self.conversation.head_seq:
                 continue  # committed while the journal was read: the load has folded it
-            self.conversation.fold(stored)
+            if inbox.lost is not None or (inbox.ahead and inbox.was_ahead(stored)):
+                self.conversation.head_seq = stored.seq
+            else:
+                self.conversation.fold(stored)
             self._subscribers.tell(stored)
             self._queue.fold(stored)
+        if self.hold.is_on and not inbox.ahead and inbox.lost is None:
+            for update in self.hold.end():
+                self._subscribers.publish(update)
+
+    def fold_ahead(self, events: tuple[DurableEvent, ...]) -> bool:
+        """Let the running turn go on with events before they are stored, if they are its own."""
+        conversation, turn = self.conversation, self._turn
+        is_ours = turn is not None and turn.turn_id == conversation.turn_id
+        if is_ours and conversation.fold_ahead(events):
+            self.hold.begin()
+            return True
+        return False
+
+    def lose(self) -> None:
+        """End the turn that went ahead of what can't be stored; nobody sees what followed."""
+        self.hold.drop()
+        if self._turn is not None:
+            self._turn.lose()
+
+    async def recover(self) -> bool:
+        """Go back to what is on record, if that lacks what the turn went ahead with; say whether."""
+        if self._inbox.lost is None:
+            return False
+        events: list[Stored] = []
+        while not events or events[-1].seq < self.conversation.head_seq:  # more came meanwhile
+            events = await self._services.store.events(self.session_id)
+        self.conversation = Conversation()
+        self.conversation.fold_all(events)
+        self._inbox.recovered()
+        self.hold.end()
+        return True
 
     def publish(self, update: LiveEvent) -> None:
-        """Pass a live event to the listeners of the running turn."""
-        self._subscribers.publish(update)
+        """Pass a live event to the listeners of the running turn, after all that it follows from."""
+        if self.hold.is_on:
+            self.hold.put(update)
+        else:
+            self._subscribers.publish(update)
 
     async def left_open(self) -> OpenTurn | None:
         """Return the turn that has no end on record, once all pending events are stored."""
@@ -476,6 +514,7 @@ class Session:
         except CallboardError as error:
             # The record has no end of this turn; it gets one before the next input's turn.
             logger.error("a turn of %s has no end on record: %s", self.session_id, error)
+            await self.recover()
             self._turn_ended()
             self._subscribers.hang_up(error)
         finally:

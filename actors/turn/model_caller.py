@@ -27,7 +27,6 @@ from ...runtime.events import (
     AttemptCharged,
     AttemptFailed,
     HistoryCompacted,
-    LiveEvent,
     MessageDiscarded,
     ModelSwitched,
     ProviderSetAside,
@@ -297,8 +296,8 @@ class ModelCaller:
         """Make one call of the model; its end is a terminal event, or the error that none came."""
         outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
         scope = trio.CancelScope()
-        publish = self._host.publish if is_shown else None
-        listener = _Listener(answer, charge, publish, self._pacer if is_shown else None)
+        host = self._host if is_shown else None
+        listener = _Listener(answer, charge, host, self._pacer if is_shown else None)
         with batches:
             await self._mailbox.tell(
                 StartModelCall(
@@ -333,12 +332,12 @@ class _Listener:
         self,
         answer: AnswerBuilder,
         charge: Charge,
-        publish: Callable[[LiveEvent], None] | None,
+        host: TurnHost | None,
         pacer: Subscription | None,
     ) -> None:
         self._answer = answer
         self._charge = charge
-        self._publish = publish
+        self._host = host
         self._pacer = pacer
         self._stream_id = new_id("stream")
         self._takes = not charge.is_watched
@@ -347,7 +346,9 @@ class _Listener:
     def take(self, batch: list[AnyStreamEvent]) -> bool:
         """Take a batch, unless it is the turn's to hear; then it hears the following ones too."""
         last = type(batch[-1]) if batch else Done
-        has_room = self._pacer is None or self._pacer.has_room
+        has_room = (self._pacer is None or self._pacer.has_room) and (
+            self._host is None or self._host.hold.has_room
+        )
         self._takes = self._takes and has_room and last is not Done and last is not StreamError
         if self._takes:
             try:
@@ -368,6 +369,8 @@ class _Listener:
                     raise self._crash
                 if self._pacer is not None and not self._pacer.has_room:
                     await self._pacer.wait_room()
+                if self._host is not None and not self._host.hold.has_room:
+                    await self._host.hold.wait_room()
                 events = whole_events(batch)
                 if charge.is_watched:
                     events, spent = charge.fit(events)
@@ -388,14 +391,14 @@ class _Listener:
                 )
         finally:
             self._takes = False
-        if answer.error is not None and self._publish is not None:
-            self._publish(MessageDiscarded(self._stream_id, answer.error.message))
+        if answer.error is not None and self._host is not None:
+            self._host.publish(MessageDiscarded(self._stream_id, answer.error.message))
 
     def _add(self, events: list[AnyStreamEvent]) -> None:
         offset = self._answer.text_bytes
         self._answer.add(events)
-        if self._publish is not None:
-            self._publish(StreamBatch(self._stream_id, offset, events))
+        if self._host is not None:
+            self._host.publish(StreamBatch(self._stream_id, offset, events))
 
 
 def _why_no_summary(answer: AnswerBuilder, summary: str) -> str:

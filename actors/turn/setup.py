@@ -11,7 +11,7 @@ import msgspec
 from ...config.settings import Limits
 from ...runtime.definitions import Agent, ToolDefinition
 from ...runtime.events import DurableEvent, LiveEvent
-from ...runtime.kernel.delivery import Subscription
+from ...runtime.kernel.delivery import Hold, Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, DispatcherMessage
 from ...runtime.store.rows import OpenTurn
@@ -29,6 +29,7 @@ from ..services import SessionServices
 class TurnHost(Protocol):
     """Whose turn it is: a session, or the replay of one."""
 
+    hold: Hold
     session_id: str
     conversation: Conversation
     lineage: tuple[Ancestor, ...]
@@ -51,6 +52,10 @@ class TurnHost(Protocol):
 
     def fold_committed(self) -> None:
         """Fold what the dispatcher and the broker had committed; never blocks."""
+        ...
+
+    async def recover(self) -> bool:
+        """Go back to what is on record, if that lacks what the turn went ahead with; say whether."""
         ...
 
     def publish(self, update: LiveEvent) -> None:

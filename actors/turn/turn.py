@@ -41,7 +41,7 @@ from ...runtime.store.rows import ApprovalRow, OpenTurn
 from ...runtime.stream import StopReason, StreamError
 from ...tools.processes.unreaped import unreaped
 from ..calls.outcome import failure_outcome
-from ..model.answer import AnswerBuilder
+from ..model.answer import AnswerBuilder, TokenCount
 from .model_caller import ModelCaller, wait_gone
 from .setup import TurnHost, TurnSetup
 
@@ -97,6 +97,7 @@ class Turn:
         self._answers = suspended.approvals if suspended is not None else ()
         self._asked = self._recorded() if suspended is not None else None
         self._suspends = False
+        self._is_lost = False
         self._unreaped: list[str] = []
 
     def started(self) -> TurnStarted:
@@ -134,6 +135,11 @@ class Turn:
         self._reason = self._reason or reason
         self._scope.cancel(reason=reason)
 
+    def lose(self) -> None:
+        """End it at once: the store can't keep what it went ahead with."""
+        self._is_lost = True
+        self._scope.cancel(reason="the store failed")
+
     async def run(self) -> None:
         """Run the turn to its end and store that end; raises `StorageError` when it can't."""
         last: list[DurableEvent] = []
@@ -156,10 +162,23 @@ class Turn:
             last = [self._stopped()]
         # Shielded: the record of the end must not be lost to the cancellation that caused it.
         with trio.CancelScope(shield=True):
+            if await self._host.recover():
+                last = self._without_what_was_lost(last)
             suspension: list[DurableEvent] = []
             if self._suspends and self._scope.cancelled_caught:
                 suspension = self._suspension(await self._host.left_open())
             await self._host.append_end(*suspension or [*await self._left_open(), *last])
+
+    def _without_what_was_lost(self, last: list[DurableEvent]) -> list[DurableEvent]:
+        """Drop the answer to results that are not on record, but not what it took; return the end."""
+        caller, known = self._caller, self._host.conversation.last_turn.messages
+        for said in (*last, self._asked):
+            if isinstance(said, MessageCompleted) and said.message_id not in known:
+                caller.unrecorded.append(caller.charged(TokenCount(said.usage, said.estimate)))
+        answer, caller.broken_off, self._asked = caller.broken_off, None, None
+        if answer is not None and not answer.taken.is_nothing:
+            caller.unrecorded.append(caller.charged(answer.taken))
+        return [self._stopped()]
 
     async def _open_budget(self) -> None:
         budgets = self._host.conversation.budgets
@@ -360,7 +379,7 @@ class Turn:
         Only a turn that was cancelled, or whose dispatcher died, leaves any.
         """
         caller, asked = self._caller, self._asked
-        is_settled = asked is None or self._is_settled(asked)
+        is_settled = not self._is_lost and (asked is None or self._is_settled(asked))
         if caller.broken_off is None and is_settled and not caller.unrecorded:
             return []
         # What the batch had sent to the journal before it ended is stored ahead of this empty
@@ -384,7 +403,7 @@ class Turn:
             open_calls = list(self._proposed(asked, calls))
             missing += [asked, *open_calls]
         killed = unreaped().take_killed(self.turn_id)
-        is_cancelled = self._scope.cancelled_caught
+        is_cancelled = self._scope.cancelled_caught and not self._is_lost
         why = self._stopped().message if is_cancelled else ""
         for proposed in open_calls:
             call = Call(proposed.call_id, proposed.name, proposed.arguments)
@@ -422,9 +441,11 @@ class Turn:
         ]
 
     def _stopped(self) -> TurnEnded:
-        """Return the end of a turn that somebody cancelled, or whose time was over."""
+        """Return the end of a turn that somebody cancelled, whose time was over, or the store failed."""
         if self._reason:
             return self._ended("cancelled", message=self._reason)
+        if self._is_lost:
+            return self._failed(_STORE_FAILED)
         return self._ended("budget", message=self._budget.out_of_time())
 
     def _failed(self, error: StreamError) -> TurnEnded:

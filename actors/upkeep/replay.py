@@ -39,6 +39,7 @@ from ...runtime.events import (
     TurnStarted,
 )
 from ...runtime.history import Call, Opaque, Part, Refusal, Text, Thinking
+from ...runtime.kernel.delivery import Hold
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, DispatcherMessage, RunCalls
 from ...runtime.store.memory_store import open_memory_store
@@ -154,6 +155,7 @@ class Replay:
         self.session_id = session_id
         self.conversation = Conversation()
         self.lineage: tuple[Ancestor, ...] = ()
+        self.hold = Hold()
         self._tape = tape
         self._limits = limits
         self._show = show
@@ -294,6 +296,10 @@ class Replay:
                 self._choice.target = target_of(said.provider, said.model, said.dialect)
             case TurnEnded() as ended if ended.outcome in STOPPED:
                 self._break_off(ended)
+
+    async def recover(self) -> bool:
+        """Return `False`: nothing is stored."""
+        return False
 
     def fold_committed(self) -> None:
         """Do nothing: events are folded at once."""

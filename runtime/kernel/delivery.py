@@ -5,17 +5,37 @@ Both are queues that are filled synchronously. The journal puts what it has comm
 can't leave an event stored and unpublished. A session puts updates into a `Subscription` for each
 consumer. Only the turn whose own consumer lags waits for room, so an embedded consumer that stops
 reading pauses its own model stream and nobody else's.
+
+A session may fold events of its own before they are stored (docs/decisions/0016). Until they are, a `Hold`
+keeps what it would publish, since that follows from them.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 import trio
 
-from ..errors import ConflictError
-from ..events import LiveEvent, Stored
+from ..errors import CallboardError, ConflictError
+from ..events import DurableEvent, LiveEvent, Stored
+
+
+class EventFolder(Protocol):
+    """The session behind an inbox; none of this waits."""
+
+    def fold_committed(self) -> None:
+        """Fold and publish what the inbox holds."""
+        ...
+
+    def fold_ahead(self, events: tuple[DurableEvent, ...]) -> bool:
+        """Fold events that are not stored yet, unless that can't be; then return `False`."""
+        ...
+
+    def lose(self) -> None:
+        """Go no further with what was folded ahead: it will never be stored."""
+        ...
 
 
 class EventInbox:
@@ -23,26 +43,33 @@ class EventInbox:
 
     A session that has loaded folds them where they are put. What it does with them can't wait, so no
     switch to a task of its own is needed; and a session whose fold fails crashes by itself.
+
+    A session may fold events ahead of their commit, and publishes nothing that follows from them before
+    it. Once they are lost, nothing of this session is stored until it has `recovered`.
+
+    Attributes:
+        ahead: What the session has folded and the store does not hold yet, in order.
+        lost: Why that will never be stored.
     """
 
-    __slots__ = ("_events", "_failed", "_fault", "_fold")
+    __slots__ = ("_events", "_failed", "_fault", "_folder", "ahead", "lost")
 
     def __init__(self) -> None:
+        self.ahead: deque[DurableEvent] = deque()
+        self.lost: CallboardError | None = None
         self._events: deque[Stored] = deque()
-        self._fold: Callable[[], None] | None = None
+        self._folder: EventFolder | None = None
         self._fault: Exception | None = None
         self._failed = trio.Event()
 
     def put(self, events: tuple[Stored, ...]) -> None:
         """Add committed events, and have the session fold them if it has loaded."""
         self._events.extend(events)
-        if self._fold is None:
-            return
-        try:
-            self._fold()
-        except Exception as fault:  # the session's: the journal that put the event goes on
-            self._fold, self._fault = None, fault
-            self._failed.set()
+        if self._folder is not None:
+            try:
+                self._folder.fold_committed()
+            except Exception as fault:  # the session's: the journal that put the event goes on
+                self._crash(fault)
 
     def take(self) -> Stored | None:
         """Return the next event, or `None`; raise what an earlier fold failed with."""
@@ -50,13 +77,48 @@ class EventInbox:
             raise self._fault
         return self._events.popleft() if self._events else None
 
-    async def serve(self, fold: Callable[[], None]) -> None:
+    def go_ahead(self, events: tuple[DurableEvent, ...]) -> bool:
+        """Have the session fold events ahead of their commit; return whether it does."""
+        if self._folder is None or self._events or self.lost is not None:
+            return False
+        try:
+            if not self._folder.fold_ahead(events):
+                return False
+        except Exception as fault:  # the session's, as above; its successor gets the events
+            self._crash(fault)
+            return False
+        self.ahead.extend(events)
+        return True
+
+    def was_ahead(self, stored: Stored) -> bool:
+        """Whether a committed event is the next of those that were folded ahead."""
+        is_next = bool(self.ahead) and self.ahead[0] is stored.event
+        if is_next:
+            self.ahead.popleft()
+        return is_next
+
+    def lose(self, error: CallboardError) -> None:
+        """Say that what the session went ahead with will never be stored."""
+        if self.ahead and self._folder is not None:
+            self.lost = error
+            self.ahead.clear()
+            self._folder.lose()
+
+    def recovered(self) -> None:
+        """Let events of this session be stored again: it knows nothing that is not on record."""
+        self.lost = None
+
+    async def serve(self, folder: EventFolder) -> None:
         """Fold what is there, and from here on what comes; return never, raise what a fold raises."""
-        fold()
-        self._fold = fold
+        folder.fold_committed()
+        self._folder = folder
         await self._failed.wait()
         assert self._fault is not None
         raise self._fault
+
+    def _crash(self, fault: Exception) -> None:
+        self._folder, self._fault = None, fault
+        self._failed.set()
 
 
 class EventInboxes:
@@ -76,6 +138,10 @@ class EventInboxes:
         if self._inboxes.get(session_id) is inbox:
             del self._inboxes[session_id]
 
+    def get(self, session_id: str) -> EventInbox | None:
+        """Return the inbox of a session, if it is live."""
+        return self._inboxes.get(session_id)
+
     def watch(self, tap: Callable[[tuple[Stored, ...]], None]) -> Callable[[], None]:
         """Call `tap` with all committed events, of every session; return a function that stops it.
 
@@ -91,6 +157,56 @@ class EventInboxes:
         inbox = self._inboxes.get(session_id)
         if inbox is not None:
             inbox.put(events)
+
+
+MAX_HELD_UPDATES = 64
+"""Batches of an answer that wait for the commit of a result before it; as many as for a consumer."""
+
+
+class Hold:
+    """Live updates of a session that nobody sees before what they follow from is on record.
+
+    Attributes:
+        is_on: Whether updates are held.
+        has_room: Whether the turn may go on; not while many wait.
+    """
+
+    __slots__ = ("_ended", "_keeps", "_updates", "has_room", "is_on")
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.has_room = True
+        self._keeps = True
+        self._updates: list[LiveEvent] = []
+        self._ended = trio.Event()
+
+    def begin(self) -> None:
+        """Hold what comes."""
+        self.is_on = True
+
+    def put(self, update: LiveEvent) -> None:
+        """Add an update."""
+        if self._keeps:
+            self._updates.append(update)
+            self.has_room = len(self._updates) < MAX_HELD_UPDATES
+
+    def drop(self) -> None:
+        """Forget what waits and what comes until the end: what it follows from was not stored."""
+        self._keeps, self.has_room = False, True
+        self._updates.clear()
+        self._ended.set()
+
+    def end(self) -> list[LiveEvent]:
+        """Hold nothing any more, and return what waited."""
+        updates, self._updates = self._updates, []
+        self.is_on, self._keeps, self.has_room = False, True, True
+        self._ended.set()
+        return updates
+
+    async def wait_room(self) -> None:
+        """Wait until what waits is gone; only while there is no room."""
+        self._ended = trio.Event()
+        await self._ended.wait()
 
 
 MAX_WAITING_UPDATES = 64

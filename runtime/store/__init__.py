@@ -10,7 +10,8 @@ while it waits, a start needs an answer that is `allowed`. `ledger` decides what
 runs the transaction; `codec` encodes events, checks that they can be read again, and masks secrets.
 
 **Group commit.** While one commit is on its way to the disk, the journal collects the next appends and
-commits them together: one fsync for many sessions. Each append of a commit is accepted or refused by
+commits them together: one fsync for many sessions. What nobody waits for goes with the next that
+somebody does (docs/decisions/0016-a-session-goes-on-ahead-of-its-results.md). Each append of a commit is accepted or refused by
 itself. A commit is shielded from cancellation, so its caller always learns what was stored.
 
 **Two stores over one SQL layer.** `sqlite_store` runs the writer in a worker thread and reads on

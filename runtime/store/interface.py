@@ -93,9 +93,11 @@ class Store(StoreReader):
 
     Attributes:
         disk: Whether there is room on the disk for new work.
+        is_slow: Whether a commit waits for a disk, so that it pays to go on meanwhile.
     """
 
     disk: DiskRoom
+    is_slow = False
 
     @abstractmethod
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:

@@ -315,7 +315,7 @@ def _prepare(append: Append, at_ms: int) -> PreparedAppend | ValidationError:
     session_id = append.session_id
     try:
         session_id.encode()
-        events = [encode_event(event) for event in append.events]
+        events = list(append.encoded) or [encode_event(event) for event in append.events]
     except UnicodeEncodeError:
         return ValidationError("A session id must be valid Unicode.", field="session_id")
     except ValidationError as error:

@@ -15,10 +15,11 @@ from ..stream import Usage
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Events to append to one session, all or none of them."""
+    """Events to append to one session, all or none of them; `encoded` if they have been already."""
 
     session_id: str
     events: tuple[DurableEvent, ...]
+    encoded: tuple[tuple[DurableEvent, bytes], ...] = ()
 
 
 Refusal = NotFoundError | ConflictError | ValidationError | StorageFull

@@ -141,6 +141,8 @@ class _DiskReader(StoreReader):
 class _DiskStore(_DiskReader, Store):
     """The readers, and the one connection that writes."""
 
+    is_slow = True
+
     def __init__(
         self,
         folder: Path,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import trio
 import trio.testing
 
 from callboard.runtime.errors import ActorStopped, ConflictError
-from callboard.runtime.events import CallProgress, Stored, TitleSet
+from callboard.runtime.events import CallProgress, DurableEvent, Stored, TitleSet
 from callboard.runtime.kernel.delivery import (
     MAX_WAITING_UPDATES,
     EventInbox,
@@ -27,6 +29,19 @@ def test_events_are_taken_in_order() -> None:
     assert [inbox.take() for _ in range(4)] == [stored(1), stored(2), stored(3), None]
 
 
+class Folder:
+    """A session that folds so, and never ahead of the record."""
+
+    def __init__(self, fold: Callable[[], None]) -> None:
+        self.fold_committed = fold
+
+    def fold_ahead(self, events: tuple[DurableEvent, ...]) -> bool:
+        return False
+
+    def lose(self) -> None:
+        raise AssertionError("nothing is ahead")
+
+
 async def test_what_is_put_is_folded_at_once_by_a_session_that_serves() -> None:
     inbox = EventInbox()
     folded: list[Stored] = []
@@ -37,7 +52,7 @@ async def test_what_is_put_is_folded_at_once_by_a_session_that_serves() -> None:
 
     inbox.put((stored(1),))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(inbox.serve, fold)
+        nursery.start_soon(inbox.serve, Folder(fold))
         await trio.testing.wait_all_tasks_blocked()
         assert folded == [stored(1)]
         inbox.put((stored(2), stored(3)))
@@ -54,7 +69,7 @@ async def test_a_fold_that_fails_crashes_its_session_and_not_who_puts() -> None:
 
     with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="a contradiction")):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(inbox.serve, fold)
+            nursery.start_soon(inbox.serve, Folder(fold))
             await trio.testing.wait_all_tasks_blocked()
             inbox.put((stored(1),))
             inbox.put((stored(2),))

@@ -114,6 +114,7 @@ class FakeStore:
         self.commits: list[list[Append]] = []
         self.refuse = refuse
         self.manner = manner
+        self.is_slow = manner is Manner.LATER
 
     def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
         match self.manner:
