@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from ..runtime.stream import AnyStreamEvent, Done, StreamError
-from .error_answer import plain_line, read_error_answer
+from .error_answer import plain_line, read_body, read_error_answer, read_error_event
+from .lenient_json import read_value
 from .sse import SseParser
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
@@ -66,9 +67,17 @@ class AnswerBody:
         return self._sse.names
 
     @property
-    def overflowed(self) -> bool:
-        """Whether the body is larger than any answer; nothing useful can follow."""
-        return self._sse.overflowed or self.size_bytes > MAX_ANSWER_BYTES
+    def fault(self) -> StreamError | None:
+        """Why nothing useful can follow: an error that is no event of the format, or too many bytes."""
+        sse = self._sse
+        if sse.error is None and not sse.overflowed and self.size_bytes <= MAX_ANSWER_BYTES:
+            return None
+        return fault_of(sse)
+
+    @property
+    def cut_off(self) -> StreamError:
+        """The error of an answer that ended here, before its end."""
+        return cut_off(self._sse.stray)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the payloads of the events that these bytes complete. Never raise."""
@@ -96,6 +105,11 @@ class AnswerDecoder:
         """Whether the answer is known to be whole before its terminal event."""
         return False
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether more has followed what looked like the end."""
+        return False
+
     def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
         self._ended = True
         events.append(last)
@@ -120,6 +134,34 @@ def cut_to_room(arguments: str, room: int) -> tuple[str, int]:
         fitting = arguments.encode()[:room].decode(errors="ignore")
         arguments = arguments[: len(fitting) + 1]
     return arguments, room - size
+
+
+def fault_of(sse: SseParser) -> StreamError:
+    """Return why nothing follows in a stream: an error in the form of no format, or its size."""
+    if sse.error is None:
+        return TOO_LARGE
+    said = sse.error.decode("utf-8", "replace")
+    value = read_value(said.encode())
+    if value is None and said[:1] in {"", "{"}:
+        return cut_off(sse.error)  # its own end is missing
+    if isinstance(value, dict):
+        value = value.get("error") or value
+    return read_error_event(said if value is None else value)
+
+
+def cut_off(stray: bytes) -> StreamError:
+    """Return the error of an answer without its end, with what stood between its events.
+
+    Servers and proxies that break off an answer say why as they would in an answer of its own, without
+    the form of an event.
+    """
+    said = read_body(stray)[0]
+    if not said:
+        return CUT_OFF
+    if isinstance(value := read_value(stray), dict | list):
+        return read_error_event(value)
+    message = f"{CUT_OFF.message[:-1]}: {plain_line(said)}"
+    return msgspec.structs.replace(CUT_OFF, message=message)
 
 
 def no_answer(body: bytes) -> StreamError:

@@ -91,7 +91,7 @@ _AUTH = (
 
 def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
     """Return what an answer with an error status means; `headers` are in lower case."""
-    said, code, wait = _read_body(body)
+    said, code, wait = read_body(body)
     kind, retryable, meaning, advice = _meaning(status, code, said)
     return StreamError(
         error_type=kind,
@@ -147,7 +147,7 @@ def find_message(value: Any, depth: int = 0) -> str:
     return ""
 
 
-def _read_body(body: bytes) -> tuple[str, str, float | None]:
+def read_body(body: bytes) -> tuple[str, str, float | None]:
     """Return the provider's words, its code for the reason, and how long to wait."""
     text = body.strip()
     if not text:

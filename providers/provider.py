@@ -109,11 +109,18 @@ class Decoder(Protocol):
     Attributes:
         is_whole: Whether `finish` would find a whole answer now; if so, the caller waits less long
             for the rest of the bytes.
+        is_doubtful: Whether what `finish` would take for the end may come with every piece: then only
+            bytes that end as they should end the answer, not a connection that breaks.
     """
 
     @property
     def is_whole(self) -> bool:
         """Whether the answer is whole, though more bytes may follow."""
+        ...
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the end that was seen may not be one."""
         ...
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:

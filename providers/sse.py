@@ -5,7 +5,9 @@ CRLF; a blank line ends an event; a line that begins with a colon is a comment; 
 field's colon is not part of its value; data lines are joined by LF; one BOM may come first.
 
 Event names are kept only when asked for: the wire formats that callboard speaks repeat in the data
-what the name says, but some servers don't.
+what the name says, but some servers don't. One name is always seen: an event named `error` ends the
+stream, whatever its data are, and so does a line `error: …`, which is no field of the standard (llama.cpp).
+Other lines without a field's name may be what a proxy said as it broke off, and are kept for that.
 
 There are two paths. Nearly all bytes of a model's stream are blocks of one `data: ` line and two
 line ends, or of an `event: ` line before it, and the fast path cuts a whole read of them into lines at
@@ -21,9 +23,14 @@ MAX_EVENT_BYTES = 32 * 1024 * 1024
 """The largest event that is kept: twice what providers accept as a whole request (Anthropic:
 32 MB, OpenAI: less), so that only a broken or hostile server reaches it."""
 
+MAX_STRAY_BYTES = 16 * 1024
+"""Bytes kept of lines that are no field: the beginning of a page or an error object has the reason."""
+
 _BOM = b"\xef\xbb\xbf"
 _FIRST = b"data: "
 _NAMED = b"event: "
+_ERROR = b"error"
+_FIELDS = (b"data", b"event", b"id", b"retry", _BOM)
 _LF, _CR = (
     b"\n\r"  # as numbers: `in` finds those at once, and raises and catches an error for bytes
 )
@@ -34,6 +41,8 @@ class SseParser:
 
     Attributes:
         overflowed: An event was larger than `MAX_EVENT_BYTES`; nothing more comes out.
+        error: The data of an event named `error`; nothing more comes out.
+        stray: The beginning of the lines that are no field.
         names: Names of the events that the last call returned, in order, if names are kept.
 
     Args:
@@ -49,12 +58,16 @@ class SseParser:
         "_skip_lf",
         "_started",
         "_with_names",
+        "error",
         "names",
         "overflowed",
+        "stray",
     )
 
     def __init__(self, *, with_names: bool = False) -> None:
         self.overflowed = False
+        self.error: bytes | None = None
+        self.stray = b""
         self.names: list[bytes] = []
         self._with_names = with_names
         self._name = b""
@@ -78,7 +91,7 @@ class SseParser:
                 return lone
         if self._with_names:
             self.names = []
-        if self.overflowed:
+        if self.overflowed or self.error is not None:
             return []
         if not self._started:
             data = self._start(data)
@@ -106,12 +119,10 @@ class SseParser:
         the payload's own syntax.
         """
         self.names = []
-        if self.overflowed:
-            return []
         payloads: list[bytes] = []
-        for line in bytes(self._line).splitlines():
-            self._take_line(line, payloads)
-        self._take_line(b"", payloads)
+        for line in [*bytes(self._line).splitlines(), b""]:
+            if not self.overflowed and self.error is None:
+                self._take_line(line, payloads)
         return payloads
 
     def _start(self, data: bytes) -> bytes:
@@ -128,6 +139,8 @@ class SseParser:
         name = b""
         if data[: len(_NAMED)] == _NAMED:
             name, _, data = data.partition(b"\n")
+            if name.endswith(_ERROR):
+                return []
         value = data.removeprefix(_FIRST).removesuffix(b"\n\n")
         if len(data) - len(value) != len(_FIRST) + 2 or _LF in value or _CR in value or _CR in name:
             return []
@@ -154,7 +167,8 @@ class SseParser:
         values = lines[size - 2 : end : size]
         rest = lines[end:]
         if (
-            lines[size - 1 : end : size].count(b"\n") < len(values)
+            (has_names and b"event: error\n" in lines)
+            or lines[size - 1 : end : size].count(b"\n") < len(values)
             or not _all_begin(values, _FIRST)
             or (has_names and not _all_begin(lines[0:end:3], _NAMED))
             or (rest and not self._keep(rest, has_names=has_names))
@@ -184,14 +198,16 @@ class SseParser:
         for line in lines:
             line = line.rstrip(b"\r\n")
             self.overflowed = self._data_bytes + len(line) > MAX_EVENT_BYTES
-            if self.overflowed:
+            if self.overflowed or self.error is not None:
                 break
             self._take_line(line, payloads)
         return payloads
 
     def _take_line(self, line: bytes, payloads: list[bytes]) -> None:
         if not line:
-            if self._data is not None:
+            if self._data is not None and self._name == _ERROR:
+                self.error = bytes(self._data)
+            elif self._data is not None:
                 payloads.append(bytes(self._data))
                 if self._with_names:
                     self.names.append(self._name)
@@ -207,8 +223,12 @@ class SseParser:
                 self._data += b"\n"
             self._data += value.removeprefix(b" ")
             self._data_bytes += len(line)
-        elif field == b"event" and self._with_names:
+        elif field == b"event":
             self._name = value.removeprefix(b" ")
+        elif field == _ERROR:
+            self.error = value.strip() or None
+        elif not any(name.startswith(field) for name in _FIELDS):
+            self.stray += (line + b"\n")[: MAX_STRAY_BYTES - len(self.stray)]
 
     def _within_bound(self, payloads: list[bytes]) -> list[bytes]:
         if self.overflowed or len(self._line) + self._data_bytes > MAX_EVENT_BYTES:
@@ -216,7 +236,8 @@ class SseParser:
             self._line.clear()
             self._data = None
         is_kept = self._line or self._data is not None or self._name or self._skip_lf
-        self._is_between = self._started and not is_kept and not self.overflowed
+        is_over = self.overflowed or self.error is not None
+        self._is_between = self._started and not is_kept and not is_over
         return payloads
 
 

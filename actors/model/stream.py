@@ -119,9 +119,10 @@ class ModelStream:
                         error_type="internal",
                         message="The model call crashed; that is a bug, see the log.",
                     )
-            if watch.scope.cancelled_caught and not watch.is_over:
+            if watch.scope.cancelled_caught:
                 error = watch.expired()
-            if error is not None:
+            # Behind its end an answer can't fail any more.
+            if error is not None and not watch.is_over:
                 await _send(outlet, watch.whole_answer() or [error])
 
     async def _speak(
@@ -173,19 +174,16 @@ async def _listen(
         if recording is not None:
             recording.add(data)
         events = decoder.feed(data)
+        watch.settle(is_whole=decoder.is_whole)
         watch.note(progressed=bool(events))
-        if decoder.is_whole:
-            watch.settle()
         if events:
-            is_end = isinstance(events[-1], (Done, StreamError))
-            if is_end and recording is not None:
+            if recording is not None and _is_end(events):
                 await recording.write()  # before the turn ends: somebody may read it then
             # A deadline may strike while this batch is handed up: then the answer is not whole.
             watch.decoder = None
             await watch.send(outlet, events)
             watch.decoder = decoder
-            if is_end:
-                watch.is_over = True
+            if watch.is_over:
                 await _drain(body)
                 return
     if recording is not None:
@@ -228,16 +226,18 @@ class _Watch:
         if not -self._SLACK_SECONDS < self.scope.deadline - exact <= self._SLACK_SECONDS:
             self.scope.deadline = exact + self._SLACK_SECONDS
 
-    def settle(self) -> None:
-        """Bound the wait for the end of the bytes: the answer is whole, whatever still comes."""
-        if self._settled_by == math.inf:
+    def settle(self, *, is_whole: bool) -> None:
+        """Bound the wait for the end of the bytes while the answer is whole, whatever still comes."""
+        if not is_whole:
+            self._settled_by = math.inf
+        elif self._settled_by == math.inf:
             self._settled_by = trio.current_time() + SETTLE_SECONDS
             self.scope.deadline = min(self.scope.deadline, self._settled_by)
 
     async def send(self, outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
         """Hand a batch up; time in which its reader pauses is not the model's silence."""
         if self._take is not None and self._take(events):
-            return
+            return  # it leaves the end to us
         try:
             outlet.send_nowait(events)
         except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
@@ -246,10 +246,12 @@ class _Watch:
             await _send(outlet, events)
             self._settled_by += trio.current_time() - began
             self.note(progressed=True)
+        self.is_over = _is_end(events)
 
     def whole_answer(self) -> list[AnyStreamEvent]:
         """Return the end of an answer that was whole before its connection broke or fell silent."""
-        events = self.decoder.finish() if self.decoder is not None else []
+        decoder = self.decoder
+        events = [] if decoder is None or decoder.is_doubtful else decoder.finish()
         return events if events and isinstance(events[-1], Done) else []
 
     def expired(self) -> StreamError:
@@ -278,9 +280,12 @@ async def _speak_locally(
     enough = trio.CancelScope()
 
     async def emit(events: list[AnyStreamEvent]) -> None:
+        if watch.is_over:
+            await trio.lowlevel.checkpoint()
+            return
         watch.note(progressed=True)
         await watch.send(outlet, events)
-        if events and isinstance(events[-1], Done | StreamError):
+        if watch.is_over:
             enough.deadline = trio.current_time() + SETTLE_SECONDS
 
     try:
@@ -295,7 +300,12 @@ async def _speak_locally(
         error = StreamError(
             error_type="provider", message=f"The model crashed: {type(crash).__name__}: {crash}"
         )
-    await _send(outlet, [error])
+    if not watch.is_over:
+        await _send(outlet, [error])
+
+
+def _is_end(events: list[AnyStreamEvent]) -> bool:
+    return bool(events) and isinstance(events[-1], Done | StreamError)
 
 
 async def _send(outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:

@@ -355,7 +355,7 @@ class _Listener:
                 self._add(whole_events(batch))
             except Exception as fault:  # the session's crash, not the model stream's
                 self._crash, self._takes = fault, False
-        return self._takes and self._answer.error is None
+        return self._takes and self._answer.error is None and self._answer.done is None
 
     async def listen(self, batches: trio.MemoryReceiveChannel[list[AnyStreamEvent]]) -> None:
         """Hear the batches up to the terminal event that every answer needs.
@@ -374,7 +374,8 @@ class _Listener:
                 events = whole_events(batch)
                 if charge.is_watched:
                     events, spent = charge.fit(events)
-                if answer.error is None:  # the batch that was too much for it has been added
+                # A batch that was too much for it, or had more behind its end, has been added.
+                if answer.error is None and answer.done is None:
                     self._add(events)
                 if answer.done is not None or answer.error is not None:
                     break

@@ -3,7 +3,7 @@
 A block begins, gets pieces and ends, one block after the other. A piece names its block by place:
 the n-th block that began, as Anthropic's own clients count. The two readings of `index` differ only
 in streams that a proxy spliced from several answers, whose counts restart; there the place wins,
-so that everyone reads the same.
+so that everyone reads the same. A piece without a number is of the block that began last.
 
 Blocks that are more than text, reasoning and calls (redacted thinking, tools that the provider ran,
 their results, and every kind that is not known yet) become one `OpaquePart` each, whole, under
@@ -108,7 +108,9 @@ class BlockAssembly:
         """Whether there are more blocks, or calls, than any answer may have."""
         return len(self._blocks) > MAX_BLOCKS or self.calls > MAX_CALLS
 
-    def begin(self, raw: msgspec.Raw | bytes, index: int, events: list[AnyStreamEvent]) -> bool:
+    def begin(
+        self, raw: msgspec.Raw | bytes, index: int | None, events: list[AnyStreamEvent]
+    ) -> bool:
         """Begin a block and pass on what came with it. Return `False` if it is not a block."""
         data = bytes(raw)
         if (start := attempt(decode_block, data)) is None:
@@ -130,7 +132,9 @@ class BlockAssembly:
             block.value = attempt(decode_object, data)
         return True
 
-    def add(self, index: int, delta: Delta, payload: bytes, events: list[AnyStreamEvent]) -> None:
+    def add(
+        self, index: int | None, delta: Delta, payload: bytes, events: list[AnyStreamEvent]
+    ) -> None:
         """Add a piece to a block; ignore one that does not fit its block."""
         block = self._find(index)
         if block is None:
@@ -155,11 +159,11 @@ class BlockAssembly:
         elif block.is_open:
             self._add_opaque(block, delta, payload)
 
-    def end(self, index: int, events: list[AnyStreamEvent]) -> None:
+    def end(self, index: int | None, events: list[AnyStreamEvent]) -> None:
         """End a block."""
         block = self._find(index)
         # In a spliced stream the count and the number differ: it is the end of either.
-        ended = (block, self._by_index.get(index))
+        ended = (block, block if index is None else self._by_index.get(index))
         self._unended = [each for each in self._unended if each not in ended]
         if block is None or not block.is_open:
             return
@@ -181,16 +185,18 @@ class BlockAssembly:
         """Count text of the block at `text_place` that the caller passed on."""
         self._text_chars += chars
 
-    def _find(self, index: int) -> OpenBlock | None:
+    def _find(self, index: int | None) -> OpenBlock | None:
+        if index is None:
+            return self._blocks[-1] if self._blocks else None
         if 0 <= index < len(self._blocks):
             return self._blocks[index]
-        # Servers that count from 1, or leave numbers out.
+        # Servers that count from 1, or leave some numbers out.
         return self._by_index.get(index)
 
-    def _open(self, kind: str, index: int, events: list[AnyStreamEvent]) -> OpenBlock:
+    def _open(self, kind: str, index: int | None, events: list[AnyStreamEvent]) -> OpenBlock:
         block = OpenBlock(kind, len(self._blocks))
         self._blocks.append(block)
-        self._by_index[index] = block
+        self._by_index[block.place if index is None else index] = block
         if kind == "tool_use":
             self._focus(None, events)
         else:

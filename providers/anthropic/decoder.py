@@ -16,10 +16,8 @@ import msgspec
 
 from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta, Usage
 from ..answer_body import (
-    CUT_OFF,
     MAX_ANSWER_BYTES,
     MAX_CALLS,
-    TOO_LARGE,
     AnswerBody,
     AnswerDecoder,
     no_answer,
@@ -31,6 +29,7 @@ from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .blocks import MAX_BLOCKS, NAME, BlockAssembly
 from .wire import (
+    KNOWN_EVENTS,
     UsageCount,
     WireEvent,
     WireMessage,
@@ -104,15 +103,15 @@ class AnthropicMessagesDecoder(AnswerDecoder):
                     and not self._has_stopped
                 ):
                     if envelope.learn(payload, delta.text):
-                        self._enveloped_place = event.index
+                        self._enveloped_place = blocks.text_place
                     blocks.wrote(len(delta.text))
                     events.append(TextDelta(delta.text))
                     continue
                 self._read(event, payload, events)
             if self._ended:
                 return events
-        if self._body.overflowed:
-            self._stop(events, TOO_LARGE)
+        if fault := self._body.fault:
+            self._break_off(fault, events)
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
@@ -125,13 +124,18 @@ class AnthropicMessagesDecoder(AnswerDecoder):
                 self._read_odd(payload, events)
         if self._ended:
             return events
-        if self._has_stopped:
-            self._done(events)
-        elif self._body.head:
+        if self._body.head and not self._body.fault:
             self._read_head(bytes(self._body.head), events)
         else:
-            self._stop(events, CUT_OFF)
+            self._break_off(self._body.fault or self._body.cut_off, events)
         return events
+
+    def _break_off(self, error: StreamError, events: list[AnyStreamEvent]) -> None:
+        """End with an error, unless a message has ended: then nothing more was needed."""
+        if self._has_stopped:
+            self._done(events)
+        else:
+            self._stop(events, error)
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
         """Read a body that was not an event stream: a whole message, an error, anything."""
@@ -157,10 +161,14 @@ class AnthropicMessagesDecoder(AnswerDecoder):
 
     def _read(self, event: WireEvent, payload: bytes, events: list[AnyStreamEvent]) -> None:
         """Read any event but a piece of the text that is being written."""
-        kind = event.type
-        if self._has_stopped and kind != "message_start":
+        if not self._has_stopped or event.type == "message_start":
+            self._read_piece(event, payload, events)
+        elif event.type in KNOWN_EVENTS:  # others may stand between spliced messages
             self._done(events)
-        elif kind == "content_block_delta":
+
+    def _read_piece(self, event: WireEvent, payload: bytes, events: list[AnyStreamEvent]) -> None:
+        kind = event.type
+        if kind == "content_block_delta":
             if event.delta is not None:
                 self._blocks.add(event.index, event.delta, payload, events)
                 self._check_blocks(events)

@@ -47,7 +47,7 @@ class WireEvent(msgspec.Struct, gc=False):
     """One event of the stream."""
 
     type: str = ""
-    index: int = 0
+    index: int | None = None
     delta: Delta | None = None
     content_block: msgspec.Raw = NOTHING
     message: msgspec.Raw = NOTHING

@@ -39,14 +39,15 @@ from ...runtime.stream import (
     Usage,
 )
 from ..answer_body import (
-    CUT_OFF,
     MAX_ANSWER_BYTES,
     MAX_CALLS,
     MAX_HEAD_BYTES,
     TOO_LARGE,
     AnswerDecoder,
     begins_stream,
+    cut_off,
     failure,
+    fault_of,
     no_answer,
 )
 from ..error_answer import plain_line, read_error_event
@@ -188,14 +189,20 @@ class GeminiDecoder(AnswerDecoder):
         self._finish_reason = ""
         self._finish_message = ""
         self._is_blocked = False
-        self._has_begun = False
+        self._has_begun = self._has_spoken = self._is_doubtful = False
         # A whole document that is not part of an answer, in case nothing else comes.
         self._stray = b""
 
     @property
     def is_whole(self) -> bool:
         """Whether a reason to end has come; usage and citations may still follow."""
-        return bool(self._finish_reason) and self._finish_reason not in _FAILED
+        has_reason = self._finish_reason and self._finish_reason not in _FAILED
+        return bool(has_reason) and not self._is_doubtful
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the reason to end may be one that every chunk carries: then it ends nothing."""
+        return self._is_doubtful
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """Return the events that these bytes complete; none after a terminal event. Never raise."""
@@ -219,19 +226,25 @@ class GeminiDecoder(AnswerDecoder):
             self._read(payload, events)
             if self._ended:
                 return events
-        if body.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
+        if isinstance(body, SseParser) and body.error is not None:
+            self._stop(events, fault_of(body))
+        elif body.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
             self._stop(events, TOO_LARGE)
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
         """Return what the end of the bytes means: an error, unless the answer has ended."""
         events: list[AnyStreamEvent] = []
+        said = b""
         if isinstance(self._body, SseParser):
             for payload in self._body.end():
                 # An event cut in the middle, which its JSON shows, counts as not received.
                 if not self._ended and odd_chunk(payload) is not None:
                     self._head = None
                     self._read(payload, events)
+            if self._body.error is not None and not self._ended:
+                self._stop(events, fault_of(self._body))
+            said = self._body.stray
         if self._ended:
             return events
         if self._finish_reason:
@@ -239,7 +252,7 @@ class GeminiDecoder(AnswerDecoder):
         elif stray := self._no_answer():
             self._stop(events, no_answer(stray))
         else:
-            self._stop(events, CUT_OFF)
+            self._stop(events, cut_off(said))
         return events
 
     def _no_answer(self) -> bytes:
@@ -296,6 +309,7 @@ class GeminiDecoder(AnswerDecoder):
     ) -> None:
         """Read a candidate; `source` is its chunk or its parts, for parts of other kinds."""
         self._has_begun = True
+        said = len(events)
         parts = candidate.content.parts if candidate.content is not None else None
         if parts:
             try:
@@ -320,8 +334,16 @@ class GeminiDecoder(AnswerDecoder):
             self._keep_beside("citation_metadata", candidate.citationMetadata)
         if candidate.urlContextMetadata is not NOTHING:
             self._keep_beside("url_context_metadata", candidate.urlContextMetadata)
+        self._read_finish(candidate, has_said=len(events) > said or self._calls.is_open)
+
+    def _read_finish(self, candidate: Candidate, *, has_said: bool) -> None:
         reason = candidate.finishReason
-        if reason and reason != "FINISH_REASON_UNSPECIFIED":
+        has_reason = reason and reason != "FINISH_REASON_UNSPECIFIED"
+        if has_said:
+            if self._finish_reason or (has_reason and not self._has_spoken):
+                self._is_doubtful = True
+            self._has_spoken = True
+        if reason and has_reason:
             self._finish_reason = reason
             self._finish_message = candidate.finishMessage or ""
 
@@ -397,7 +419,8 @@ class GeminiDecoder(AnswerDecoder):
 
     def _done(self, events: list[AnyStreamEvent]) -> None:
         self._end_thinking(events)
-        are_whole = self._calls.is_whole
+        # An end that may be none doesn't end a call: its own last piece must have come.
+        are_whole = self._calls.is_whole and not (self._is_doubtful and self._calls.is_open)
         try:
             self._calls.end(events)
         except MisfitError as error:

@@ -2,6 +2,7 @@
 
 Terminal is a `finish_reason` of the first choice, or `[DONE]`. `Done` waits for `[DONE]` or for
 the end of the bytes, since usage, errors, and with some servers more text, come between the two.
+Some say a reason with every piece: then it ends nothing, and calls are whole when their arguments are.
 
 Speed: a burst brings hundreds of chunks in a read, and nearly all hold one piece of text and
 nothing else. Those take a short way through `feed`; whatever else a chunk may hold is in `_read`.
@@ -25,7 +26,7 @@ from ...runtime.stream import (
     ThinkingDelta,
     ThinkingEnd,
 )
-from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, AnswerDecoder, no_answer
+from ..answer_body import MAX_CALLS, AnswerBody, AnswerDecoder, no_answer
 from ..envelope import TextEnvelope
 from ..error_answer import plain_line, read_error_event
 from ..lenient_json import NOTHING, attempt
@@ -58,10 +59,18 @@ class OpenAiChatDecoder(AnswerDecoder):
         self._is_thinking = False
         self._has_thought = False
         self._has_refused = False
+        self._is_doubtful = self._has_spoken = False
+        # Whether a piece of text alone may be passed on without looking at anything else.
+        self._is_plain = True
         self._texts: list[str] | deque[str] = []
         self._counted_texts = self._size_chars = 0
         self._finish_reason: str | None = None
         self._envelope = TextEnvelope(_decode_text)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the reason to end may be one that every piece carries: then it ends nothing."""
+        return self._is_doubtful
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """Return the events that these bytes complete; none after a terminal event. Never raise."""
@@ -70,23 +79,20 @@ class OpenAiChatDecoder(AnswerDecoder):
             return events
         read_text = self._envelope.read
         payloads = self._body.feed(data)
-        if (
-            len(payloads) > 1
-            and not self._is_thinking
-            and (texts := self._envelope.read_all(payloads))
-        ):
+        if len(payloads) > 1 and self._is_plain and (texts := self._envelope.read_all(payloads)):
             self._texts.extend(texts)
             events += map(TextDelta, texts)
             payloads = []
         for payload in payloads:
-            if not self._is_thinking:
+            if self._is_plain:
                 text = read_text(payload)
                 if text:
                     self._texts.append(text)
                     events.append(TextDelta(text))
                     continue
             chunk = attempt(decode_chunk, payload)
-            if chunk is not None and not self._is_thinking and (plain := _plain_text(chunk)):
+            if chunk is not None and self._is_plain and (plain := _plain_text(chunk)):
+                self._has_spoken = True
                 self._envelope.learn(payload, plain)
                 self._texts.append(plain)
                 events.append(TextDelta(plain))
@@ -96,8 +102,8 @@ class OpenAiChatDecoder(AnswerDecoder):
                 return events
         if self._body.size_bytes > MAX_COMPARED_CHARS:
             self._count_texts()
-        if self._body.overflowed:
-            self._stop(events, TOO_LARGE)
+        if fault := self._body.fault:
+            self._stop(events, fault)
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
@@ -110,12 +116,14 @@ class OpenAiChatDecoder(AnswerDecoder):
                 self._read(payload, attempt(decode_chunk, payload), events)
         if self._ended:
             return events
-        if self._finish_reason is not None:
+        if fault := self._body.fault:
+            self._stop(events, fault)
+        elif self._finish_reason is not None:
             self._done(events)
         elif self._body.head:
             self._read_head(bytes(self._body.head), events)
         else:
-            self._stop(events, CUT_OFF)
+            self._stop(events, self._body.cut_off)
         return events
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
@@ -134,21 +142,22 @@ class OpenAiChatDecoder(AnswerDecoder):
         """Read any event, in the usual form (`chunk`) or not."""
         if chunk is None and payload.strip() in {b"[DONE]", b""}:
             if payload.strip():
-                self._done(events)
+                self._done(events, is_said=True)
             return
         if (
             chunk is None
             or not chunk.choices
             or chunk.error is not NOTHING
-            or any(choice.message is not NOTHING for choice in chunk.choices)
+            or chunk.x_groq is not NOTHING
+            or any(c.message is not NOTHING or c.error is not NOTHING for c in chunk.choices)
         ):
             self._read_odd(payload, events)
             return
         for choice in chunk.choices:
             if choice.index == 0:
                 if choice.delta is not None:
-                    self._read_delta(choice.delta, events)
-                self._read_finish(choice.finish_reason, events)
+                    self._read_delta(choice.delta, events, choice.finish_reason)
+                self._read_finish(choice.finish_reason)
         events += usage_events(chunk.usage)
 
     def _read_odd(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
@@ -157,14 +166,14 @@ class OpenAiChatDecoder(AnswerDecoder):
             self._fail_unread(events, payload)
             return
         for delta in chunk.deltas:
-            self._read_delta(delta, events)
+            self._read_delta(delta, events, chunk.finish_reason)
         self._read_message(chunk.messages, events)
         if chunk.error is not None:
             self._ended = True
             events += usage_events(chunk.usage)
             events.append(read_error_event(chunk.error))
             return
-        self._read_finish(chunk.finish_reason, events)
+        self._read_finish(chunk.finish_reason)
         events += usage_events(chunk.usage)
 
     def _read_message(self, message: list[Delta], events: list[AnyStreamEvent]) -> None:
@@ -208,11 +217,15 @@ class OpenAiChatDecoder(AnswerDecoder):
         if self._size_chars > MAX_COMPARED_CHARS:
             self._texts = deque(self._texts, maxlen=1)
 
-    def _read_delta(self, delta: Delta, events: list[AnyStreamEvent]) -> None:
+    def _read_delta(
+        self, delta: Delta, events: list[AnyStreamEvent], reason: str | None = None
+    ) -> None:
+        """Read a piece; `reason` is the one to end that came beside it."""
         # Servers in transition send the same text under both names.
         thinking = delta.reasoning_content or delta.reasoning
         if thinking:
             self._is_thinking = self._has_thought = True
+            self._is_plain = False
             events.append(ThinkingDelta(thinking))
         if delta.reasoning_details is not NOTHING:
             self._extras.add(REASONING_DETAILS, delta.reasoning_details)
@@ -220,6 +233,11 @@ class OpenAiChatDecoder(AnswerDecoder):
             self._extras.add(ANNOTATIONS, delta.annotations)
         if delta.content or delta.refusal or delta.tool_calls:
             self._end_thinking(events)
+        elif not thinking:
+            return
+        if self._finish_reason is not None or (reason and not self._has_spoken):
+            self._is_doubtful = True
+        self._has_spoken = True
         if delta.content:
             self._texts.append(delta.content)
             events.append(TextDelta(delta.content))
@@ -236,15 +254,15 @@ class OpenAiChatDecoder(AnswerDecoder):
                 )
                 return
 
-    def _read_finish(self, reason: str | None, events: list[AnyStreamEvent]) -> None:
-        if not reason or self._ended:
-            return
-        self._finish_reason = reason
-        self._end_parts(events)
+    def _read_finish(self, reason: str | None) -> None:
+        if reason and not self._ended:
+            self._finish_reason = reason
+            self._is_plain = False
 
     def _end_thinking(self, events: list[AnyStreamEvent]) -> None:
         if self._is_thinking:
             self._is_thinking = False
+            self._is_plain = self._finish_reason is None
             events.append(ThinkingEnd())
 
     def _end_parts(self, events: list[AnyStreamEvent]) -> None:
@@ -252,10 +270,12 @@ class OpenAiChatDecoder(AnswerDecoder):
         events.extend(self._extras.drain())
         self._calls.end(events)
 
-    def _done(self, events: list[AnyStreamEvent]) -> None:
+    def _done(self, events: list[AnyStreamEvent], *, is_said: bool = False) -> None:
+        """End the answer; `is_said` if `[DONE]` says so, not only the end of the bytes."""
         reason = self._finish_reason or ""
         # Some compatible servers send only `[DONE]`: then the calls themselves show if they are whole.
-        are_whole = bool(reason) or self._calls.are_whole()
+        has_end = bool(reason) and (is_said or not self._is_doubtful)
+        are_whole = has_end or self._calls.are_whole()
         self._end_parts(events)
         stop = read_stop(reason, has_calls=self._calls.count > 0, are_whole=are_whole)
         if isinstance(stop, StreamError):
@@ -295,6 +315,8 @@ def _plain_text(chunk: Chunk) -> str | None:
         and delta.annotations is NOTHING
         and delta.reasoning_details is NOTHING
         and choice.message is NOTHING
+        and choice.error is NOTHING
+        and chunk.x_groq is NOTHING
         and chunk.usage is None
         and chunk.error is NOTHING
     ):

@@ -53,14 +53,16 @@ class Choice(msgspec.Struct):
     finish_reason: str | None = None
     index: int = 0
     message: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NOTHING
 
 
 class Chunk(msgspec.Struct):
-    """One event of the stream."""
+    """One event of the stream; `x_groq` is where Groq says why it broke off."""
 
     choices: list[Choice] = []
     usage: UsageCount | None = None
     error: msgspec.Raw = NOTHING
+    x_groq: msgspec.Raw = NOTHING
 
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode
@@ -99,18 +101,19 @@ def odd_chunk(payload: bytes) -> OddChunk | None:
             messages += _deltas(choice.get("message"))
             finish_reason = read_text(choice.get("finish_reason")) or finish_reason
     usage = odd_usage(value.get("usage"))
-    error = _error(value, has_choices=bool(choices))
+    choices = choices if isinstance(choices, list) else []
+    error = _error(value, [value, value.get("x_groq"), *choices[:1]])
     return OddChunk(deltas, messages, finish_reason, usage, error)
 
 
-def _error(value: dict[str, Any], *, has_choices: bool) -> Any:
-    error = value.get("error")
-    if error:
-        return error
+def _error(value: dict[str, Any], places: list[Any]) -> Any:
+    for place in places:
+        if isinstance(place, dict) and (error := place.get("error")):
+            return error
     # vLLM and Mistral send the error object itself as the event.
     if value.get("object") == "error":
         return value
-    if not has_choices and "usage" not in value and ("message" in value or "detail" in value):
+    if len(places) == 2 and "usage" not in value and ("message" in value or "detail" in value):
         return value
     return None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta
-from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, AnswerDecoder, no_answer
+from ..answer_body import MAX_CALLS, AnswerBody, AnswerDecoder, no_answer
 from ..error_answer import plain_line, read_error_event
 from ..lenient_json import BROKEN, attempt, read_value
 from ..openai.usage import usage_events
@@ -30,6 +30,7 @@ _TERMINAL = frozenset(
 )
 _FAILED = frozenset({"failed", "cancelled"})
 _REFUSALS = frozenset({"content_filter", "refusal", "safety"})
+_ERRORS = frozenset({"error", "response.error"})
 _ERROR_KEYS = frozenset({"error", "message", "detail"})
 
 
@@ -67,8 +68,8 @@ class OpenAiResponsesDecoder(AnswerDecoder):
             if self._ended:
                 return events
             place, part, pieces = self._items.hot
-        if self._body.overflowed:
-            self._stop(events, TOO_LARGE)
+        if fault := self._body.fault:
+            self._stop(events, fault)
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
@@ -82,10 +83,12 @@ class OpenAiResponsesDecoder(AnswerDecoder):
                 self._read(event, payload, self._body.names[position], events)
         if self._ended:
             return events
-        if self._body.head:
+        if fault := self._body.fault:
+            self._stop(events, fault)
+        elif self._body.head:
             self._read_head(bytes(self._body.head), events)
         else:
-            self._stop(events, CUT_OFF)
+            self._stop(events, self._body.cut_off)
         return events
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
@@ -118,7 +121,7 @@ class OpenAiResponsesDecoder(AnswerDecoder):
         kind = event.type or name.decode("utf-8", "replace")
         if kind in _TERMINAL:
             self._read_end(kind.removeprefix("response."), event, payload, events)
-        elif kind == "error" or not kind:
+        elif kind in _ERRORS or not kind:
             self._read_error(payload, events, is_named=bool(kind))
         else:
             event.type = kind

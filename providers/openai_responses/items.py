@@ -2,17 +2,19 @@
 
 An item begins (`output_item.added`), comes in pieces, and ends (`output_item.done`); the last event
 of the stream holds all of them again. Pieces name their item by its place in the answer. Servers
-leave out the place, the item's beginning or its end, change ids between events, or stream nothing
-and have it all in the last event. So a piece goes to the item of its place when that is of the
-right kind, else to the last one of the kind; the k-th item of a kind in the last event is the k-th
-of that kind in the stream; and what an item's end or the last event has beyond the pieces is added.
-Where they differ otherwise, the pieces stay: they were shown.
+leave out the place, in all events or in some, the item's beginning or its end, change ids between
+events, or stream nothing and have it all in the last event. So a piece goes to the item of its place
+when that is of the right kind, else to the last one of the kind; the k-th item of a kind in the last
+event is the k-th of that kind in the stream; and what an item's end or the last event has beyond the
+pieces is added. The parts of a message are told apart by their text, as servers count them in the
+pieces otherwise than they stand in the end. Where they differ otherwise, the pieces stay: they were shown.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 import msgspec
 
@@ -27,7 +29,16 @@ from ...runtime.stream import (
 from ..answer_body import MAX_CALLS
 from ..lenient_json import NOTHING
 from .calls import CALLS, FUNCTION, OpenCall
-from .wire import NAME, OutputItem, Shown, WireEvent, is_object, read_annotations, read_item
+from .wire import (
+    NAME,
+    ContentPart,
+    OutputItem,
+    Shown,
+    WireEvent,
+    is_object,
+    read_annotations,
+    read_item,
+)
 
 ANNOTATIONS = "annotations"
 """Kind of the part that holds the citations of a message, as a list."""
@@ -43,6 +54,9 @@ MAX_OPAQUE_BYTES = 32 * 1024 * 1024
 item beyond it only its type is kept."""
 
 MESSAGE, REASONING = "message", "reasoning"
+
+MAX_CONTENT = 1024
+"""Parts of one message that are told apart: models write one or two."""
 
 _NOWHERE = -1
 _LOOKED_BACK = 64
@@ -60,6 +74,8 @@ class OpenItem(msgspec.Struct, eq=False):
     is_done: bool = False
     # What was shown of each part of a message; reasoning has one part.
     texts: dict[int, Shown] = {}
+    # The length of the whole message, as its end had it.
+    whole_chars: int = 0
     annotations: list[msgspec.Raw] = []
     # Reasoning: the paragraph of the last piece.
     section: tuple[str, int] | None = None
@@ -75,7 +91,19 @@ class OpenItem(msgspec.Struct, eq=False):
         """Return what was shown of a part."""
         shown = self.texts.get(index)
         if shown is None:
-            shown = self.texts[index] = Shown()
+            index = index if len(self.texts) < MAX_CONTENT else _NOWHERE
+            shown = self.texts.setdefault(index, Shown())
+        return shown
+
+    def part_of(self, index: int, whole: str) -> Shown:
+        """Return the part of which this is the whole text: the one of its place, if anything was
+        shown there, else one that it goes on with."""
+        shown = self.texts.get(index)
+        if shown is None:
+            others = islice(reversed(self.texts.values()), _LOOKED_BACK)
+            shown = next((o for o in others if not o.is_whole and o.begins(whole)), None)
+        shown = shown or self.part(index)
+        shown.is_whole = True
         return shown
 
 
@@ -154,7 +182,9 @@ class ItemAssembly:
     def end_text(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """Add what the whole text of a message's part has beyond its pieces."""
         if event.text:
-            self._complete(self._find(event, MESSAGE), event.content_index or 0, event.text, events)
+            shown = self._find(event, MESSAGE).part_of(event.content_index or 0, event.text)
+            if missing := shown.missing(event.text):
+                self._show(shown, missing, events)
 
     def end_arguments(self, event: WireEvent, events: list[AnyStreamEvent]) -> None:
         """Add what the whole arguments of a call have beyond their pieces."""
@@ -168,7 +198,7 @@ class ItemAssembly:
         item = read_item(event.item)
         if item is None or not item.type:
             return
-        known = self._known(event.output_index, item.type)
+        known = self._known(event.output_index, item.id, item.type)
         if known is None or (known.is_done and known.item_id != item.id):
             known = self._begin(item, event.output_index, event.item, events)
         self._end(known, item, event.item, events)
@@ -198,16 +228,24 @@ class ItemAssembly:
     def _at(self, place: int | None) -> OpenItem | None:
         return self._by_place.get(place) if place is not None else None
 
-    def _known(self, place: int | None, kind: str) -> OpenItem | None:
+    def _known(self, place: int | None, item_id: str | None, kind: str) -> OpenItem | None:
+        """Return the item of this place; if none of the kind is there, the one with this id, or the last."""
         known = self._at(place)
-        if place is not None and (known is None or known.kind == kind):
+        if known is not None and known.kind == kind:
             return known
-        last = reversed(self._items[-_LOOKED_BACK:])
-        return next((each for each in last if each.kind == kind), None)
+        same = [each for each in self._items[: -_LOOKED_BACK - 1 : -1] if each.kind == kind]
+        is_new = place is not None and known is None
+        if is_new:
+            # Another place is another item, unless this one's was not said, or counted otherwise.
+            same = [each for each in same if not each.is_done]
+        named = [each for each in same if item_id and each.item_id == item_id]
+        if not named and is_new:
+            same = [each for each in same if each.place is None]
+        return next(iter(named or same), None)
 
     def _find(self, event: WireEvent, kind: str) -> OpenItem:
         """Return the item of a piece, begun here if its own beginning never came."""
-        known = self._known(event.output_index, kind)
+        known = self._known(event.output_index, event.item_id, kind)
         if known is None:
             known = self._add(OpenItem(kind, event.output_index))
         return known
@@ -253,11 +291,7 @@ class ItemAssembly:
         self, known: OpenItem, item: OutputItem, events: list[AnyStreamEvent], *, is_first: bool
     ) -> None:
         parts = item.content or []
-        for index, part in enumerate(parts):
-            if part.refusal is not None:
-                self._complete(known, index, part.refusal, events, is_refusal=True)
-            else:
-                self._complete(known, index, part.text, events)
+        self._complete(known, parts, events)
         if is_first and item.phase and known.texts:
             self._opaque(PHASE, msgspec.Raw(_encode(item.phase)), events)
         cited = [_clean(each) for each in read_annotations(parts)] or known.annotations
@@ -300,17 +334,30 @@ class ItemAssembly:
     def _complete(
         self,
         known: OpenItem,
-        part: int,
-        whole: str | None,
+        parts: list[ContentPart],
         events: list[AnyStreamEvent],
-        *,
-        is_refusal: bool = False,
     ) -> None:
-        """Show what the pieces of a part lacked."""
-        if whole:
-            shown = known.part(part)
-            if missing := shown.missing(whole):
-                self._show(shown, missing, events, is_refusal=is_refusal)
+        """Show what the pieces of a message lacked."""
+        texts = [(part.text if part.refusal is None else part.refusal) or "" for part in parts]
+        whole = "".join(texts)
+        # One that is no longer is not compared: servers that repeat it would make that quadratic.
+        if len(whole) <= known.whole_chars:
+            return
+        known.whole_chars = len(whole)
+        said = "".join(piece for shown in known.texts.values() for piece in shown.pieces)
+        if len(whole) <= len(said):
+            return
+        is_next, at = whole.startswith(said), 0
+        same = sorted(known.texts) if len(known.texts) == len(parts) else range(len(parts))
+        for index, part, text in zip(same, parts, texts, strict=True):
+            if is_next:
+                shown, missing = known.part(index), text[max(0, len(said) - at) :]
+            else:
+                shown = known.part_of(index, text)
+                missing = shown.missing(text)
+            at += len(text)
+            if missing:
+                self._show(shown, missing, events, is_refusal=part.refusal is not None)
 
     def _show(
         self,

@@ -82,12 +82,13 @@ class Response(msgspec.Struct):
 
 
 class Shown:
-    """What was shown of a text, in the pieces in which it came."""
+    """What was shown of a text, in the pieces in which it came; `is_whole` once its end came."""
 
-    __slots__ = ("_chars", "_measured", "pieces")
+    __slots__ = ("_chars", "_measured", "is_whole", "pieces")
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
+        self.is_whole = False
         self._measured = 0
         self._chars = 0
 
@@ -97,6 +98,10 @@ class Shown:
         self._chars += sum(map(len, self.pieces[self._measured :]))
         self._measured = len(self.pieces)
         return self._chars
+
+    def begins(self, whole: str) -> bool:
+        """Return whether something was shown, and the whole text begins with it."""
+        return 0 < self.chars <= len(whole) and whole.startswith("".join(self.pieces))
 
     def missing(self, whole: str) -> str:
         """Return what the whole text adds to what was shown; nothing if they differ otherwise."""

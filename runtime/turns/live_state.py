@@ -141,28 +141,42 @@ class _Output:
 
 
 def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
-    """Return the same events, with neighbours of one kind joined."""
+    """Return what says the same: neighbours of one kind joined, and only the last usage.
+
+    Servers may send usage with every piece, and pieces of several calls in turns: the pieces of a call
+    are joined across those of others.
+    """
     pieces: list[tuple[AnyStreamEvent, list[str]]] = []
-    last: tuple[type, int] | None = None
+    calls: dict[int, list[str]] = {}
+    last: type | None = None
+    usage: Usage | None = None
+    usage_at = 0
     # A long answer is joined again and again: no function is called for an event.
     for event in events:
-        kind, index = type(event), 0
+        kind = type(event)
         if isinstance(event, (TextDelta, ThinkingDelta, RefusalDelta)):
-            text = event.text
+            if last is kind:
+                pieces[-1][1].append(event.text)
+                continue
+            texts = [event.text]
         elif isinstance(event, ToolCallDelta):
-            text, index = event.arguments, event.index
-        else:
-            pieces.append((event, []))
-            last = None
+            if event.index in calls:
+                calls[event.index].append(event.arguments)
+                continue
+            texts = calls[event.index] = [event.arguments]
+        elif isinstance(event, Usage):
+            usage, usage_at = event, len(pieces)
             continue
-        if last == (kind, index):
-            pieces[-1][1].append(text)
         else:
-            pieces.append((event, [text]))
-            last = kind, index
-    return [
+            texts = []
+        pieces.append((event, texts))
+        last = kind
+    found = [
         first if len(texts) < 2 else _with_text(first, "".join(texts)) for first, texts in pieces
     ]
+    if usage is not None:
+        found.insert(usage_at, usage)
+    return found
 
 
 def text_of(event: AnyStreamEvent) -> str | None:

@@ -152,6 +152,17 @@ async def test_a_model_that_crashes_fails_its_call_alone() -> None:
     assert "ZeroDivisionError: boom" in error.message
 
 
+@pytest.mark.parametrize("fault", [ZeroDivisionError("boom"), OverloadedError("too much")])
+async def test_a_model_that_fails_behind_its_end_has_ended(fault: Exception) -> None:
+    async def speak(emit: Emit) -> None:
+        await emit([TextDelta("a"), Done(StopReason.END)])
+        await emit([TextDelta("b"), Done(StopReason.END)])
+        raise fault
+
+    async with calling(scene_of(speak)) as batches:
+        assert await events_of(batches) == [TextDelta("a"), Done(StopReason.END)]
+
+
 async def test_an_error_of_ours_keeps_its_type() -> None:
     async def speak(emit: Emit) -> None:
         await trio.lowlevel.checkpoint()

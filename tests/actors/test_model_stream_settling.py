@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock
 
-from callboard.actors.model.stream import (
-    MAX_WAITING_BATCHES,
-    SETTLE_SECONDS,
-    ModelStream,
-    StartModelCall,
-)
-from callboard.config.settings import Limits
+from callboard.actors.model.stream import SETTLE_SECONDS
 from callboard.providers.anthropic.dialect import ANTHROPIC
-from callboard.providers.provider import Endpoint, ModelRequest, ModelTarget
-from callboard.runtime.kernel.mailbox import Mailbox
+from callboard.providers.gemini.dialect import GEMINI
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
+from callboard.runtime.errors import NetworkError
 from callboard.runtime.stream import AnyStreamEvent, Done, StreamError, TextDelta
-
-PING = b": ping\n\n"
-PING_SECONDS = 0.25
-Reads = list[tuple[float, bytes]]
-"""What comes, and after how long."""
+from support.providers.hearing import END, PING, PING_SECONDS, Reads, heard
 
 
 def event(kind: str, **fields: Any) -> bytes:
@@ -40,56 +30,6 @@ WHOLE = event("content_block_stop", index=0) + event(
     "message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 2}
 )
 WHOLE += event("message_stop")
-END = b""
-
-
-class Body:
-    """The answer's bytes by the clock, and then pings without an end."""
-
-    status = 200
-
-    def __init__(self, reads: Reads) -> None:
-        self.headers: dict[str, str] = {}
-        self._reads = reads
-
-    async def read_some(self) -> bytes:
-        seconds, data = self._reads.pop(0) if self._reads else (PING_SECONDS, PING)
-        await trio.sleep(seconds)
-        return data
-
-
-class Http:
-    def __init__(self, reads: Reads) -> None:
-        self._reads = reads
-
-    @asynccontextmanager
-    async def stream_post(self, *_: object) -> AsyncGenerator[Body]:
-        yield Body(self._reads)
-
-
-async def heard(
-    reads: Reads, *, capacity: int = MAX_WAITING_BATCHES, pause: float = 0.0
-) -> list[AnyStreamEvent]:
-    """What comes up of a call, to a reader that begins after a pause."""
-    http: Any = Http(reads)
-    mailbox: Mailbox[StartModelCall] = Mailbox("model stream", 2)
-    outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](capacity)
-    endpoint = Endpoint(name="p", dialect=ANTHROPIC, base_url="http://x")
-    async with trio.open_nursery() as nursery:
-        await nursery.start(ModelStream(mailbox, http, Limits()).run)
-        await mailbox.tell(
-            StartModelCall(
-                target=ModelTarget(provider="p", model="m", endpoint=endpoint),
-                request=ModelRequest(model="m", rounds=[]),
-                outlet=outlet,
-                scope=trio.CancelScope(),
-            )
-        )
-        await trio.sleep(pause)
-        with batches:
-            events = [event async for batch in batches for event in batch]
-        nursery.cancel_scope.cancel()
-    return events
 
 
 def terminals(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
@@ -97,7 +37,7 @@ def terminals(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
 
 
 async def test_pings_behind_a_whole_answer_don_t_put_its_end_off(autojump_clock: MockClock) -> None:
-    events = await heard([(0, BEGINNING), (0, SAID + WHOLE)])
+    events = await heard(ANTHROPIC, [(0, BEGINNING), (0, SAID + WHOLE)])
     assert trio.current_time() <= SETTLE_SECONDS + PING_SECONDS
     assert TextDelta("Hi.") in events
     assert isinstance(events[-1], Done)
@@ -106,14 +46,14 @@ async def test_pings_behind_a_whole_answer_don_t_put_its_end_off(autojump_clock:
 
 async def test_pings_ahead_of_it_are_waited_through(autojump_clock: MockClock) -> None:
     pings = [(PING_SECONDS, PING)] * 20
-    events = await heard([(0, BEGINNING), (0, SAID), *pings, (0, WHOLE), (0, END)])
+    events = await heard(ANTHROPIC, [(0, BEGINNING), (0, SAID), *pings, (0, WHOLE), (0, END)])
     assert isinstance(events[-1], Done)
     assert trio.current_time() >= 20 * PING_SECONDS > 2 * SETTLE_SECONDS
 
 
 async def test_an_end_just_in_time_is_the_only_one(autojump_clock: MockClock) -> None:
     late = SETTLE_SECONDS - 0.01
-    events = await heard([(0, BEGINNING), (0, SAID + WHOLE), (late, END)])
+    events = await heard(ANTHROPIC, [(0, BEGINNING), (0, SAID + WHOLE), (late, END)])
     assert [type(event) for event in terminals(events)] == [Done]
 
 
@@ -121,6 +61,72 @@ async def test_a_reader_that_pauses_behind_a_whole_answer_has_all_of_it(
     autojump_clock: MockClock,
 ) -> None:
     reads = [(0.0, BEGINNING), (0.0, SAID + WHOLE), (0.5, END)]
-    events = await heard(reads, capacity=0, pause=5 * SETTLE_SECONDS)
+    events = await heard(ANTHROPIC, reads, capacity=0, pause=5 * SETTLE_SECONDS)
     assert TextDelta("Hi.") in events
     assert [type(event) for event in terminals(events)] == [Done]
+
+
+async def test_a_message_behind_the_end_of_another_is_waited_for(autojump_clock: MockClock) -> None:
+    # What proxies splice together: the second begins soon, and pauses as any message may.
+    second = event("message_start", message={"type": "message", "content": []})
+    more = event("content_block_delta", index=0, delta={"type": "text_delta", "text": " Bye."})
+    soon: Reads = [(0, BEGINNING + SAID + WHOLE), (0.5 * SETTLE_SECONDS, second)]
+    events = await heard(ANTHROPIC, [*soon, (5 * SETTLE_SECONDS, more + WHOLE), (0, END)])
+    assert [TextDelta("Hi."), TextDelta(" Bye.")] == [e for e in events if type(e) is TextDelta]
+    assert [type(event) for event in terminals(events)] == [Done]
+
+
+def gemini(text: str, **candidate: str) -> bytes:
+    data = {"candidates": [{"content": {"parts": [{"text": text}]}, **candidate}]}
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+async def test_chunks_that_each_carry_a_reason_to_stop_end_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    chunks = [gemini(text, finishReason="STOP") for text in "abc"]
+    reads: Reads = [(5 * SETTLE_SECONDS, chunk) for chunk in chunks]
+    events = await heard(GEMINI, [*reads, (5 * SETTLE_SECONDS, END)])
+    assert events[:3] == [TextDelta("a"), TextDelta("b"), TextDelta("c")]
+    assert [type(event) for event in terminals(events)] == [Done]
+
+
+async def test_a_reason_to_stop_behind_chunks_without_one_is_the_end(
+    autojump_clock: MockClock,
+) -> None:
+    events = await heard(GEMINI, [(0, gemini("a")), (0, gemini("b", finishReason="STOP"))])
+    assert [type(event) for event in terminals(events)] == [Done]
+    assert trio.current_time() <= SETTLE_SECONDS + PING_SECONDS
+
+
+def chat(text: str, reason: str | None) -> bytes:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": reason}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
+
+
+RESET = NetworkError("The connection broke.")
+
+
+@pytest.mark.parametrize("dialect", [GEMINI, OPENAI_CHAT])
+async def test_an_answer_that_breaks_off_behind_such_a_reason_is_an_error(
+    autojump_clock: MockClock, dialect: Any
+) -> None:
+    def chunk(text: str, *, is_last: bool) -> bytes:
+        if dialect is GEMINI:
+            return gemini(text, **{"finishReason": "STOP"} if is_last else {})
+        return chat(text, "stop" if is_last else None)
+
+    for each in (True, False):
+        reads: Reads = [(0, chunk("a", is_last=each)), (0, chunk("b", is_last=True))]
+        events = await heard(dialect, [*reads, (0, RESET)])
+        assert [type(event) for event in terminals(events)] == [StreamError if each else Done]
+
+
+async def test_a_connection_that_breaks_behind_the_end_changes_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    end = chat("a", None) + chat("b", "stop") + b"data: [DONE]\n\n"
+    ended = event("message_stop")  # behind the first one: the end is known before the bytes end
+    for dialect, body in ((OPENAI_CHAT, end), (ANTHROPIC, BEGINNING + SAID + WHOLE + ended)):
+        events = await heard(dialect, [(0, body), (0, RESET)])
+        assert [type(event) for event in terminals(events)] == [Done]

@@ -590,3 +590,25 @@ def test_a_large_event_in_an_odd_form_is_refused(monkeypatch: pytest.MonkeyPatch
     assert TextDelta("x" * 100) in decode(sse_body(start()) + odd + sse_body(STOP))
     monkeypatch.setattr(anthropic_messages_wire, "MAX_ODD_BYTES", 100)
     assert "can't be read" in error_of(decode(sse_body(start()) + odd)).message
+
+
+def test_pieces_without_a_number_are_of_the_block_that_began_last() -> None:
+    told = [
+        begin(0, "text", text=""),
+        piece(0, "text_delta", text="a"),
+        end(0),
+        begin(1, "tool_use", id="i", name="t", input={}),
+        arguments(1, '{"b": 1}'),
+        end(1),
+    ]
+    untold = [{k: v for k, v in each.items() if k != "index"} for each in told]
+    assert said(*untold) == said(*told)
+
+
+def test_what_is_no_message_may_stand_between_two() -> None:
+    first = [start(), text(0, "a"), delta(), STOP]
+    second = [start(), text(0, "b"), delta(), STOP]
+    ping = {"type": "ping"}
+    whole = decode(sse_body(*first, *second))
+    assert decode(sse_body(*first, ping, ping, *second)) == whole
+    assert whole[-1] == END

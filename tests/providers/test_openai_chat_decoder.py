@@ -521,3 +521,28 @@ def test_anything_is_read_without_raising_and_ends_once(
     values: list[Any], tail: bytes, data: st.DataObject
 ) -> None:
     check_any_body(decode, sse_body(*values) + tail, data)
+
+
+def test_an_error_as_a_field_keeps_its_words_and_is_not_asked_again() -> None:
+    # As llama.cpp writes it.
+    said = b'error: {"code":400,"message":"no room for a cat","type":"invalid_request_error"}\n\n'
+    for body in (sse_body(delta(content="a")) + said, said, said.rstrip()):
+        error = error_of(decode(body))
+        assert "no room for a cat" in error.message
+        assert (error.error_type, error.retryable) == ("provider", False)
+    busy = b'error: {"error": {"code": 503, "message": "Loading model"}}\n\n'
+    assert error_of(decode(busy)).retryable
+
+
+def test_a_reason_with_every_piece_ends_neither_text_nor_calls() -> None:
+    begun = piece(0, "t", "", id="i")
+    pieces = [begun, piece(0, None, '{"a":'), piece(0, None, "1}")]
+    for each in pieces:
+        each["choices"][0]["finish_reason"] = "tool_calls"
+    assert calls_of(decode(sse_body(*pieces, DONE))) == [("i", "t", '{"a":1}')]
+    assert calls_of(decode(sse_body(*pieces))) == [("i", "t", '{"a":1}')]
+    # Cut between two of them it looks like the end of a call without arguments, and is none.
+    for count in (1, 2):
+        assert "not run" in error_of(decode(sse_body(*pieces[:count]))).message
+    # Said once, behind the call, it ends one without arguments.
+    assert calls_of(decode(sse_body(piece(0, "t", "", id="i"), delta("stop")))) == [("i", "t", "")]

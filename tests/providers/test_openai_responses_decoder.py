@@ -696,3 +696,45 @@ def test_anything_is_read_without_raising_and_ends_once(
     body = sse_body(*(value if isinstance(value, dict) else json.dumps(value) for value in values))
     body += tail
     check_any_body(decode, body, data)
+
+
+@pytest.mark.parametrize("part", [0, 1, 7, None])
+def test_pieces_that_count_parts_in_their_own_way_are_said_once(part: int | None) -> None:
+    pieces = [text("He", part=part), text("llo", part=part)]
+    sums = [event("output_text.done", text="Hello", output_index=0, content_index=0)]
+    whole = message("Hello")
+    for body in ([*pieces, *sums], pieces, [*pieces, *[{**sums[0], "content_index": part}]]):
+        events = decode(sse_body(added(message()), *body, ended(whole), completed(whole)))
+        assert [e for e in events if type(e) is TextDelta] == [TextDelta("He"), TextDelta("llo")]
+
+
+def test_what_the_end_has_beyond_such_pieces_is_added() -> None:
+    for pieces, more in (
+        ([text("A", part=1)], "B"),  # of two parts only the first was streamed
+        ([text("A", part=1), text("B", part=2)], "C"),
+        ([text("A", part=0), text("B", part=0)], "C"),
+    ):
+        said = "".join(piece["delta"] for piece in pieces)
+        whole = message(*said, more)
+        events = decode(sse_body(added(message()), *pieces, ended(whole), completed(whole)))
+        assert "".join(e.text for e in events if type(e) is TextDelta) == said + more
+
+
+def test_a_part_with_the_same_text_as_another_is_a_part() -> None:
+    sums = [
+        event("output_text.done", text="A", output_index=0, content_index=part) for part in (0, 1)
+    ]
+    events = decode(sse_body(text("A"), *sums, completed(message("A", "A"))))
+    assert [e for e in events if type(e) is TextDelta] == [TextDelta("A"), TextDelta("A")]
+
+
+@pytest.mark.parametrize("kind", ["pieces", "rest"])
+def test_a_place_that_only_some_events_name_makes_no_second_item(kind: str) -> None:
+    call = {"type": "function_call", "id": "x", "call_id": "c", "name": "t", "arguments": '{"a":1}'}
+    told = kind == "pieces"
+    begun = added({**call, "arguments": ""}, None if told else 0)
+    pieces = [
+        delta("function_call_arguments", each, 0 if told else None) for each in ('{"a"', ":1}")
+    ]
+    body = [begun, *pieces, ended(call, None if told else 0), completed(call)]
+    assert calls_of(decode(sse_body(*body))) == [("c", "t", '{"a":1}')]

@@ -183,3 +183,42 @@ def test_an_event_at_the_bound_is_whole(monkeypatch: pytest.MonkeyPatch) -> None
     stream = b"data: " + payload + b"\n\n"
     assert parse(stream * 3) == [payload] * 3
     assert parse(stream * 3, *range(len(stream) * 3)) == [payload] * 3
+
+
+ERRORS = [
+    b"event: error\ndata: oh\n\n",
+    b"event:error\ndata:oh\n\n",
+    b"error: oh\n",
+    b"error:oh\n\n",
+]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_an_error_by_name_ends_the_stream_wherever_it_is_cut(
+    error: bytes, named: bool, end: bytes
+) -> None:
+    before = b"event: a\ndata: 1\n\n" if named else b"data: 1\n\n"
+    body = (before * 2 + error + before).replace(b"\n", end)
+    for cut in range(len(body)):
+        parser = SseParser(with_names=named)
+        payloads = parser.feed(body[:cut]) + parser.feed(body[cut:]) + parser.end()
+        assert (payloads, parser.error) == ([b"1", b"1"], b"oh")
+
+
+def test_an_event_or_a_text_that_only_mentions_an_error_does_not() -> None:
+    body = b"event: errors\ndata: error: a\n\n: error: b\n\nid: error\ndata: b\n\nerror:\n\n"
+    parser = SseParser()
+    assert (parser.feed(body), parser.error, parser.stray) == ([b"error: a", b"b"], None, b"")
+
+
+def test_lines_that_are_no_field_are_kept_up_to_a_bound() -> None:
+    parser = SseParser()
+    assert parser.feed(b'data: a\n\n{"error":\n "x"}\n\ndat') == [b"a"]
+    parser.end()
+    assert parser.stray == b'{"error":\n "x"}\n'
+    flood = SseParser()
+    for _ in range(100):
+        flood.feed(b"x: " + b"y" * 1000 + b"\n")
+    assert len(flood.stray) == sse.MAX_STRAY_BYTES

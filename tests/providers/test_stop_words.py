@@ -162,8 +162,8 @@ def test_responses_runs_calls_that_ended_or_have_arguments_in_a_completed_answer
 
 def gemini(reason: str, *calls: Value) -> StopReason | tuple[str, bool]:
     parts = [{"functionCall": call} for call in calls]
-    candidate = {"content": {"parts": parts}, "finishReason": reason}
-    return outcome(GeminiDecoder(), {"candidates": [candidate]})
+    chunks: list[Value] = [{"candidates": [{"content": {"parts": parts}}]}]
+    return outcome(GeminiDecoder(), *chunks, {"candidates": [{"finishReason": reason}]})
 
 
 def test_gemini_runs_whole_calls_behind_a_good_word() -> None:
