@@ -17,6 +17,7 @@ from ...config.policy.path_pattern import is_wild
 from ...config.policy.rules import Condition, PlacedRule, Rule
 from ...config.settings import Settings
 from ...runtime.definitions import Capability, SessionKind, Tier, ToolDefinition, Verdict
+from ...runtime.taint.marks import PRIVATE
 from ...tools.builtin import builtin_tools
 from ...tools.registry import is_available
 from ..exit_codes import ANSWERED, FAILED
@@ -100,6 +101,7 @@ class _Lint:
         yield from self._gap_above(rule)
         yield from self._elevated(number, rule)
         yield from self._programs(number, rule)
+        yield from self._ways_out(rule)
         yield from self._covered(number, rule)
 
     def _unknown_names(self, number: int, rule: Rule) -> Iterator[str]:
@@ -136,6 +138,12 @@ class _Lint:
         for name in rule.arguments:
             if not any(name in definition.parameters["properties"] for definition in about):
                 yield f"it never matches: {names} has no argument {name!r}"
+        if rule.capabilities and all(
+            rule.capabilities.isdisjoint(needs_of(definition)) for definition in about
+        ):
+            yield f"it never matches: {names} needs none of {', '.join(sorted(rule.capabilities))}"
+        if rule.network and not any(map(is_way_out, about)):
+            yield f"it never matches: nothing leaves the machine by {names}"
         if rule.kinds == (SessionKind.WORKER,) and not any(
             is_available(definition, SessionKind.WORKER) for definition in about
         ):
@@ -212,6 +220,52 @@ class _Lint:
                 if INTERPRETER.fullmatch(program.casefold()):
                     yield f"{name} begins with {program}, which runs whatever its arguments say"
 
+    def _ways_out(self, rule: Rule) -> Iterator[str]:
+        """Yield when a rule closes the network by tier or by tool, and leaves a way out of it open.
+
+        Only where the agents can read private things: the others have nothing to send.
+        """
+        if not self._closes(rule, self._definitions["http_request"], rule):
+            return
+        for agent in [
+            self._settings.agent(name)
+            for name in sorted(self._agents)
+            if not rule.agents or name in rule.agents
+        ]:
+            has = [
+                each
+                for each in self._definitions.values()
+                if agent.tools is None or each.name in agent.tools
+            ]
+            open_ones = [each for each in has if not self._is_closed(each, agent.name, rule)]
+            ways = sorted(each.name for each in open_ones if is_way_out(each))
+            if ways and any(not PRIVATE.isdisjoint(each.needs) for each in open_ones):
+                yield (
+                    f"agent {agent.name} reads private things and keeps a way out: "
+                    f'{", ".join(ways)}; network = "out" is about every way out'
+                )
+                return
+
+    def _is_closed(self, definition: ToolDefinition, agent: str, like: Rule) -> bool:
+        """Whether a rule denies every call that may send of a tool, where the rule `like` holds."""
+        return any(
+            self._closes(placed.rule, definition, like)
+            for placed in self._settings.rules
+            if not placed.rule.agents or agent in placed.rule.agents
+        )
+
+    def _closes(self, rule: Rule, definition: ToolDefinition, like: Rule) -> bool:
+        """Whether a rule denies every call that may send of a tool, in the sessions of the rule `like`."""
+        return (
+            rule.verdict is Verdict.DENY
+            and not rule.arguments
+            and (not rule.capabilities or Capability.NETWORK in rule.capabilities)
+            and (rule.tiers is None or sending_tier(definition) in rule.tiers)
+            and _covers_names(rule.channels, like.channels)
+            and _covers_names(rule.kinds, like.kinds)
+            and CompiledRule(PlacedRule(rule, "")).is_about_tool(definition.name)
+        )
+
     def _covered(self, number: int, rule: Rule) -> Iterator[str]:
         for other, placed in enumerate(self._settings.rules):
             its = placed.rule
@@ -222,6 +276,23 @@ class _Lint:
             if not is_same or other < number:
                 yield f"it never decides: {placed.place} covers it"
                 return
+
+
+def is_way_out(definition: ToolDefinition) -> bool:
+    """Whether something may leave the machine by a call of a tool, with whatever arguments."""
+    return Capability.NETWORK in needs_of(definition)
+
+
+def sending_tier(definition: ToolDefinition) -> Tier:
+    """Return the tier of calls by which something may leave: a program's that reaches hosts is system."""
+    raised = definition.tier.rank < Tier.SYSTEM.rank and Capability.NETWORK not in definition.needs
+    return Tier.SYSTEM if raised and is_way_out(definition) else definition.tier
+
+
+def needs_of(definition: ToolDefinition) -> frozenset[Capability]:
+    """Return all that calls of a tool may need: those that run programs may ask for the network."""
+    may_ask = "network" in definition.parameters["properties"]
+    return frozenset(definition.needs) | ({Capability.NETWORK} if may_ask else frozenset())
 
 
 def covers(wide: Rule, narrow: Rule) -> bool:
@@ -235,6 +306,11 @@ def covers(wide: Rule, narrow: Rule) -> bool:
         and _covers_names(wide.kinds, narrow.kinds)
         and (wide.tiers is None or (narrow.tiers is not None and narrow.tiers <= wide.tiers))
         and (wide.defer or not narrow.defer)
+        and (
+            not wide.capabilities
+            or (bool(narrow.capabilities) and narrow.capabilities <= wide.capabilities)
+        )
+        and wide.network in {None, narrow.network}
         and all(
             name in narrow.arguments and _covers_condition(condition, narrow.arguments[name])
             for name, condition in wide.arguments.items()

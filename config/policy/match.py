@@ -16,7 +16,14 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from ...runtime.definitions import SessionKind, Tier, ToolFailure, Verdict
+from ...runtime.definitions import (
+    Capability,
+    SessionKind,
+    Tier,
+    ToolDefinition,
+    ToolFailure,
+    Verdict,
+)
 from ...runtime.http.url import parse_url
 from .path_pattern import PathPattern, folded, is_wild, judged_path
 from .rules import Condition, PlacedRule, Rule
@@ -107,6 +114,8 @@ class CompiledRule:
         self.tool_pattern = re.compile("|".join(patterns)) if patterns else None
         is_strict = rule.verdict is not Verdict.ALLOW
         self._tiers = rule.tiers
+        self._needs = rule.capabilities
+        self._is_strict = is_strict
         self._tests = tuple(
             (name, _test(condition, is_strict)) for name, condition in rule.arguments.items()
         )
@@ -133,11 +142,23 @@ class CompiledRule:
             and (not rule.channels or channel in rule.channels)
         )
 
-    def matches(self, tier: Tier, arguments: CallArguments) -> bool:
-        """Whether the rule matches a call of a tool that it is about."""
+    def matches(
+        self, tier: Tier, arguments: CallArguments, definition: ToolDefinition | None
+    ) -> bool:
+        """Whether the rule matches a call of a tool that it is about; `definition` is that of the call."""
         if self._tiers is not None and tier not in self._tiers:
             return False
+        if (self._needs or self.rule.network) and not self._is_about_needs(tier, definition):
+            return False
         return self.accepts(arguments)
+
+    def _is_about_needs(self, tier: Tier, definition: ToolDefinition | None) -> bool:
+        """Whether the call needs what the rule names; of an unknown tool, nobody can tell."""
+        if definition is None:
+            return self._is_strict
+        if self._needs and self._needs.isdisjoint(definition.needs):
+            return False
+        return self.rule.network is None or may_send(definition, tier, in_doubt=self._is_strict)
 
     def accepts(self, arguments: CallArguments) -> bool:
         """Whether every condition on the arguments holds."""
@@ -154,6 +175,22 @@ class CompiledRule:
         if tier is not Tier.ELEVATED:
             return True
         return self.may_answer_elevated and arguments.given.keys() <= self.rule.arguments.keys()
+
+
+_HANDLES = frozenset({Capability.PROCESSES, Capability.CHANNEL, Capability.SESSIONS})
+"""What a tool of tier system may need instead of the network: the sandbox, people and sessions are
+judged by themselves."""
+
+
+def may_send(definition: ToolDefinition, tier: Tier, *, in_doubt: bool) -> bool:
+    """Whether something may leave the machine by a call, which needs what its definition says.
+
+    In doubt, that is so of a tool that reaches beyond the workspace and does not say through what: it calls
+    the application.
+    """
+    if Capability.NETWORK in definition.needs:
+        return True
+    return in_doubt and tier.rank >= Tier.SYSTEM.rank and _HANDLES.isdisjoint(definition.needs)
 
 
 def check_examples(compiled: CompiledRule) -> None:

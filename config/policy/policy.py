@@ -133,7 +133,9 @@ class PolicyLayer:
             for rule in about[verdict].candidates(arguments):
                 if said is not None and not rule.rule.defer:
                     continue  # the verdict stands; only whether it may wait is open
-                if rule.matches(tier, arguments) and _judges(rule, question, arguments):
+                if rule.matches(tier, arguments, question.definition) and _judges(
+                    rule, question, arguments
+                ):
                     said = said or _ruling_of(rule, question, advice(rule.rule, arguments))
                     if rule.rule.defer:
                         return msgspec.structs.replace(said, defer=True)
@@ -151,7 +153,7 @@ class PolicyLayer:
             tool, is_way_out = question.definition, new is not None and question.is_exposed
             for rule in about[Verdict.ALLOW].candidates(arguments):
                 if (
-                    rule.matches(tier, arguments)
+                    rule.matches(tier, arguments, question.definition)
                     and rule.answers(tier, arguments, is_raised=question.is_raised)
                     and (not is_way_out or (tool and names_place(rule, tool, arguments)))
                 ):
@@ -327,7 +329,10 @@ def _canonical(rule: CompiledRule) -> str:
         for name, c in its.arguments.items()
     }
     tiers = None if its.tiers is None else sorted(its.tiers)
-    return _json([its.verdict, sorted(set(its.tools)), tiers, conditions])
+    said: list[object] = [its.verdict, sorted(set(its.tools)), tiers, conditions]
+    if its.capabilities or its.network:
+        said.append([sorted(its.capabilities), its.network])
+    return _json(said)
 
 
 def _digest(value: object) -> str:

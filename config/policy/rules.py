@@ -6,11 +6,11 @@ leaves out does not matter to it. `match` decides whether a rule matches a call.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ...runtime.definitions import SessionKind, Tier, Verdict
+from ...runtime.definitions import Capability, SessionKind, Tier, Verdict
 from ...runtime.http.address_guard import parse_endpoint
 from .path_pattern import PathPattern
 
@@ -93,6 +93,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         agent: Names of agents.
         channel: Names of channels.
         kind: Kinds of sessions.
+        needs: Capabilities: calls whose tool needs one of them.
+        network: `out`: calls by which something may leave the machine, whatever their tool is.
         arguments: Conditions by argument; all of them must hold.
         defer: With `ask`: the turn goes on while a person is asked.
         reason: Why, for the person and the model.
@@ -107,6 +109,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     agent: Names = ()
     channel: Names = ()
     kind: SessionKind | tuple[SessionKind, ...] = ()
+    needs: Capability | tuple[Capability, ...] = ()
+    network: Literal["out"] | None = None
     arguments: dict[str, Condition] = msgspec.field(default_factory=dict)
     defer: bool = False
     reason: Reason = ""
@@ -114,8 +118,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     not_match: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.tool and self.tiers is None:
-            raise ValueError('tool: say which tool, or a tier; tool = "*" is every tool')
+        if not (self.tool or self.tiers or self.capabilities or self.network):
+            raise ValueError(
+                'tool: say which tool, a tier, needs or network; tool = "*" is every tool'
+            )
         if self.tier and self.min_tier is not None:
             raise ValueError("min_tier: tier says it already; one of them is enough")
         if self.defer and self.verdict is not Verdict.ASK:
@@ -136,6 +142,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return frozenset(tier for tier in Tier if tier.rank >= self.min_tier.rank)
         said = (self.tier,) if isinstance(self.tier, Tier) else self.tier
         return frozenset(said) or None
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities of `needs`; empty means that they don't matter."""
+        return frozenset((self.needs,) if isinstance(self.needs, Capability) else self.needs)
 
     @property
     def agents(self) -> tuple[str, ...]:

@@ -200,6 +200,9 @@ def test_a_wrong_example_is_named(capsys: Captured, workspace: Path) -> None:
 DENY_RELEASES = '[[rules]]\ntool = "delete_file"\nverdict = "deny"\n'
 
 
+KEEPS_A_WAY = "agent general reads private things and keeps a way out: "
+
+
 @pytest.mark.parametrize(
     ("rule", "problems"),
     [
@@ -236,13 +239,30 @@ DENY_RELEASES = '[[rules]]\ntool = "delete_file"\nverdict = "deny"\n'
         ('tool = "edit_file"\nverdict = "allow"', []),
         (
             'tool = "*"\ntier = "system"\nverdict = "deny"',
-            ["it leaves elevated calls alone"],
+            ["it leaves elevated calls alone", KEEPS_A_WAY],
         ),
         (
             'tool = "*"\ntier = ["workspace", "elevated"]\nverdict = "ask"',
             ["it leaves system calls alone"],
         ),
-        ('tool = "*"\nmin_tier = "system"\nverdict = "deny"', []),
+        ('tool = "*"\nmin_tier = "system"\nverdict = "deny"', [KEEPS_A_WAY]),
+        ('network = "out"\nverdict = "deny"', []),
+        ('needs = "network"\nverdict = "deny"', []),
+        ('needs = ["network", "processes"]\nmin_tier = "system"\nverdict = "deny"', [KEEPS_A_WAY]),
+        ('min_tier = "system"\nagent = "reader"\nverdict = "deny"', []),  # which has no way out
+        (
+            'tool = "http_request"\nverdict = "deny"',
+            ["agent general reads private things and keeps a way out: git_push, "],
+        ),
+        ('tool = "http_request"\nverdict = "deny"\narguments.method = { is = "POST" }', []),
+        (
+            'tool = "read_file"\nnetwork = "out"\nverdict = "deny"',
+            ["it never matches: nothing leaves the machine by"],
+        ),
+        (
+            'tool = "read_file"\nneeds = "network"\nverdict = "deny"',
+            ["it never matches: read_file needs none of network"],
+        ),
         (
             'tool = "*"\ntier = "elevated"\nverdict = "allow"',
             ["it never decides: an elevated call runs without a question only when"],

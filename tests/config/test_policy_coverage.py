@@ -9,10 +9,12 @@ import pytest
 
 from callboard.cli.policy.lint import covers
 from callboard.config.policy.rules import Condition, Rule
-from callboard.runtime.definitions import SessionKind, Tier, Verdict
+from callboard.runtime.definitions import Capability, SessionKind, Tier, Verdict
 
 
-@pytest.mark.parametrize("field", ["tool", "tier", "agent", "kind", "channel", "arguments"])
+@pytest.mark.parametrize(
+    "field", ["tool", "tier", "agent", "kind", "channel", "needs", "network", "arguments"]
+)
 def test_a_rule_covers_one_that_says_more(field: str) -> None:
     narrow = Rule(
         verdict=Verdict.DENY,
@@ -21,9 +23,11 @@ def test_a_rule_covers_one_that_says_more(field: str) -> None:
         agent="general",
         kind=SessionKind.MAIN,
         channel="web",
+        needs=Capability.NETWORK,
+        network="out",
         arguments={"path": Condition(path="a/**")},
     )
-    nothing = {"tool": "*", "arguments": {}}.get(field, ())
+    nothing: Any = {"tool": "*", "arguments": {}, "network": None}.get(field, ())
     wide = msgspec.structs.replace(narrow, **{field: nothing})
     assert covers(wide, narrow)
     assert not covers(narrow, wide)

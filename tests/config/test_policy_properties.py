@@ -57,7 +57,7 @@ def some(values: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     return st.sampled_from((*(() for _ in said), *said))
 
 
-FIELDS = ("tool", "tier", "agent", "kind", "channel", "arguments")
+FIELDS = ("tool", "tier", "agent", "kind", "channel", "needs", "network", "arguments")
 VERDICTS = st.sampled_from(Verdict)
 NAMES = st.sampled_from((*TOOLS, *TOOLS, "*", "git_*", TOOLS, ("read_file", "write_?ile")))
 
@@ -71,6 +71,8 @@ def rules(conditions: st.SearchStrategy[Any] = CONDITIONS) -> st.SearchStrategy[
         agent=some(("general", "other")),
         kind=some(tuple(SessionKind)),
         channel=some(("web",)),
+        needs=some((Capability.NETWORK, Capability.PROCESSES)),
+        network=st.sampled_from((None, None, "out")),
         arguments=conditions,
     )
 
@@ -92,7 +94,7 @@ QUESTIONS = st.builds(
     tier=st.sampled_from((*Tier, *Tier, None)),
     arguments=ARGUMENTS.map(json.dumps),
     approval_reason=st.sampled_from((None, "it asks")),
-    needs=st.sampled_from(((), (Capability.NETWORK,))),
+    needs=st.sampled_from(((), (Capability.NETWORK,), (Capability.PROCESSES,))),
     hosts=st.sampled_from((frozenset[str](), frozenset({"x.org"}))),
     is_exposed=st.booleans(),
 )
@@ -254,7 +256,7 @@ def test_a_rule_that_covers_another_matches_what_it_matches(
     found = [
         rule.is_about_tool(asked.tool)
         and rule.is_about_session(session["agent"].name, session["kind"], session["channel"])
-        and rule.matches(asked.final_tier, arguments)
+        and rule.matches(asked.final_tier, arguments, asked.definition)
         for rule in (CompiledRule(PlacedRule(rule, "here")) for rule in (narrow, wide))
     ]
     assert found != [True, False]

@@ -115,7 +115,7 @@ def test_the_rule_that_is_spoiled_below_is_right() -> None:
         ('"deny"', '"never"', "line 9: rules[2].verdict: invalid enum value 'never'; choices: "),
         ('verdict = "deny"', "", "line 7: rules[2].verdict: it is required"),
         ("not_match", "not_macth", "line 12: rules[2].not_macth: there is no such setting; did"),
-        ('tool = "write_file"', "", "line 7: rules[2].tool: say which tool, or a tier"),
+        ('tool = "write_file"', "", "line 7: rules[2].tool: say which tool, a tier, needs"),
         ('"write_file"', '""', "line 8: rules[2].tool: say which tool"),
         ('"write_file"', '["a", ""]', "line 8: rules[2].tool: a name is empty"),
         ('"write_file"', '"w"\ntier = "high"', "line 9: rules[2].tier: invalid enum value 'high'"),
