@@ -299,7 +299,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
         name: snake_case, unique, at most 64 characters (OpenAI's and Anthropic's limit).
         description: One sentence, for the model and for people.
         parameters: A JSON Schema of type object.
-        output: A JSON Schema of the result's `output`, or `None`.
+        output: A JSON Schema of the result's `output`, `true` and `false` among them, or `None`.
         tier: The least tier of any call; a call's arguments may raise it.
         needs: The capabilities without which it can't act.
         timeout_seconds: How long one call may run; waiting for approval does not count.
@@ -313,7 +313,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     parameters: dict[str, Any]
-    output: dict[str, Any] | None = None
+    output: dict[str, Any] | bool | None = None
     tier: Tier = Tier.SYSTEM
     needs: tuple[Capability, ...] = ()
     timeout_seconds: float = 30.0

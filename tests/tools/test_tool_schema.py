@@ -360,7 +360,7 @@ async def explicit(given: Any) -> object:
 
 
 def test_the_declared_output_is_in_the_definition() -> None:
-    assert pair.definition.output is not None
+    assert isinstance(pair.definition.output, dict)
     assert pair.definition.output["required"] == ["left"]
     assert place.definition.output == schema_of(Place)
     assert explicit.definition.output == schema_of(list[Frozen] | None)
@@ -383,7 +383,7 @@ def test_null_is_in_the_schema_of_an_output() -> None:
     @tool(output=Maybe)
     def function() -> Any: ...
 
-    assert function.definition.output is not None
+    assert isinstance(function.definition.output, dict)
     note = function.definition.output["properties"]["note"]
     assert note == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
 

@@ -67,12 +67,17 @@ class ForeignSchema:
     itself, or to itself without end.
     """
 
-    def __init__(self, tool_name: str, root: dict[str, Any]) -> None:
+    def __init__(self, tool_name: str, root: JsonSchema) -> None:
         self.root = root
         self._where = f"tool {tool_name}: its schema"
-        if not isinstance(root, dict):
-            raise self._refused(f"is {str(root)[:200]}, and not an object of keywords")
-        draft = root.get("$schema", _DRAFTS[-1])
+        if not isinstance(root, (dict, bool)):
+            raise self._refused(
+                f"is {str(root)[:200]}, and neither an object of keywords nor true or false"
+            )
+        keywords = root if isinstance(root, dict) else {}
+        own_id = keywords.get("$id")
+        self._own_id = own_id.partition("#")[0] if isinstance(own_id, str) else ""
+        draft = keywords.get("$schema", _DRAFTS[-1])
         if not isinstance(draft, str) or not draft.removesuffix("#").endswith(_DRAFTS):
             raise self._refused(
                 f"is written in {str(draft)[:200]!r}; write it in JSON Schema 2020-12, 2019-09, "
@@ -95,6 +100,7 @@ class ForeignSchema:
 
     def target(self, reference: str) -> JsonSchema:
         """Return the schema that a reference means; raise `ValidationError` when there is none."""
+        reference = self._local(reference)
         if reference in {"#", ""}:
             return self.root
         found: Any
@@ -142,7 +148,7 @@ class ForeignSchema:
             raise self._refused(f"is not JSON ({error})") from error
         if size > MAX_SCHEMA_BYTES:
             raise self._refused(f"is {size} bytes, and {MAX_SCHEMA_BYTES} are the most")
-        level: list[Any] = [self.root]
+        level: list[Any] = [self.root] if isinstance(self.root, dict) else []
         for _ in range(MAX_SCHEMA_DEPTH):
             level = [
                 inner
@@ -180,6 +186,15 @@ class ForeignSchema:
         self._unseen.extend(_children(schema))
         return count
 
+    def _local(self, reference: str) -> str:
+        """Return a reference without the schema's own name, where that is a URN.
+
+        A URL is another matter: what a validator finds behind one may be a document that it knows.
+        """
+        place, hash_sign, fragment = reference.partition("#")
+        is_own = place == self._own_id and place.startswith("urn:")
+        return hash_sign + fragment if is_own else reference
+
     def _check_references(self, schema: dict[str, Any]) -> None:
         """Refuse what leads out of the schema, or changes what references mean."""
         if schema is not self.root and isinstance(schema.get("$id"), str):
@@ -191,7 +206,7 @@ class ForeignSchema:
             reference = schema.get(name)
             if isinstance(reference, str):
                 self.has_references = True
-                if not reference.startswith("#"):
+                if self._local(reference)[:1] not in {"", "#"} or not reference:
                     raise self._refused(
                         f"refers to {reference[:200]!r}; nothing is fetched, and only references "
                         "within the schema (#/…) are followed. Put what is meant under $defs"

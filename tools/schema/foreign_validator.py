@@ -12,7 +12,7 @@ import importlib
 from typing import Any, NoReturn
 
 from ...runtime.errors import ValidationError
-from .foreign_schema import MAX_CHECKS, ForeignSchema
+from .foreign_schema import MAX_CHECKS, ForeignSchema, JsonSchema
 from .validation import WrongArguments
 
 MAX_REGEX_BYTES = 256 * 1024
@@ -43,7 +43,7 @@ class ForeignValidator:
     Raises `ValidationError` when the schema is wrong or not allowed, or jsonschema-rs is not installed.
     """
 
-    def __init__(self, tool_name: str, schema: dict[str, Any]) -> None:
+    def __init__(self, tool_name: str, schema: JsonSchema) -> None:
         self._library = _library(tool_name)
         self.schema = ForeignSchema(tool_name, schema)
         self._validator = self._compile(tool_name, schema)
@@ -76,15 +76,16 @@ class ForeignValidator:
 
     def _explain_roughly(self, value: Any) -> NoReturn:
         parts = value.items() if isinstance(value, dict) else ()
-        properties = self.schema.root.get("properties")
+        root = self.schema.root if isinstance(self.schema.root, dict) else {}
+        properties = root.get("properties")
         for name, part in parts:
             if isinstance(properties, dict) and name in properties:
-                alone = {**self.schema.root, "required": [], "properties": {name: properties[name]}}
+                alone = {**root, "required": [], "properties": {name: properties[name]}}
                 if not self._compile("", alone).is_valid({name: part}):
                     raise WrongArguments(f"`{name}` does not fit its schema", name)
         raise WrongArguments("the arguments do not fit the schema")
 
-    def _compile(self, tool_name: str, schema: dict[str, Any]) -> Any:
+    def _compile(self, tool_name: str, schema: JsonSchema) -> Any:
         def refuse(uri: str) -> NoReturn:
             raise ValueError(f"{uri} is not fetched")
 
