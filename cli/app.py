@@ -6,10 +6,10 @@ import difflib
 import itertools
 import os
 import sys
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -17,6 +17,9 @@ from .exit_codes import ANSWERED
 from .parameters import Config, Data, data_path
 from .run.flags import RunFlags
 from .terminal.complaint import wrong_usage
+
+if TYPE_CHECKING:
+    from .help_page import HelpPage
 
 MIN_LIKENESS = 0.7
 """How similar a suggested option must be: two letters may be wrong, but not half of them."""
@@ -130,6 +133,7 @@ COMMANDS = {
         "daemon.service",
         "Have the system keep a daemon running: systemd, or launchd on macOS.",
     ),
+    "completion": ("completion", "Print the completion script of a shell, or put it in place."),
     "protocol": ("daemon.commands", "List the daemon's methods and the role that each takes."),
 }
 """The module of each command, which has a function or an `App` of that name, and its line in the list
@@ -142,20 +146,23 @@ def _version() -> str:
     return f"callboard {version('callboard')}"
 
 
-def _folded_help() -> Any:
-    """Return cyclopts' plain help, which breaks lines twice, with each entry folded once and indented."""
-    from cyclopts.help.formatters.plain import PlainFormatter
+class _LazyHelpPage:
+    """The format of help pages, which is imported when one is printed."""
 
-    class Folded(PlainFormatter):
-        def _print_plain(self, console: Any, text: str) -> None:
-            if text.startswith(self.indent):  # an entry; descriptions and titles are whole
-                text = textwrap.fill(
-                    " ".join(text.split()), console.width - 6, break_on_hyphens=False
-                )
-                text = textwrap.indent(text, " " * 6)[4:]
-            super()._print_plain(console, text)
+    @cached_property
+    def _page(self) -> HelpPage:
+        from .help_page import HelpPage
 
-    return Folded()
+        return HelpPage()
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        self._page(console, options, panel)
+
+    def render_usage(self, console: Any, options: Any, usage: Any) -> None:
+        self._page.render_usage(console, options, usage)
+
+    def render_description(self, console: Any, options: Any, description: Any) -> None:
+        self._page.render_description(console, options, description)
 
 
 def _app(named: str = "", *, is_help: bool = False) -> App:
@@ -164,14 +171,27 @@ def _app(named: str = "", *, is_help: bool = False) -> App:
         name="callboard",
         help="A runtime for AI agents: it runs the tools that a model asks for, and keeps a record.",
         version=_version,
-        help_formatter=_folded_help() if is_help else "plain",
+        help_formatter=_LazyHelpPage(),
     )
+    places: Mapping[str, Mapping[str, Any]] = {}
+    if is_help:
+        from .help_page import OPTIONS, PLACES
+
+        places = PLACES
+        for flag in ("--help", "--version"):
+            parser[flag].group = OPTIONS
     for name, (module, line) in COMMANDS.items():
         path = f"{__package__}.{module}:{name}"
-        parser.command(path, name=name, help=None if name == named else line)
-    parser.command(run)
-    parser.command(record)
+        text = None if name == named else line
+        parser.command(path, name=name, help=text, **places.get(name, {}))
+    parser.command(run, **places.get("run", {}))
+    parser.command(record, **places.get("record", {}))
     return parser
+
+
+def complete_parser() -> App:
+    """Return the parser of all commands, for what is made of them."""
+    return _app()
 
 
 def run(
@@ -219,7 +239,9 @@ def execute(tokens: Sequence[str]) -> int:
     command: Callable[..., Any]
     if not tokens and os.isatty(0) and os.isatty(1):  # a person sits there
         tokens = ["chat"]
-    app = _app(tokens[0] if tokens else "", is_help=bool({"--help", "-h"} & {*tokens}))
+    app = _app(
+        tokens[0] if tokens else "", is_help=not tokens or bool({"--help", "-h"} & {*tokens})
+    )
     try:
         command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
+
+
+def offered(what: str) -> Callable[[Any], Any]:
+    """Return a completer: the function of `completion` that has this name, imported when Tab is pressed."""
+
+    def offer(context: Any) -> Any:
+        return getattr(import_module(f"{__package__}.completion"), what)(context)
+
+    return offer
+
 
 Json = Annotated[bool, Parameter(help="Print JSON, one object a line.", negative=())]
 Config = Annotated[Path | None, Parameter(help="A configuration file.")]

@@ -40,7 +40,7 @@ from ...tools.registry import ToolRegistry
 from ..ask.terminal_channel import TerminalChannel
 from ..backend import open_backend
 from ..exit_codes import ANSWERED
-from ..parameters import Config, Data, data_path
+from ..parameters import Config, Data, data_path, offered
 from ..record_names import find_approval, find_grant
 from ..show.question_text import ANSWERED_BY
 from ..show.sessions import open_record
@@ -57,7 +57,10 @@ MAX_ALSO_WAITING = 10
 """Other open questions that are listed when one is answered."""
 
 QuestionName = Annotated[
-    str, Parameter(name="ID", help="The question's id, or the beginning of it.")
+    str,
+    Parameter(
+        name="ID", completer=offered("questions"), help="The question's id, or the beginning of it."
+    ),
 ]
 GrantName = Annotated[
     str, Parameter(name="ID", help="The remembered answer's id, or the beginning of it.")

@@ -26,7 +26,7 @@ from ..ask.daemon_questions import DaemonQuestions
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel, channel_at
 from ..exit_codes import ANSWERED, FAILED
-from ..parameters import Config, Data, Json, data_path
+from ..parameters import Config, Data, Json, data_path, offered
 from ..record_names import find_session
 from ..run.pending import names_of_open_calls
 from ..show.live_pieces import LivePieces
@@ -38,7 +38,12 @@ from ..terminal.output import Output, asking_screen
 PAGE_EVENTS = 200
 """Events that are read at once when looking for the beginning of a turn."""
 
-SessionName = Annotated[str, Parameter(help="The session: its id, the beginning of it, or last.")]
+SessionName = Annotated[
+    str,
+    Parameter(
+        completer=offered("sessions"), help="The session: its id, the beginning of it, or last."
+    ),
+]
 UntilIdle = Annotated[
     bool, Parameter(help="End when no turn of the session runs or waits.", negative=())
 ]

@@ -24,7 +24,7 @@ from ...runtime.errors import AuthError, CallboardError, NetworkError
 from ...runtime.store.rows import SessionRow
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
-from ..parameters import Config, Data, data_path
+from ..parameters import Config, Data, data_path, offered
 from ..record_names import folder_here
 from ..terminal.complaint import complain
 from ..terminal.output import Output
@@ -52,13 +52,27 @@ LAST_EVENTS_SECONDS = 1.0
 
 SessionOption = Annotated[
     str | None,
-    Parameter(help="Go on with this session: its id, the beginning of it, of its title, or last."),
+    Parameter(
+        alias="-s",
+        completer=offered("sessions"),
+        help="Go on with this session: its id, the beginning of it, of its title, or last.",
+    ),
 ]
-AgentOption = Annotated[str | None, Parameter(help="A configured agent; general by default.")]
+AgentOption = Annotated[
+    str | None,
+    Parameter(
+        alias="-a", completer=offered("agents"), help="A configured agent; general by default."
+    ),
+]
 WorkspaceOption = Annotated[
-    Path | None, Parameter(help="The folder that tools may touch; by default this one.")
+    Path | None, Parameter(alias="-w", help="The folder that tools may touch; by default this one.")
 ]
-ModelOption = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
+ModelOption = Annotated[
+    str | None,
+    Parameter(
+        alias="-m", completer=offered("models"), help="PROVIDER/MODEL, or a provider's name."
+    ),
+]
 
 
 def chat(

@@ -24,13 +24,13 @@ from ...tools.builtin import KnownTool, builtin_tools
 from ...tools.plugins import LoadedPlugins, load_plugins
 from ...tools.registry import ToolRegistry
 from ..exit_codes import ANSWERED
-from ..parameters import Config, Json
+from ..parameters import Config, Json, offered
 from ..terminal.complaint import complain
 from ..terminal.escaping import exact, safe_line
 from ..terminal.json_lines import json_line
 from .lint import lint
 
-ToolName = Annotated[str, Parameter(help="The tool's name.")]
+ToolName = Annotated[str, Parameter(completer=offered("tools"), help="The tool's name.")]
 Arguments = Annotated[str, Parameter(help="Its arguments, as a JSON object.")]
 Agent = Annotated[str, Parameter(help="The agent of the session.")]
 Kind = Annotated[Literal["main", "branch", "worker"], Parameter(help="What kind of session it is.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ..parameters import DialectOption, Json
+from ..parameters import DialectOption, Json, offered
 
 if TYPE_CHECKING:
     from ...config.settings import Settings
@@ -58,19 +58,25 @@ def budget_of(text: str) -> Budget:
 class RunFlags:
     """What the command line says of a run; what is left out is as the agent has it."""
 
-    model: Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")] = None
+    model: Annotated[
+        str | None,
+        Parameter(
+            alias="-m", completer=offered("models"), help="PROVIDER/MODEL, or a provider's name."
+        ),
+    ] = None
     base_url: Annotated[
         str | None, Parameter(help="Any server that speaks one of the wire formats.")
     ] = None
     dialect: DialectOption = None
     json: Json = False
     workspace: Annotated[
-        Path | None, Parameter(help="The folder that tools may touch; by default this one.")
+        Path | None,
+        Parameter(alias="-w", help="The folder that tools may touch; by default this one."),
     ] = None
     resume: Annotated[
         bool,
         Parameter(
-            name="--continue",
+            name=("--continue", "-c"),
             help="Go on with the last session of this folder, or with --session; without a prompt, "
             "with what was left in it.",
             negative=(),
@@ -78,13 +84,22 @@ class RunFlags:
     ] = False
     session: Annotated[
         str | None,
-        Parameter(help="With --continue: another session, its id or the beginning of it."),
+        Parameter(
+            alias="-s",
+            completer=offered("sessions"),
+            help="With --continue: another session, its id or the beginning of it.",
+        ),
     ] = None
     policy: Annotated[
         Literal["auto", "balanced", "strict"] | None,
         Parameter(help="How much runs without asking."),
     ] = None
-    agent: Annotated[str | None, Parameter(help="A configured agent; general by default.")] = None
+    agent: Annotated[
+        str | None,
+        Parameter(
+            alias="-a", completer=offered("agents"), help="A configured agent; general by default."
+        ),
+    ] = None
     attach: Annotated[
         tuple[Path, ...],
         Parameter(
@@ -96,6 +111,7 @@ class RunFlags:
     fallback: Annotated[
         tuple[str, ...],
         Parameter(
+            completer=offered("models"),
             help="PROVIDER/MODEL that goes on when the model fails; more than once for more.",
             negative=(),
             show_default=False,

@@ -12,7 +12,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import trio
@@ -52,9 +52,9 @@ if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     from ...embedding.turn import Turn
     from .remote import RemotePlace, RemoteSession, RemoteTurn
 
-    RunPlace = Runtime | RemotePlace
-    RunSession = Session | RemoteSession
-    RunTurn = Turn | RemoteTurn
+    RunPlace: TypeAlias = Runtime | RemotePlace
+    RunSession: TypeAlias = Session | RemoteSession
+    RunTurn: TypeAlias = Turn | RemoteTurn
 
 
 class UnansweredCalls:

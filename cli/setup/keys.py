@@ -25,7 +25,7 @@ from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import KeyRow, Keys
 from ..backend import FileBackend, serving_daemon
 from ..exit_codes import ANSWERED
-from ..parameters import Config, Data, Json, data_path
+from ..parameters import Config, Data, Json, data_path, offered
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
@@ -36,7 +36,10 @@ MASTER_KEY_MADE = (
     "who can read your files. Without it the stored keys can't be used: keep a copy apart."
 )
 
-KeyOwner = Annotated[str, Parameter(help="The provider's name, as in PROVIDER/MODEL.")]
+KeyOwner = Annotated[
+    str,
+    Parameter(completer=offered("providers"), help="The provider's name, as in PROVIDER/MODEL."),
+]
 Origin = Annotated[
     str | None, Parameter(help="For git: the server that it is for, like https://github.com.")
 ]

@@ -33,7 +33,7 @@ from ...runtime.wire.providers import (
 )
 from ..backend import FileBackend, ask_daemon, serving_daemon
 from ..exit_codes import ANSWERED, FAILED
-from ..parameters import Config, Data, DialectOption, Json, data_path
+from ..parameters import Config, Data, DialectOption, Json, data_path, offered
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from ...client.client import Client
     from ...providers.catalog.connection_test import ConnectionReport
 
-ProviderName = Annotated[str, Parameter(help="The provider's name, as in PROVIDER/MODEL.")]
+ProviderName = Annotated[
+    str,
+    Parameter(completer=offered("providers"), help="The provider's name, as in PROVIDER/MODEL."),
+]
 BaseUrl = Annotated[
     str, Parameter(help="Everything before the wire format's own path; often it ends in /v1.")
 ]

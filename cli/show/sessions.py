@@ -18,7 +18,7 @@ from ...runtime.store.lists import SessionFilter
 from ...runtime.store.rows import SessionRow
 from ...runtime.store.sqlite_store import open_reader
 from ..exit_codes import ANSWERED
-from ..parameters import Data, Json, data_path
+from ..parameters import Data, Json, data_path, offered
 from ..record_names import MAX_DELETED, find_session, folder_here
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.escaping import safe_line, short_path, shortened
@@ -43,7 +43,9 @@ Delegated = Annotated[
 Deleted = Annotated[
     bool, Parameter(help="Only deleted ones; `session restore` brings them back.", negative=())
 ]
-SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
+SessionName = Annotated[
+    str, Parameter(completer=offered("sessions"), help="Its id, the beginning of it, or last.")
+]
 
 
 def sessions(

@@ -23,7 +23,7 @@ from ...runtime.store.rows import CallRow
 from ..backend import LocalBackend, open_backend
 from ..daemon.roots import root_advice
 from ..exit_codes import ANSWERED, FAILED
-from ..parameters import Data, Json, data_path
+from ..parameters import Data, Json, data_path, offered
 from ..record_names import find_session, last_deleted_session
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
@@ -44,11 +44,18 @@ _MAX_CALLS = 1000
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 """The largest file that is imported: it is checked in memory."""
 
-SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
+SessionName = Annotated[
+    str, Parameter(completer=offered("sessions"), help="Its id, the beginning of it, or last.")
+]
 Words = Annotated[str, Parameter(help="Words that one message holds, all of them.")]
 Limit = Annotated[int, Parameter(help="How many.")]
-OfSession = Annotated[str | None, Parameter(name="--session", help="Those of this session.")]
-OfTool = Annotated[str | None, Parameter(name="--tool", help="Those of this tool.")]
+OfSession = Annotated[
+    str | None,
+    Parameter(name="--session", completer=offered("sessions"), help="Those of this session."),
+]
+OfTool = Annotated[
+    str | None, Parameter(name="--tool", completer=offered("tools"), help="Those of this tool.")
+]
 OfStatus = Annotated[CallStatus | None, Parameter(name="--status", help="Those that ended so.")]
 Workspace = Annotated[
     Path, Parameter(help="The folder that the session works in; the current one by default.")

@@ -20,7 +20,7 @@ from ...runtime.store.rows import SessionRow
 from ...tools.undo.undo import Undo, changed_calls
 from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED, USAGE
-from ..parameters import Data, Json, data_path
+from ..parameters import Data, Json, data_path, offered
 from ..record_names import begins, find_session, only
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
@@ -33,7 +33,12 @@ MAX_SHOWN_PATHS = 3
 MAX_LOOKED_AT = 100
 """Sessions that are searched for the one that was meant, the latest first."""
 
-SessionName = Annotated[str, Parameter(help="The session: its id, the beginning of it, or last.")]
+SessionName = Annotated[
+    str,
+    Parameter(
+        completer=offered("sessions"), help="The session: its id, the beginning of it, or last."
+    ),
+]
 CallName = Annotated[
     str | None, Parameter(help="Only this call, or this undoing: its id, or the beginning of it.")
 ]

@@ -197,7 +197,7 @@ _REHEARSAL_MODEL = OfferedModel(
 
 
 def _listed(provider: KnownProvider, found: CachedList, *, is_cached: bool = False) -> ModelList:
-    known = {model.model: model for model in _known_models(provider)}
+    known = {model.model: model for model in known_models(provider)}
     listed = [_completed(model, known.get(model.model)) for model in found.models]
     return ModelList(
         provider=provider.name,
@@ -213,12 +213,12 @@ def _fallback(provider: KnownProvider, before: CachedList | None, problem: str) 
         return msgspec.structs.replace(found, problem=problem)
     return ModelList(
         provider=provider.name,
-        models=tuple(_offered(provider, _known_models(provider), ModelSource.KNOWN)),
+        models=tuple(_offered(provider, known_models(provider), ModelSource.KNOWN)),
         problem=problem,
     )
 
 
-def _known_models(provider: KnownProvider) -> tuple[ListedModel, ...]:
+def known_models(provider: KnownProvider) -> tuple[ListedModel, ...]:
     """Return the known models of the built-in provider with the same base URL."""
     twins = (name for name, known in KNOWN.items() if known.base_url == provider.base_url)
     return KNOWN_MODELS.get(next(twins, ""), ())

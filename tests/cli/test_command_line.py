@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from cyclopts import App
 import callboard
 from callboard.__main__ import main
 from callboard.cli.app import COMMANDS
+from callboard.cli.help_page import GROUPS, MAX_WIDTH
 from callboard.providers.testing.script import reply
 from callboard.tools.builtin import builtin_tools
 from support.cli.in_process import own_logging as own_logging
@@ -116,6 +118,36 @@ def test_tools_are_listed(capsys: Captured) -> None:
 def test_help(tokens: list[str], capsys: Captured) -> None:
     assert main(tokens) == 0
     assert "Usage: callboard" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tokens", [["--help"], ["run", "--help"], ["session"], ["approve", "-h"]])
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_help_is_two_columns_that_fit(
+    tokens: list[str], columns: int, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(tokens) == 0
+    shown = capsys.readouterr().out
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= min(columns, MAX_WIDTH)
+    assert [line for line in lines if line != line.rstrip()] == []
+    for table in shown.split(":\n")[1:]:
+        rows = [line for line in table.split("\n\n")[0].splitlines() if line.startswith("  ")]
+        texts = {
+            re.match(r"  \S.*?  +(?=\S)|  +(?=\S)", row)[0]  # type: ignore[index]
+            for row in rows
+            if not re.fullmatch(r"  \S+( \S+)*", row)  # a label that has a line of its own
+        }
+        assert len({len(text) for text in texts}) <= 1, table
+    assert "[default: False]" not in shown
+
+
+def test_every_command_has_one_place_in_the_list(capsys: Captured) -> None:
+    placed = [name for names in GROUPS.values() for name in names]
+    assert sorted(placed) == sorted([*COMMANDS, "run", "record"])
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [line[:-1] for line in shown.splitlines() if line.endswith(":")] == [*GROUPS, "Options"]
 
 
 def test_version(capsys: Captured) -> None:

@@ -1,0 +1,136 @@
+"""Shell completion: the script of a shell, and the values that it asks for when Tab is pressed.
+
+cyclopts writes the scripts. What is not known when one is written (sessions, questions, models) comes from
+functions here, which the script calls through `callboard __complete`. They read what lies on this
+machine, take no lock, ask nobody, and offer nothing where that fails.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import trio
+from cyclopts import Parameter
+from msgspec.structs import replace
+
+from ..config.files import load_settings
+from ..runtime.store.interface import StoreReader
+from ..runtime.store.sqlite_store import open_reader
+from .exit_codes import ANSWERED
+from .parameters import named_data_path
+from .record_names import folder_here, folders_of
+from .terminal.escaping import safe_line, shortened
+
+MAX_OFFERED = 100
+"""Values that are offered at most; more would not be read."""
+MAX_SAID_CHARS = 60
+
+Offer = Iterable[tuple[str, str]]
+Shell = Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")]
+Install = Annotated[
+    bool,
+    Parameter(
+        help="Write it where the shell finds it, and add it to the shell's startup file.",
+        negative=(),
+    ),
+]
+
+
+def completion(shell: Shell, /, *, install: Install = False) -> int:
+    """Print the completion script of a shell, or put it in place."""
+    from .app import complete_parser
+
+    parser = complete_parser()
+    if install:
+        path = parser.install_completion(shell=shell)
+        sys.stdout.write(f"installed: {safe_line(str(path))}\nIt holds in new shells.\n")
+    else:
+        sys.stdout.write(parser.generate_completion(shell=shell))
+    return ANSWERED
+
+
+# ── what is offered ──────────────────────────────────────────────────────────────────────────────
+
+
+def sessions(context: Any) -> Offer:
+    """Offer the sessions of this folder, or those whose ids begin as what is typed; and `last`."""
+
+    async def read(reader: StoreReader) -> Offer:
+        folder = None if context.incomplete else folder_here()
+        wanted = replace(folders_of(folder), words=context.incomplete, limit=MAX_OFFERED)
+        page = await reader.session_page(wanted)
+        return [("last", ""), *((row.session_id, row.title) for row in page.sessions)]
+
+    return _said(trio.run(_read, context, read))
+
+
+def questions(context: Any) -> Offer:
+    """Offer the questions that wait."""
+
+    async def read(reader: StoreReader) -> Offer:
+        rows = await reader.approvals(state="waiting", limit=MAX_OFFERED)
+        return [(row.approval_id, f"{row.tool} {row.arguments}") for row in rows]
+
+    return _said(trio.run(_read, context, read))
+
+
+def agents(context: Any) -> Offer:
+    """Offer the agents."""
+    del context
+    return _said((name, "") for name in ("general", *load_settings().agents) if name)
+
+
+def providers(context: Any) -> Offer:
+    """Offer the providers."""
+    from ..providers.catalog.known import KNOWN
+
+    del context
+    return _said((name, "") for name in sorted({*KNOWN, *load_settings().providers}))
+
+
+def models(context: Any) -> Offer:
+    """Offer the models of the lists that providers gave before, and those that callboard knows."""
+    from ..providers.catalog.cache import ModelCache
+    from ..providers.catalog.catalog import ModelSelection, find_provider
+    from ..providers.catalog.services import known_models
+
+    selection = ModelSelection(settings=load_settings(), environ=os.environ)
+    cache = ModelCache(_data(context))
+    offered = {"rehearsal": ""}
+    for name, _ in providers(context):
+        provider = find_provider(selection, name)
+        listed = cache.load(provider)
+        for model in listed.models if listed is not None else known_models(provider):
+            offered[f"{name}/{model.model}"] = model.title or ""
+    return _said(offered.items())
+
+
+def tools(context: Any) -> Offer:
+    """Offer the built-in tools."""
+    from ..tools.builtin import builtin_tools
+
+    del context
+    return _said((tool.name, "") for tool in builtin_tools())
+
+
+async def _read(context: Any, read: Callable[[StoreReader], Any]) -> Offer:
+    reader = await open_reader(_data(context))
+    try:
+        found: Offer = await read(reader)
+        return found
+    finally:
+        await reader.aclose()
+
+
+def _data(context: Any) -> Path:
+    given = context.get("data")
+    path = None if given is None else given.raw
+    return named_data_path(Path(path) if path else None)
+
+
+def _said(offer: Offer) -> Offer:
+    return [(value, shortened(safe_line(text), MAX_SAID_CHARS)) for value, text in offer]
