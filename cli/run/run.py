@@ -24,7 +24,7 @@ from ...runtime.disk.data_lock import DataInUse
 from ...runtime.errors import CallboardError, ConflictError, ValidationError
 from ...runtime.event_types.calls import CallDeferred
 from ...runtime.event_types.permissions import ApprovalAnswered
-from ...runtime.events import Event, InputAccepted, Stored, TurnEnded
+from ...runtime.events import Event, InputAccepted, Stored, TurnEnded, TurnStarted
 from ...tools.processes.process_tree import end_descendants
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
@@ -144,6 +144,7 @@ class _Job:
         self._turn: RunTurn | None = None
         self._stopped: int | None = None
         self._session_id = ""
+        self._seen = 0
         self._deferred = UnansweredCalls()
 
     async def run(self) -> int:
@@ -238,8 +239,38 @@ class _Job:
     async def _play_left(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:
         """Play what was left in the session (a suspended turn, inputs that wait) until nothing is."""
         ended: list[TurnEnded | None] = []
-        while self._stopped is None and (turn := await self._next_left(runtime, session)):
-            ended.append(await self._play(turn))
+        while self._stopped is None:
+            turn = await self._next_left(runtime, session)
+            ended += await self._show_missed(runtime, session)
+            if turn is None:
+                break
+            try:
+                ended.append(await self._play(turn))
+            except ConflictError:  # it was over before it was entered
+                if not (missed := await self._show_missed(runtime, session)):
+                    raise
+                ended += missed
+        return ended
+
+    async def _show_missed(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:
+        """Show, from the record, turns that were over before this run could listen to them."""
+        from ..show.live_pieces import LivePieces  # few runs miss any
+
+        ended: list[TurnEnded | None] = []
+        turn: list[Stored] = []
+        for stored in await runtime.store.events(session.session_id, after_seq=self._seen):
+            if isinstance(stored.event, TurnStarted):
+                turn = [stored]
+            elif turn:
+                turn.append(stored)
+            if turn and isinstance(stored.event, TurnEnded):
+                pieces = LivePieces()  # the record has texts whole
+                for each in turn:
+                    for piece in pieces.take(each):
+                        is_stored = piece is each.event
+                        self._view.show(piece, each.seq if is_stored else None, each.at_ms)
+                ended.append(stored.event)
+                self._seen, turn = stored.seq, []
         return ended
 
     async def _next_left(self, runtime: RunPlace, session: RunSession) -> RunTurn | None:
@@ -301,6 +332,7 @@ class _Job:
                     for question in opened_by(event):
                         channel.reach(question.question_id)
                 await self._output.wait_room()
+        self._seen = max(self._seen, turn.seq)
         return turn.ended
 
     async def _choose(self) -> RunTarget:
@@ -335,6 +367,8 @@ class _Job:
                 await session.set_budget(budget)
             begun = []
             view.know(await names_of_open_calls(runtime.store, session.session_id))
+            row = await runtime.store.session(session.session_id)
+            self._seen = row.head_seq if row is not None else 0
         else:
             session = await runtime.create_session(agent=choice.agent, budget=budget)
             begun = await runtime.store.events(session.session_id)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
+import trio
+
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
-from support.cli.command import Command, at
+from support.cli.command import PATIENCE_SECONDS, Command, at
 from support.cli.command import command as command
 
+LATER = 0.4  # the command says first that it waits
 AWAY = ("delegate", {"kind": "worker", "task": "Look around.", "wait": False})
 
 
@@ -14,10 +19,9 @@ def said(request: ScriptedRequest) -> Step:
     """By who asks: the session that gives the task away, or the one that has it."""
     text = str(request.body["messages"][-1]["content"])
     if text == "Look around.":
-        return reply("I found a key.", delay_seconds=0.4)
+        return reply("I found a key.", delay_seconds=LATER)
     if "I found a key." in text:
-        # Not at once: what had ended before the command looks for it is on record, but not shown.
-        return reply("It found a key.", delay_seconds=0.4)
+        return reply("It found a key.")
     return reply("On its way.")
 
 
@@ -28,6 +32,49 @@ async def test_a_late_answer_is_waited_for_and_shown(command: Command) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.index("On its way.") < done.out.index("waiting for 1 delegated session")
     assert done.out.index("waiting for") < done.out.index("It found a key.")
+
+
+LATE_LISTENER = """
+import sys
+
+import trio
+
+from callboard.__main__ import main
+from callboard.cli.run.run import _Job
+from callboard.runtime.events import TurnEnded
+
+listen = _Job._next_left
+
+
+async def listen_late(job, runtime, session):
+    session_id = session.session_id
+    while True:
+        ended = [e for e in await runtime.store.events(session_id) if isinstance(e.event, TurnEnded)]
+        if len(ended) == 2:
+            return await listen(job, runtime, session)
+        await trio.sleep(0.01)
+
+
+_Job._next_left = listen_late
+sys.exit(main())
+"""
+
+
+async def test_a_late_turn_that_is_over_before_anybody_listens_is_shown(command: Command) -> None:
+    async with open_scripted_server([reply(calls=[AWAY]), said, said, said]) as server:
+        with trio.fail_after(PATIENCE_SECONDS):
+            done = await trio.run_process(
+                [sys.executable, "-c", LATE_LISTENER, "run", *at(server), "Go."],
+                capture_stdout=True,
+                check=False,
+                cwd=command.workspace,
+                env=command.environ,
+            )
+        server.assert_complete()
+    shown = done.stdout.decode()
+    assert done.returncode == 0
+    assert shown.count("It found a key.") == 1
+    assert shown.index("On its way.") < shown.index("It found a key.")
 
 
 async def test_nothing_is_waited_for_where_nothing_runs(command: Command) -> None:
