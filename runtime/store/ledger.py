@@ -33,7 +33,7 @@ from ..events import (
     TurnSetAside,
 )
 from .codec import encode_event
-from .projection import Projection
+from .projection import LateRows, Projection
 from .rows import Append, CommitResult
 from .tables.memories import memory_problem
 from .tables.permissions import GUARDED, PermissionCheck
@@ -220,11 +220,14 @@ class Ledger:
         execute = self._connection.execute
         execute("begin immediate")
         try:
-            projections: Projections = {}
+            late, projections = LateRows(self._connection), Projections()
             results = [
-                self._append(entry, projections) if isinstance(entry, PreparedAppend) else entry
+                self._append(entry, late, projections)
+                if isinstance(entry, PreparedAppend)
+                else entry
                 for entry in entries
             ]
+            late.flush()
             for projection in projections.values():
                 projection.save()
             execute("commit")
@@ -246,24 +249,30 @@ class Ledger:
             projection = projections[session_id]
             last.note(newest, projection.now_ms, session_id, projection.last_data)
 
-    def _append(self, entry: PreparedAppend, projections: Projections) -> CommitResult:
+    def _append(
+        self, entry: PreparedAppend, late: LateRows, projections: Projections
+    ) -> CommitResult:
         """Store one append. Appends of one session share a projection, which is saved at the end."""
         session_id, at_ms, events, is_guarded = entry
         projection = projections.get(session_id)
         if projection is None:
-            projection = Projection.load(self._connection, session_id, at_ms)
+            projection = Projection.load(late, session_id, at_ms)
         # Refused before the first write, so that there is nothing to roll back.
         refused = refusal(entry, exists=projection is not None)
         if refused is None and is_guarded:
+            late.flush()
             refused = self._guard(entry, projection)
         if refused is not None:
             return refused
         if projection is None:
             created = events[0][0]
             assert isinstance(created, SessionCreated)
-            projection = Projection.create(self._connection, session_id, created, at_ms)
+            projection = Projection.create(late, session_id, created, at_ms)
         projection.now_ms = at_ms
         projection.clock_ms = self._clock.read(at_ms) if is_guarded else at_ms
+        projection.starting = frozenset(
+            event.call_id for event, _ in events if type(event) is CallStarted
+        )
         projections[session_id] = projection
         return tuple(
             Stored(session_id, projection.head_seq, at_ms, event)

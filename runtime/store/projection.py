@@ -1,13 +1,14 @@
 """The projection: what each event changes in the tables.
 
 A `Projection` serves the appends of one transaction to one session. It loads the session's row, applies
-the events one by one, and saves the row at the end. Events are the truth and every row follows from
+the events one by one, and saves the row at the end. Events and messages are only added, so all of a
+transaction are inserted together (`LateRows`). Events are the truth and every row follows from
 them, so applying all events of a session to empty tables gives the same rows again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -145,30 +146,93 @@ MAX_PREVIEW_LENGTH = 120
 """Two such lines."""
 
 
-_NO_COLUMNS: Mapping[str, object] = dict.fromkeys(
-    (
-        *("turn_id", "thinking", "call_id", "input_tokens", "output_tokens"),
-        *("model", "provider", "duration_ms"),
+_ROWS_AT_ONCE = 8
+"""Rows that one statement inserts: all of a commit in a round of model and tool."""
+
+
+def _inserts(into: str, columns: int) -> tuple[str, ...]:
+    """Return the statements that insert one row, two rows, and so on."""
+    row = f"({', '.join('?' * columns)})"
+    return tuple(
+        f"insert into {into} values {', '.join([row] * count)}"
+        for count in range(1, _ROWS_AT_ONCE + 1)
     )
+
+
+_INSERT_EVENTS = _inserts("events (session, seq, at_ms, event)", 4)
+_SOME_COLUMNS = (
+    *("turn_id", "thinking", "call_id", "input_tokens", "output_tokens"),
+    *("model", "provider", "duration_ms"),
 )
 """The columns that only some messages have."""
-
-_INSERT_MESSAGE = (
-    "insert into messages (session, position, message_id, type, content, created_at_ms, turn_id,"
-    " thinking, call_id, input_tokens, output_tokens, model, provider, duration_ms)"
-    " values (:session, :position, :message_id, :type, :content, :created_at_ms, :turn_id,"
-    " :thinking, :call_id, :input_tokens, :output_tokens, :model, :provider, :duration_ms)"
+_INSERT_MESSAGES = _inserts(
+    "messages (session, position, message_id, type, content, created_at_ms,"
+    f" {', '.join(_SOME_COLUMNS)})",
+    6 + len(_SOME_COLUMNS),
 )
+_LATE = frozenset(
+    {
+        *(CallFinished, CallProposed, CallStarted, MessageCompleted),
+        *(InputAccepted, TurnStarted, TurnEnded),
+    }
+)
+"""Events whose changes of rows read no event and no message, so that those may still wait."""
+
+
+class LateRows:
+    """Events and messages of one transaction, inserted together before something reads them.
+
+    Each statement costs some ten microseconds, however little it does.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self._events: list[tuple[object, ...]] = []
+        self._owners: list[Projection] = []
+        self._messages: list[tuple[object, ...]] = []
+
+    def add_event(self, owner: Projection, row: tuple[object, ...]) -> None:
+        """Add an event, whose id its owner learns when it has one."""
+        self._events.append(row)
+        self._owners.append(owner)
+
+    def add_message(self, row: tuple[object, ...]) -> None:
+        """Add a message."""
+        self._messages.append(row)
+
+    def flush(self) -> None:
+        """Insert what waits, in the order in which it came."""
+        if self._events:
+            self._insert(_INSERT_EVENTS, self._events)
+            first = self.connection.last_insert_rowid() - len(self._events) + 1
+            for event_id, owner in enumerate(self._owners, first):
+                owner.last_event = event_id
+            self._events, self._owners = [], []
+        if self._messages:
+            self._insert(_INSERT_MESSAGES, self._messages)
+            self._messages = []
+
+    def _insert(self, statements: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+        for at in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[at : at + _ROWS_AT_ONCE]
+            self.connection.execute(statements[len(some) - 1], tuple(chain.from_iterable(some)))
 
 
 class Projection:
-    """The row of one session and, through it, all its other rows while events are applied."""
+    """The row of one session and, through it, all its other rows while events are applied.
 
-    def __init__(self, connection: apsw.Connection, now_ms: int, row: tuple[Any, ...]) -> None:
-        self._connection = connection
+    Attributes:
+        starting: Calls whose start is in the append that is applied.
+    """
+
+    def __init__(self, late: LateRows, now_ms: int, row: tuple[Any, ...]) -> None:
+        self._late = late
+        self._connection = late.connection
         self.now_ms = now_ms
         self.clock_ms = now_ms
         self.last_event: int | None = None
+        self.starting: frozenset[str] = frozenset()
+        self._begun: set[str] = set()
         self.last_data = b""
         self.key: int
         self.head_seq: int
@@ -183,23 +247,23 @@ class Projection:
         self.message_count, self.preview, self.is_active, self.deleted_at_ms, self.is_tainted = rest
 
     @classmethod
-    def load(cls, connection: apsw.Connection, session_id: str, now_ms: int) -> Projection | None:
+    def load(cls, late: LateRows, session_id: str, now_ms: int) -> Projection | None:
         """Return the projection of a session, or `None` if there is no such session."""
-        row = connection.execute(
+        row = late.connection.execute(
             "select id, head_seq, title, agent, message_count, last_message_preview, is_active,"
             " deleted_at_ms, is_tainted from sessions where session_id = ?",
             (session_id,),
         ).fetchone()
-        return None if row is None else cls(connection, now_ms, row)
+        return None if row is None else cls(late, now_ms, row)
 
     @classmethod
     def create(
-        cls, connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
+        cls, late: LateRows, session_id: str, event: SessionCreated, now_ms: int
     ) -> Projection:
         """Add the row of a new session and return its projection."""
-        key = insert_session(connection, session_id, event, now_ms)
-        keep_request(connection, key, 1, event.request)
-        return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None, 0))
+        key = insert_session(late.connection, session_id, event, now_ms)
+        keep_request(late.connection, key, 1, event.request)
+        return cls(late, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None, 0))
 
     @property
     def _permissions(self) -> PermissionRows:
@@ -208,17 +272,14 @@ class Projection:
     def keep(self, event: DurableEvent, data: bytes) -> bool:
         """Store the event that was just applied; return `True`."""
         self.head_seq += 1
-        self._connection.execute(
-            "insert into events (session, seq, at_ms, event) values (?, ?, ?, ?)",
-            (self.key, self.head_seq, self.now_ms, data),
-        )
-        self.last_event, self.last_data = self._connection.last_insert_rowid(), data
+        self._late.add_event(self, (self.key, self.head_seq, self.now_ms, data))
+        self.last_data = data
         if (topic := TOPIC_OF.get(type(event))) is not None:
             log_event(self._connection, self.key, self.head_seq, topic)
         return True
 
     def save(self) -> None:
-        """Write the session's row back if an event was kept."""
+        """Write the session's row back if an event was kept; call it when nothing is late."""
         if self.last_event is None:
             return
         self._connection.execute(
@@ -245,15 +306,21 @@ class Projection:
 
         That is a second end of a call, of a turn or of a child's task, or a known memory.
         """
+        if type(event) not in _LATE:
+            self._late.flush()
         # The most frequent events first: each case costs a test.
         match event:
             case CallFinished():
                 return self._finished(event)
             case CallProposed():
-                if propose_call(self._connection, self.key, event, self.now_ms):
+                starts = event.call_id in self.starting
+                if propose_call(self._connection, self.key, event, self.now_ms, starts=starts):
                     self._call_message("call", event)
+                    if starts:
+                        self._begun.add(event.call_id)
             case CallStarted():
-                start_call(self._connection, self.key, event, self.now_ms)
+                if event.call_id not in self._begun:
+                    start_call(self._connection, self.key, event, self.now_ms)
                 if event.approval_id:
                     self._permissions.use(event.approval_id)
             case MessageCompleted():
@@ -398,17 +465,10 @@ class Projection:
         self.message_count += 1
         if content:
             self.preview = excerpt(content, MAX_PREVIEW_LENGTH) or self.preview
-        row = {
-            "session": self.key,
-            "position": self.message_count,
-            "message_id": message_id,
-            "type": kind,
-            "content": content,
-            "created_at_ms": self.now_ms,
-            **_NO_COLUMNS,
-            **columns,
-        }
-        self._connection.execute(_INSERT_MESSAGE, row)
+        some = (columns.get(name) for name in _SOME_COLUMNS)
+        self._late.add_message(
+            (self.key, self.message_count, message_id, kind, content, self.now_ms, *some)
+        )
 
 
 def _ignored(event: WithoutRows) -> None:

@@ -99,7 +99,9 @@ ALLOWED = (
     Allowed("SCAN (topic_log|requests)", "once for all sessions of a purge", "delete from"),
 )
 
-_WHOLE = re.compile(r"SCAN (?!CONSTANT ROW|sqlite_master|sqlite_schema)|USE TEMP B-TREE|AUTOMATIC")
+_WHOLE = re.compile(
+    r"SCAN (?!CONSTANT ROW|\d+-ROW VALUES|sqlite_master|sqlite_schema)|USE TEMP B-TREE|AUTOMATIC"
+)
 
 
 class QueryPlans:

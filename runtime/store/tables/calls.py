@@ -16,20 +16,22 @@ from ...events import (
 
 
 def propose_call(
-    connection: apsw.Connection, session: int, event: CallProposed, now_ms: int
+    connection: apsw.Connection, session: int, event: CallProposed, now_ms: int, *, starts: bool
 ) -> bool:
-    """Add a proposed call; return whether it is new."""
+    """Add a proposed call, which may start at once; return whether it is new."""
     connection.execute(
         "insert into tool_calls (session, call_id, turn_id, name, status, arguments, display,"
-        " proposed_at_ms) values (?, ?, ?, ?, ?, ?, '', ?) on conflict do nothing",
+        " proposed_at_ms, started_at_ms) values (?, ?, ?, ?, ?, ?, '', ?, ?)"
+        " on conflict do nothing",
         (
             session,
             event.call_id,
             event.turn_id,
             event.name,
-            CallStatus.PENDING.value,
+            (CallStatus.RUNNING if starts else CallStatus.PENDING).value,
             event.arguments,
             now_ms,
+            now_ms if starts else None,
         ),
     )
     return connection.changes() > 0
