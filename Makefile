@@ -12,7 +12,7 @@ LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
 # What was compiled is kept: each of a thousand processes and each round of tests would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check format bench instructions soak soak-minute clean
+.PHONY: run test check format bench instructions audit soak soak-minute clean
 .DEFAULT_GOAL := test
 
 run: .venv/run-ready             ## the main job, on a fresh folder .demo/
@@ -34,6 +34,7 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/python scripts/builtin-definitions --check
 	$(BIN)/python scripts/protocol-reference --check
 	$(BIN)/python scripts/plain-portal --check
+	$(BIN)/python scripts/dependencies check
 
 format: .venv/dev-ready          ## what check wants, as far as a program can do it
 	$(BIN)/ruff format .
@@ -44,6 +45,9 @@ bench: .venv/dev-ready           ## speed against the floor, two minutes; see do
 
 instructions: .venv/dev-ready    ## the same in instructions, by valgrind, on however busy a machine
 	$(BIN)/python benchmarks/instructions.py $(ARGS)
+
+audit: .venv/dev-ready           ## known vulnerabilities of what is locked, where somebody can be asked
+	$(BIN)/python scripts/dependencies audit
 
 soak: .venv/dev-ready            ## the tests that search, searching longer; then a daemon, in use until stopped
 	CALLBOARD_SOAK=1 $(BIN)/pytest $(ARGS)
@@ -60,8 +64,10 @@ clean:                           ## everything that was made here, and git ignor
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-.venv/dev-ready: pyproject.toml | .venv/made
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+# What is locked, by its hashes, and nothing else; scripts/dependencies writes the lock.
+.venv/dev-ready: pyproject.toml .ci/requirements.txt | .venv/made
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .ci/requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@ .venv/run-ready
 
 .venv/made:
