@@ -11,7 +11,8 @@ terminal (`held`), and what is written then is printed behind it. `screen` has t
 the pipe, where each line is a prompt and the exit code is that of the turns.
 
 Begin with `talk`. `view` folds events into what is shown, `questions` keeps the questions to put,
-`slash_commands` are the commands behind a slash, `surface` picks the screen, `attach` is its own command.
+`slash_commands` are the commands behind a slash, `surface` picks the screen, `place` the
+folder where no session works in the one that was meant, `attach` is its own command.
 Comes in: lines and keys, events of a session, signals.
 Goes out: prompts, cancellations and answers through `Client`; text on the terminal; an exit code.
 Owns: the terminal, the history of inputs (`chat_history.jsonl`), and a daemon of its own if none ran.

@@ -17,7 +17,7 @@ import trio
 from cyclopts import Parameter
 
 from ...client.client import Client, connect
-from ...config.files import load_settings
+from ...config.files import config_folder, load_settings
 from ...config.settings import Settings
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import AuthError, CallboardError, NetworkError
@@ -37,6 +37,7 @@ from .daemon import (
     open_chat_daemon,
     wait_chat_daemon,
 )
+from .place import fit_folder
 from .slash_commands import COMMANDS, find_session, run_command
 from .surface import open_surface
 from .talk import Talk
@@ -94,8 +95,14 @@ def chat(
     settings = load_settings(config)
     folder = data_path(data)
     start_logging(folder, verbose=False)
+    place = Path(folder_here(workspace))
+    if session is None and place.is_dir():
+        fit = fit_folder(place, (folder, config_folder()))
+        if fit is None:
+            return ANSWERED
+        place = fit
     options = ChatOptions(
-        workspace=(workspace or Path.cwd()).expanduser().absolute(),
+        workspace=place,
         agent=agent or "general",
         model=model,
         session=session,
