@@ -11,6 +11,7 @@ import copy
 import json
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +101,8 @@ def said(events: list[AnyStreamEvent]) -> list[Any]:
             case _:
                 pass
     for call in calls.values():
-        call[2] = json.loads(call[2] or "{}")
+        with suppress(ValueError):  # cut off at a limit of tokens
+            call[2] = json.loads(call[2] or "{}")
     return [parts, sorted(kept), usage, events[-1]]
 
 
