@@ -110,7 +110,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
     @property
     def calls(self) -> tuple[Call, ...]:
         """The calls that it asks for, in order."""
-        return tuple(part for part in self.parts if type(part) is Call)
+        return tuple([part for part in self.parts if type(part) is Call])
 
     @property
     def text(self) -> str:

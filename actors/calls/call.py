@@ -224,9 +224,11 @@ class CallPreparation:
 
     async def wait_tested(self, calls: Iterable[Call]) -> None:
         """Wait until it is known whether programs may be started, if one of these calls runs one."""
-        definitions = (self._registry.definition(call.name) for call in calls)
-        if any(each is not None and Capability.PROCESSES in each.needs for each in definitions):
-            await self._handles.wait_tested()
+        for name in {call.name for call in calls}:
+            definition = self._registry.definition(name)
+            if definition is not None and Capability.PROCESSES in definition.needs:
+                await self._handles.wait_tested()
+                return
 
     def ready(
         self,

@@ -468,7 +468,6 @@ class CallBatch:
             with permit:
                 await self._record(self._denied(ready, decision))
             return
-        started_at = trio.current_time()
         place, limits, name = self._place, self._dispatcher.limits, ready.call.name
         running = self._dispatcher.activity.call(
             place.session_id, place.turn_id, ready.call.call_id, name
@@ -489,7 +488,7 @@ class CallBatch:
             outcome = with_arguments(outcome, ready.arguments.canonical, limits.max_result_bytes)
         else:  # a person's changes don't count as an attempt of the model
             outcome = self._retries.judged(name, outcome, ready.tool.definition)
-        finished = self._finished(ready.call, outcome, ready, started_at)
+        finished = self._finished(ready.call, outcome, ready, running.since)
         # No checkpoint between the tool's return and the journal's mailbox: a cancellation that
         # comes now can't turn what has happened into "cancelled".
         if not reaches:

@@ -26,7 +26,7 @@ from ...runtime.http.response import BodyStream
 from ...runtime.kernel.mailbox import Mailbox, Message
 from ...runtime.kernel.user_code import raise_stop
 from ...runtime.redaction import redacting_logger
-from ...runtime.stream import AnyStreamEvent, Done, StreamError
+from ...runtime.stream import AnyStreamEvent, Done, StreamError, TextDelta, ToolCallDelta
 
 logger = redacting_logger(__name__)
 
@@ -181,7 +181,7 @@ async def _listen(
                 await recording.write()  # before the turn ends: somebody may read it then
             # A deadline may strike while this batch is handed up: then the answer is not whole.
             watch.decoder = None
-            await watch.send(outlet, events)
+            await watch.send(outlet, _with_joined_arguments(events))
             watch.decoder = decoder
             if watch.is_over:
                 await _drain(body)
@@ -302,6 +302,31 @@ async def _speak_locally(
         )
     if not watch.is_over:
         await _send(outlet, [error])
+
+
+def _with_joined_arguments(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
+    """Join the pieces of a call's arguments that one read brought: nobody could see them apart."""
+    if len(events) < 3 or type(events[-1]) is TextDelta:
+        return events
+    found: list[AnyStreamEvent] = []
+    pieces: list[str] = []
+    index = -1
+    for event in events:
+        if not isinstance(event, ToolCallDelta):
+            if len(pieces) > 1:
+                found[-1] = ToolCallDelta(index, "".join(pieces))
+            pieces, index = [], -1
+        elif event.index == index:
+            pieces.append(event.arguments)
+            continue
+        else:
+            if len(pieces) > 1:
+                found[-1] = ToolCallDelta(index, "".join(pieces))
+            pieces, index = [event.arguments], event.index
+        found.append(event)
+    if len(pieces) > 1:
+        found[-1] = ToolCallDelta(index, "".join(pieces))
+    return found
 
 
 def _is_end(events: list[AnyStreamEvent]) -> bool:

@@ -98,7 +98,8 @@ class Subscribers:
         """Send an event on record to the consumers of its turn and to followers; a turn's end closes its consumers."""
         event = stored.event
         self.live.fold_stored(event)
-        self._tell_followers(stored)
+        if self._followers:
+            self._tell_followers(stored)
         if type(event) not in _DIRECTING:
             self._tell(self._turn_inputs, stored)
             return
@@ -120,7 +121,8 @@ class Subscribers:
     def publish(self, update: LiveEvent) -> None:
         """Send a live event to the followers and to the consumers of the running turn."""
         self.live.fold(update)
-        self._tell_followers(update)
+        if self._followers:
+            self._tell_followers(update)
         self._tell(self._turn_inputs, update)
 
     def hang_up(self, error: Exception | None = None) -> None:
@@ -132,8 +134,6 @@ class Subscribers:
             listener.close(error)
 
     def _tell_followers(self, update: Stored | LiveEvent) -> None:
-        if not self._followers:
-            return
         is_progress = type(update) is CallProgress
         for follower in self._followers:
             if is_progress and follower.waiting >= MAX_WAITING_PROGRESS:
@@ -153,7 +153,7 @@ class Subscribers:
                     OverloadedError(FELL_BEHIND)
                 )  # it does not pace the turn that it steers
             # A slow listener misses progress lines, which would pile up without bound.
-            if listener.has_room or not isinstance(update, CallProgress):
+            if not isinstance(update, CallProgress) or listener.has_room:
                 listener.put(update)
 
     def _end(self, input_ids: tuple[str, ...], error: Exception | None = None) -> None:

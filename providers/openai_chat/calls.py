@@ -20,7 +20,7 @@ from ...runtime.stream import (
     ToolCallStart,
 )
 from ..answer_body import MAX_CALLS, cut_to_room
-from ..lenient_json import attempt
+from ..lenient_json import NOTHING, attempt
 from ..provider import NO_NAMES
 from .wire import CallPiece
 
@@ -71,6 +71,26 @@ class CallAssembly:
     def are_whole(self) -> bool:
         """Return whether the arguments of every open call are a JSON object that was kept whole."""
         return all(call.has_whole_arguments() for call in self._open)
+
+    def go_on(self, pieces: list[CallPiece] | None, events: list[AnyStreamEvent]) -> bool:
+        """Add a piece that holds nothing but more arguments of the last call; return whether it does."""
+        if not pieces or len(pieces) != 1:
+            return False
+        (piece,), call = pieces, self._last
+        function = piece.function
+        if (
+            call is None
+            or not call.is_started
+            or function is None
+            or piece.id
+            or function.name
+            or not function.arguments
+            or piece.extra_content is not NOTHING
+            or self._by_index.get(piece.index) is not call
+        ):
+            return False
+        self._add(call, function.arguments, events)
+        return True
 
     def take(self, piece: CallPiece, events: list[AnyStreamEvent]) -> int | None:
         """Add a piece to its call and return the call's number, `None` if it belongs to none."""
@@ -127,6 +147,12 @@ class CallAssembly:
         events.extend(ToolCallDelta(call.index, piece) for piece in call.pieces)
 
     def _add(self, call: OpenCall, arguments: str, events: list[AnyStreamEvent]) -> None:
+        size = call.size_bytes + len(arguments)
+        if size <= MAX_KEPT_BYTES and call.is_started and arguments.isascii():
+            call.size_bytes = size
+            call.pieces.append(arguments)
+            events.append(ToolCallDelta(call.index, arguments))
+            return
         room = MAX_ARGUMENT_BYTES - call.size_bytes
         if room < 0:
             return

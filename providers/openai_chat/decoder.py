@@ -4,8 +4,9 @@ Terminal is a `finish_reason` of the first choice, or `[DONE]`. `Done` waits for
 the end of the bytes, since usage, errors, and with some servers more text, come between the two.
 Some say a reason with every piece: then it ends nothing, and calls are whole when their arguments are.
 
-Speed: a burst brings hundreds of chunks in a read, and nearly all hold one piece of text and
-nothing else. Those take a short way through `feed`; whatever else a chunk may hold is in `_read`.
+Speed: a burst brings hundreds of chunks in a read, and nearly all hold one piece of text, or of a
+call's arguments, and nothing else. Those take a short way through `feed`; whatever else a chunk may
+hold is in `_read`.
 
 Some servers send a whole `message` beside or after its deltas. What was shown stays. Text that
 extends it is added, and parts that had no delta.
@@ -29,7 +30,7 @@ from ...runtime.stream import (
 from ..answer_body import MAX_CALLS, AnswerBody, AnswerDecoder, no_answer
 from ..envelope import TextEnvelope
 from ..error_answer import plain_line, read_error_event
-from ..lenient_json import NOTHING, attempt
+from ..lenient_json import BROKEN, NOTHING, attempt
 from ..openai.usage import usage_events
 from ..provider import NO_NAMES
 from ..stop_words import read_stop
@@ -60,7 +61,7 @@ class OpenAiChatDecoder(AnswerDecoder):
         self._has_thought = False
         self._has_refused = False
         self._is_doubtful = self._has_spoken = False
-        # Whether a piece of text alone may be passed on without looking at anything else.
+        # Whether a piece alone may be passed on without looking at anything else.
         self._is_plain = True
         self._texts: list[str] | deque[str] = []
         self._counted_texts = self._size_chars = 0
@@ -83,28 +84,37 @@ class OpenAiChatDecoder(AnswerDecoder):
             self._texts.extend(texts)
             events += map(TextDelta, texts)
             payloads = []
+        is_text = True
         for payload in payloads:
-            if self._is_plain:
-                text = read_text(payload)
-                if text:
-                    self._texts.append(text)
-                    events.append(TextDelta(text))
-                    continue
-            chunk = attempt(decode_chunk, payload)
-            if chunk is not None and self._is_plain and (plain := _plain_text(chunk)):
-                self._has_spoken = True
-                self._envelope.learn(payload, plain)
-                self._texts.append(plain)
-                events.append(TextDelta(plain))
+            if is_text and self._is_plain and (text := read_text(payload)):
+                self._texts.append(text)
+                events.append(TextDelta(text))
                 continue
-            self._read(payload, chunk, events)
+            try:
+                chunk = decode_chunk(payload)
+            except BROKEN:
+                chunk = None
+            delta = _lone_delta(chunk) if chunk is not None and self._is_plain else None
+            is_text = delta is None or delta.tool_calls is None
+            if delta is None:
+                self._read(payload, chunk, events)
+            elif piece := delta.content:
+                self._has_spoken = True
+                self._envelope.learn(payload, piece)
+                self._texts.append(piece)
+                events.append(TextDelta(piece))
+            elif not self._calls.go_on(delta.tool_calls, events):
+                self._read_delta(delta, events)
             if self._ended:
                 return events
+        self._bound(events)
+        return events
+
+    def _bound(self, events: list[AnyStreamEvent]) -> None:
         if self._body.size_bytes > MAX_COMPARED_CHARS:
             self._count_texts()
         if fault := self._body.fault:
             self._stop(events, fault)
-        return events
 
     def finish(self) -> list[AnyStreamEvent]:
         """Return what the end of the bytes means: an error, unless the answer has ended."""
@@ -144,13 +154,7 @@ class OpenAiChatDecoder(AnswerDecoder):
             if payload.strip():
                 self._done(events, is_said=True)
             return
-        if (
-            chunk is None
-            or not chunk.choices
-            or chunk.error is not NOTHING
-            or chunk.x_groq is not NOTHING
-            or any(c.message is not NOTHING or c.error is not NOTHING for c in chunk.choices)
-        ):
+        if chunk is None or _is_odd(chunk):
             self._read_odd(payload, events)
             return
         for choice in chunk.choices:
@@ -292,23 +296,29 @@ class OpenAiChatDecoder(AnswerDecoder):
         self._stop(events, Done(stop, plain_line(reason, 100)))
 
 
+def _is_odd(chunk: Chunk) -> bool:
+    if not chunk.choices or chunk.error is not NOTHING or chunk.x_groq is not NOTHING:
+        return True
+    return any(c.message is not NOTHING or c.error is not NOTHING for c in chunk.choices)
+
+
 def _decode_text(payload: bytes) -> str | None:
     chunk = attempt(decode_chunk, payload)
-    return _plain_text(chunk) if chunk is not None else None
+    delta = _lone_delta(chunk) if chunk is not None else None
+    return delta.content if delta is not None else None
 
 
-def _plain_text(chunk: Chunk) -> str | None:
-    """Return the text of an event that holds a piece of text and nothing else."""
+def _lone_delta(chunk: Chunk) -> Delta | None:
+    """Return the delta of an event that holds text, or pieces of calls, and nothing else."""
     if len(chunk.choices) != 1:
         return None
     choice = chunk.choices[0]
     delta = choice.delta
     if (
         delta is not None
-        and delta.content
         and choice.index == 0
         and choice.finish_reason is None
-        and delta.tool_calls is None
+        and bool(delta.content) is (delta.tool_calls is None)
         and not delta.reasoning
         and not delta.reasoning_content
         and not delta.refusal
@@ -320,5 +330,5 @@ def _plain_text(chunk: Chunk) -> str | None:
         and chunk.usage is None
         and chunk.error is NOTHING
     ):
-        return delta.content
+        return delta
     return None

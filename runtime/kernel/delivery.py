@@ -243,7 +243,7 @@ class Subscription:
         if self._is_closed:
             return
         self._updates.append(update)
-        if self._wake is not None:
+        if self._wake is not None and len(self._updates) == 1:
             self._wake.set()
 
     def close(self, error: Exception | None = None) -> None:

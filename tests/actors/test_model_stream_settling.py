@@ -14,7 +14,14 @@ from callboard.providers.anthropic.dialect import ANTHROPIC
 from callboard.providers.gemini.dialect import GEMINI
 from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.runtime.errors import NetworkError
-from callboard.runtime.stream import AnyStreamEvent, Done, StreamError, TextDelta
+from callboard.runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    StreamError,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
 from support.providers.hearing import END, PING, PING_SECONDS, Reads, heard
 
 
@@ -120,6 +127,28 @@ async def test_an_answer_that_breaks_off_behind_such_a_reason_is_an_error(
         reads: Reads = [(0, chunk("a", is_last=each)), (0, chunk("b", is_last=True))]
         events = await heard(dialect, [*reads, (0, RESET)])
         assert [type(event) for event in terminals(events)] == [StreamError if each else Done]
+
+
+async def test_the_pieces_of_a_call_that_one_read_brought_come_as_one(
+    autojump_clock: MockClock,
+) -> None:
+    def call(index: int, arguments: str, **begun: str) -> bytes:
+        function = {"arguments": arguments, **begun}
+        piece = {"index": index, "function": function, **({"id": f"i{index}"} if begun else {})}
+        delta = {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}
+        return f"data: {json.dumps(delta)}\n\n".encode()
+
+    first = call(0, "", name="t") + call(0, '{"a"') + call(0, ":") + call(0, "1")
+    turns = call(1, "{", name="t") + call(0, "2") + call(0, "}") + call(1, "}")
+    events = await heard(OPENAI_CHAT, [(0, first), (0, turns), (0, chat("", "stop")), (0, END)])
+    assert events[:6] == [
+        ToolCallStart(0, "i0", "t"),
+        ToolCallDelta(0, '{"a":1'),
+        ToolCallStart(1, "i1", "t"),
+        ToolCallDelta(1, "{"),
+        ToolCallDelta(0, "2}"),
+        ToolCallDelta(1, "}"),
+    ]
 
 
 async def test_a_connection_that_breaks_behind_the_end_changes_nothing(
