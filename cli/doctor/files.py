@@ -26,18 +26,19 @@ MAX_NAMED = 20
 """Paths that a finding names: all of one workspace, or enough to know which are meant."""
 
 
-def left_finding(data: Path, *, is_in_use: bool = False) -> Finding:
-    """Check for read-only stubs that killed programs left, when nobody works with the data folder."""
-    found = stale_stubs(data)
-    if not found or is_in_use:
+def left_finding(data: Path, *more: str) -> Finding:
+    """Check for read-only stubs that killed programs left: in the workspaces of a data folder, and in further folders."""
+    found = stale_stubs(data, *more)
+    if not found:
         return good("workspaces", "programs that ran there left nothing behind")
     named = ", ".join(map(safe_line, found[:MAX_NAMED]))
     rest = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
     return warning(
         "workspaces",
-        f"callboard was killed while a program ran, and left these empty places, which can't be "
+        f"callboard, or the machine, ended while a program ran, and left these empty places, which can't be "
         f"written: {named}{rest}",
-        "the next `callboard run`, in whatever folder, removes them",
+        "the next start of callboard, in whatever folder, removes them, or the next program that runs there; "
+        "or remove them by hand: rmdir",
     )
 
 
@@ -79,7 +80,7 @@ def file_findings(data: Path, config: Path) -> Iterator[Finding]:
     yield _disk(data)
     yield _clock(data)
     yield _locks(data)
-    yield left_finding(data, is_in_use=holder_of(data) is not None)
+    yield left_finding(data, os.path.realpath(os.curdir))
     yield purged_finding(data)
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import callboard
 from callboard.cli.doctor.files import left_finding
+from callboard.config.sections import SandboxSettings
 from callboard.providers.testing.script import reply
 from callboard.tools.sandbox.box.protected import Protection
+from callboard.tools.sandbox.selftest.self_test import StrengthTest
 from callboard.tools.sandbox.stale_stubs import FILE_NAME, StaleStubs, stale_stubs
 from support.flows import killed_program
 from support.flows.killed import killed_when_ready
-from support.stage import play, read_result
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import make_workspace, open_in, play, read_result, run_in
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 
@@ -26,6 +30,12 @@ def killed_in(folder: Path) -> Path:
     (work / "b.txt").write_text("b\n")
     killed_when_ready(killed_program.__file__, folder)
     return work
+
+
+def kill(protection: Protection) -> None:
+    """Lets go of what is held, as the kernel does."""
+    while protection._stubs:
+        os.close(protection._stubs.pop().descriptor)
 
 
 async def test_the_next_runtime_removes_it_wherever_that_works(tmp_path: Path) -> None:
@@ -77,9 +87,83 @@ async def test_what_a_program_uses_stays_and_nothing_else_does(tmp_path: Path) -
         session = await runtime.create_session()
         _, cleared = (await play(session, "Go.")).results
         assert read_result(cleared)["result"] == []
-        assert left_finding(data, is_in_use=True).state == "good"
+        assert left_finding(data).state == left_finding(data, str(work)).state == "good"
         assert (work / ".git").is_dir()
     assert os.listdir(work) == []
+
+
+async def test_a_workspace_is_noted_on_the_disk_before_anything_is_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a machine that loses its power keeps the note, wherever it keeps what was put there."""
+    work, file = make_workspace(tmp_path), tmp_path / "data" / FILE_NAME
+    synced: list[tuple[str, bytes, list[str]]] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        noted = file.read_bytes() if file.exists() else b""
+        synced.append((os.readlink(f"/proc/self/fd/{descriptor}"), noted, os.listdir(work)))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    seen: list[set[str]] = []
+
+    @callboard.tool(tier="read_only")
+    def look() -> None:
+        """Looks."""
+        seen.append({*os.listdir(work)})
+
+    calls = [("shell", {"command": "sleep 60", "background": True}), ("look", {})]
+    steps = [*(reply(calls=[call]) for call in calls), reply("So.")]
+    async with open_in(tmp_path, steps, "disk", tools=[look], on_approval="allow") as runtime:
+        await run_in(runtime, "Go.")
+    assert len(seen[0]) > 10  # the control
+    for path in (file, file.parent):
+        assert (str(path), os.fsencode(work) + b"\0", []) in synced
+    assert not file.exists()
+
+
+def test_what_another_runtime_uses_stays_noted_and_doctor_says_only_what_nobody_uses(
+    tmp_path: Path,
+) -> None:
+    work = make_workspace(tmp_path)
+    (tmp_path / FILE_NAME).write_bytes(os.fsencode(work) + b"\0")
+    protection = Protection(str(work))
+    assert StaleStubs(tmp_path).clear() == []
+    assert left_finding(tmp_path).state == "good"
+    used = protection.mounts[0][1]
+    kill(protection)
+    found = left_finding(tmp_path)
+    assert found.state == "warning"
+    assert used in found.words
+    elsewhere = left_finding(tmp_path / "other", str(work))  # of a folder that is not noted
+    assert elsewhere.words == found.words
+    assert used in StaleStubs(tmp_path).clear()
+    assert os.listdir(work) == []
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_old_folders_of_killed_runtimes_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_sandbox()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "aim").mkdir()
+    for name in (
+        "callboard-inside-a",
+        "callboard-program-b",
+        "callboard-other-c",
+        "callboard-inside-d",
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+        os.utime(tmp_path / name, (1e9, 1e9))
+    os.utime(tmp_path / "callboard-inside-d")  # of a runtime that runs
+    (tmp_path / "callboard-inside-link").symlink_to(tmp_path / "aim")
+    assert StrengthTest(SandboxSettings(), os.environ).status().recipe is not None
+    assert sorted(os.listdir(tmp_path)) == [
+        *("aim", "callboard-inside-d", "callboard-inside-link", "callboard-other-c")
+    ]
 
 
 def test_what_keeps_git_from_a_broken_repository_is_found(tmp_path: Path) -> None:
@@ -92,8 +176,10 @@ def test_what_keeps_git_from_a_broken_repository_is_found(tmp_path: Path) -> Non
     made = {path for how, path in protection.mounts if how == "--ro-bind"}
     assert str(work / "refs") in made
     assert (str(work / "commondir") in made) == (os.geteuid() == 0)
+    assert stale_stubs(tmp_path) == []  # they are in use
+    kill(protection)
     assert set(stale_stubs(tmp_path)) == made
-    protection.close()
+    assert set(StaleStubs(tmp_path).clear()) == made
     assert os.listdir(work) == [".git"]
 
 

@@ -29,7 +29,7 @@ from callboard.runtime.store.file import DATABASE_NAME
 from callboard.tools.tool import Tool
 
 PROVIDER = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "provider.py"
-LEFT_OUT = {"tests of the sandbox"}
+LEFT_OUT = {"sandbox"}
 """Tasks that run beside the work, whenever they get to it."""
 PAGE_BYTES = 4096
 FRAME_BYTES = PAGE_BYTES + 24

@@ -126,15 +126,17 @@ class Sandbox:
         return self._tests
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Remove what a killed runtime left, and test every few hours, until cancelled."""
+        """Run background programs, remove what a killed runtime left, and test every few hours, until cancelled."""
         await self._clear_stale_stubs()
-        task_status.started()
         try:
-            await trio.sleep(VERIFY_SECONDS)
-            await self.tested()
-            while True:
-                await trio.sleep(self.settings.self_test_hours * SECONDS_PER_HOUR)
-                await self.test_again()
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self.background.serve, name="background programs")
+                task_status.started()
+                await trio.sleep(VERIFY_SECONDS)
+                await self.tested()
+                while True:
+                    await trio.sleep(self.settings.self_test_hours * SECONDS_PER_HOUR)
+                    await self.test_again()
         finally:
             with trio.CancelScope(shield=True):  # some folders to look into
                 await self._clear_stale_stubs()

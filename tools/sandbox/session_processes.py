@@ -92,7 +92,6 @@ class SessionProcesses:
         self._connector = connector
         self._versions = versions
         self._bound: dict[bool, _Bound] = {}
-        sandbox.stale_stubs.note(self._workspace)
 
     def bind(
         self, commands: Sequence[str | Sequence[str]], cwd: str, *, is_remembered: bool = False
@@ -121,6 +120,7 @@ class SessionProcesses:
         await self._sandbox.tested()
         recipe, order = self._sandbox.recipe(), self._order(command)
         async with self._sandbox.limiter:
+            await self._note()
             observation = None
             if command.lists_changes:
                 copies, versions = self._sandbox.copies, self._versions
@@ -142,6 +142,11 @@ class SessionProcesses:
                 changed = await self._conclude(observation)
             return msgspec.structs.replace(ran, changed=changed)
 
+    async def _note(self) -> None:
+        """Have on the disk that a sandbox may leave something here, before it can."""
+        if self._sandbox.stale_stubs.needs(self._workspace):
+            await run_write(self._sandbox.stale_stubs.note, self._workspace)
+
     async def _conclude(self, observation: Observation) -> ChangedFiles:
         return await run_write(conclude, self._workspace, observation, self._versions)
 
@@ -161,6 +166,7 @@ class SessionProcesses:
         """See `Processes`."""
         await self._sandbox.tested()
         recipe, order = self._sandbox.recipe(), self._order(command, is_fed=True)
+        await self._note()
         return await self._sandbox.background.start(
             self._session_id,
             command.title,

@@ -5,6 +5,11 @@ They are looked up each time, since people change them meanwhile:
 - Hooks and further settings that the repository's git settings name. The settings are read as text:
   git itself is not asked, since the repository may be a stranger's.
 - callboard's own code, when it lies in the workspace.
+
+While a program runs, *stubs* stand in the places of protected names that are missing. The sandbox makes them
+(`sandbox.box.stubs`): a mount needs something to lie on, and nothing but an entry in a folder keeps its name from
+being taken. They are nobody's work, and go with the program. So whoever looks at a workspace meanwhile, or before
+and behind another program, leaves them out.
 """
 
 from __future__ import annotations
@@ -14,11 +19,18 @@ import re
 import stat
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from ...runtime.errors import ValidationError
-from .paths import BARE_REPOSITORY, is_below, shown
+from .paths import (
+    BARE_REPOSITORY,
+    PROTECTED_IN_GIT,
+    PROTECTED_NAMES,
+    START_UP_NAMES,
+    is_below,
+    shown,
+)
 from .resolver import Names
 
 MAX_HELD = 4096
@@ -28,6 +40,15 @@ MAX_SETTINGS_BYTES = 256 * 1024
 MAX_LINES = 4096
 MAX_FILES = 8
 """Settings that include settings."""
+
+COMMON_DIR = "commondir"
+"""The file that says where git's config is; a repository works with one that names itself."""
+OWN_COMMON_DIR = b".\n"
+
+STUB_NAMES = PROTECTED_NAMES | START_UP_NAMES | PROTECTED_IN_GIT | {*BARE_REPOSITORY} | {
+    *(".git", "modules", "worktrees", "gitdir")
+}  # fmt: skip
+"""The names that have stubs in any workspace; git's settings may name others."""
 
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:[ \t]+"(?:[^"\\]|\\.)*")?\s*\](.*)', re.DOTALL)
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=(.*)", re.DOTALL)
@@ -109,12 +130,12 @@ class GuardedPlaces:
 
     def _makes_repository(self, folded: Names) -> bool:
         """Return whether the path is the one missing part of a repository without `.git`."""
-        parts = {name.casefold(): name for name in BARE_REPOSITORY}
+        parts = {name.casefold(): os.path.join(self._workspace, name) for name in BARE_REPOSITORY}
         own = parts.pop(folded[0], None) if folded else None
         return (
             own is not None
-            and all(os.path.lexists(os.path.join(self._workspace, name)) for name in parts.values())
-            and not os.path.lexists(os.path.join(self._workspace, own))
+            and all(os.path.lexists(path) and not is_stub(path) for path in parts.values())
+            and not os.path.lexists(own)
         )
 
 
@@ -180,5 +201,56 @@ def _settings(path: str) -> str:
         return os.read(fd, MAX_SETTINGS_BYTES).decode(errors="surrogateescape")
     except OSError:
         return ""
+    finally:
+        os.close(fd)
+
+
+class Stubs:
+    """Tells the stubs of a workspace (a real path), and of those in it, from people's files. Use it for one look."""
+
+    def __init__(self, workspace: str) -> None:
+        self._workspace = workspace
+
+    def hides(self, path: str, at: str, dir_fd: int | None = None) -> bool:
+        """Return whether an entry is a stub. Ask only about what nobody may write, by its mode.
+
+        `path` is relative to the workspace; `at`, of the same last name, is what can be opened, in `dir_fd` if given.
+        """
+        name = at.rpartition("/")[2]
+        if name not in STUB_NAMES and path not in self._named:
+            return False
+        contents = (None, OWN_COMMON_DIR) if name == COMMON_DIR else (None,)
+        return any(_is_stub(at, content, dir_fd) for content in contents)
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        paths = paths_in_settings(self._workspace)
+        return frozenset(os.path.relpath(path, self._workspace) for path in paths)
+
+
+def is_stub(path: str, content: bytes | None = None) -> bool:
+    """Return whether a path is a stub, a folder or a file of this content; never blocks on what is there."""
+    return os.path.lexists(path) and _is_stub(path, content)
+
+
+def _is_stub(path: str, content: bytes | None, dir_fd: int | None = None) -> bool:
+    try:
+        # Opening a FIFO would block without O_NONBLOCK.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(path, flags, dir_fd=dir_fd)
+    except FileNotFoundError:
+        return True  # it was one a moment ago
+    except OSError:
+        return False
+    try:
+        mode = os.fstat(fd).st_mode
+        if mode & 0o222:
+            return False
+        if content is None:
+            return stat.S_ISDIR(mode) and not os.listdir(fd)
+        # One that is still being written is empty.
+        return stat.S_ISREG(mode) and os.read(fd, len(content) + 1) in (content, b"")
+    except OSError:
+        return False
     finally:
         os.close(fd)

@@ -18,8 +18,8 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import FileContent, FileInfo, Listing
 from ..failures import failed
 from .paths import not_allowed, shown, split_path
+from .protected_places import Stubs
 from .resolver import Names, OpenDirectory, Resolver
-from .stubs import Stubs
 
 # A FIFO or a device must neither block the open nor become the controlling terminal.
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

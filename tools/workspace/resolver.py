@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol, Self
 
 from .openat2 import (
@@ -229,3 +232,14 @@ def open_resolver(root_fd: int, *, use_openat2: bool = True) -> Resolver:
 
 def _joined(names: Names) -> str:
     return "/".join(names) or "."
+
+
+def mount_points(mounts: Path) -> Iterator[tuple[str, str]]:
+    """Yield where something is mounted, and the type of its file system; raises `OSError`."""
+    for line in os.fsdecode(mounts.read_bytes()).splitlines():
+        mount, _, rest = line.partition(" - ")
+        fields = mount.split(" ")
+        if len(fields) >= 5 and rest:
+            # "space, tab, newline and backslash are octal escapes" (proc_pid_mountinfo(5))
+            point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4])
+            yield point, rest.split(" ")[0]

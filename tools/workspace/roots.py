@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from pathlib import Path
 from ...runtime.errors import ValidationError
 from .paths import is_below, shown
 from .protected_places import own_code
+from .resolver import mount_points
 
 SYSTEM_PLACES = (
     *("/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/boot", "/efi"),
@@ -140,14 +140,3 @@ def _file_system(real: str, mounts: Path) -> str | None:
             if (point in {"/", real} or is_below(real, point)) and len(point) >= deepest:
                 deepest, kind = len(point), its
     return kind
-
-
-def mount_points(mounts: Path) -> Iterator[tuple[str, str]]:
-    """Yield where something is mounted, and the type of its file system; raises `OSError`."""
-    for line in os.fsdecode(mounts.read_bytes()).splitlines():
-        mount, _, rest = line.partition(" - ")
-        fields = mount.split(" ")
-        if len(fields) >= 5 and rest:
-            # "space, tab, newline and backslash are octal escapes" (proc_pid_mountinfo(5))
-            point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4])
-            yield point, rest.split(" ")[0]

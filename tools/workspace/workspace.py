@@ -43,10 +43,9 @@ from .paths import (
     root_names,
     shown,
 )
-from .protected_places import GuardedPlaces, own_code_around
+from .protected_places import GuardedPlaces, is_stub, own_code_around
 from .reader import READ_FLAGS, FileReader, OpenRoot, failure, failures, info_of, lstat, regular
 from .resolver import Names, OpenDirectory, Resolver, open_resolver
-from .stubs import is_stub
 
 DIRECTORY_MODE = 0o755
 """Masked by the umask; never writable for others, even under umask 000."""

@@ -236,8 +236,7 @@ class Host:
                 self.marked_files.load(await plan.store.marked_files())
                 await close_all_left_open(plan.store, self.journal)
                 if plan.sandbox is not None:
-                    await outer.start(plan.sandbox.background.serve, name="background programs")
-                    await outer.start(plan.sandbox.serve, name="tests of the sandbox")
+                    await outer.start(plan.sandbox.serve, name="sandbox")
                 if indexed is not None:
                     await outer.start(indexed.serve, name="index of memories")
                 async with trio.open_nursery() as inner:

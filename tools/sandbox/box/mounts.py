@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ....runtime.definitions import ErrorType, ToolFailure
 from ...workspace.paths import is_below, shown
-from ...workspace.roots import mount_points
+from ...workspace.resolver import mount_points
 from .protected import EMPTY, Mount
 from .roots import is_within
 

@@ -17,8 +17,13 @@ from typing import Literal
 
 from ....runtime.definitions import ErrorType, ToolFailure
 from ...workspace.paths import BARE_REPOSITORY, PROTECTED_NAMES, START_UP_NAMES, is_below, shown
-from ...workspace.protected_places import own_code_in, paths_in_settings
-from ...workspace.stubs import COMMON_DIR, OWN_COMMON_DIR, is_stub
+from ...workspace.protected_places import (
+    COMMON_DIR,
+    OWN_COMMON_DIR,
+    is_stub,
+    own_code_in,
+    paths_in_settings,
+)
 from .stubs import CLOSED_MODE, MODE, Stub, give_up, take
 
 AT_TOP = (*sorted(PROTECTED_NAMES), *sorted(START_UP_NAMES))

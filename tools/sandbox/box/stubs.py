@@ -1,7 +1,7 @@
 """Stubs: empty entries on the host for protected names that are missing.
 
 A mount needs something to be mounted on. A *stub* is that: an empty folder or a small file without any
-right to write. Nobody else sees it (`workspace.stubs`). Sandboxes that run at once share it. Each holds a shared lock on it, and the last one, which
+right to write. Nobody else sees it (`workspace.protected_places`). Sandboxes that run at once share it. Each holds a shared lock on it, and the last one, which
 gets the lock alone, removes it. One that a crash left is recognized by its mode and content and taken over.
 """
 
@@ -13,7 +13,7 @@ import os
 import stat
 from typing import NamedTuple
 
-from ...workspace.stubs import is_stub
+from ...workspace.protected_places import is_stub
 
 MODE = 0o555
 """Without rights to write, which no umask adds."""

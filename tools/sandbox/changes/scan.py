@@ -21,8 +21,8 @@ import msgspec
 
 from ....runtime.processes import ChangedFiles, Written
 from ...workspace.paths import shown
+from ...workspace.protected_places import Stubs
 from ...workspace.resolver import Names, OpenDirectory, Resolver, open_resolver
-from ...workspace.stubs import Stubs
 
 MAX_ENTRIES = 20_000
 """As many as a large project has beside what is not looked into, on a fast machine."""

@@ -13,6 +13,7 @@ loop may not run yet.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import resource
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -44,6 +46,8 @@ from ..box.user import find_user, own_user, seen_by, unread_advice
 from ..running.process import Order
 from ..running.program import Program, run_program
 from ..tiers.landlock import ACCEPTED, why_none
+
+logger = logging.getLogger(__name__)
 
 TRIAL_SECONDS = 10.0
 """The time for the whole self-test, on a busy machine."""
@@ -67,6 +71,11 @@ SOFT = frozenset({"open a socket to the virtual machine's host", "make system ca
 
 LENDING = "lend its rights to whoever runs a file"
 """An attempt that counts as those for an ordinary user; the rights of root would be everybody's."""
+
+TEMPORARY = ("callboard-outside-", "callboard-inside-", "callboard-program-")
+"""How the folders of self-tests and of programs in the second tier begin."""
+MAX_TEMPORARY_SECONDS = 2 * 24 * 3600
+"""No program runs longer than a day."""
 
 _SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 NOT_LINUX = (
@@ -289,7 +298,22 @@ def _new_folder(stack: ExitStack, name: str) -> str:
     return folder
 
 
+def _sweep_temporary() -> None:
+    """Remove folders of killed runtimes, and of machines that lost their power: by name, owner and age."""
+    oldest = time.time() - MAX_TEMPORARY_SECONDS
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if not entry.name.startswith(TEMPORARY) or not entry.is_dir(follow_symlinks=False):
+                    continue
+                found = entry.stat(follow_symlinks=False)
+                if found.st_uid == os.geteuid() and found.st_mtime < oldest:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                    logger.info("removed what a killed runtime left: %s", entry.path)
+
+
 def _measure(recipe: Recipe) -> SandboxStatus:
+    _sweep_temporary()
     with ExitStack() as stack:
         outside = Path(_new_folder(stack, "outside"))
         workspace = os.path.realpath(_new_folder(stack, "inside"))
