@@ -210,7 +210,8 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             (`run_code` and `shell` with `network`). Off: a program can send away what it reads.
         network_bytes: What one program may send and receive there together. 1 GiB: the packages of
             a large installation fit.
-        run_as: The ordinary user that runs sandboxes when callboard runs as root.
+        run_as: The user that runs sandboxes when callboard runs as root. Not said: the ordinary user that
+            a workspace belongs to, and in other workspaces root. "root" means root everywhere.
         self_test_hours: After how many hours the sandbox is tested again. 6: an update of the
             system is noticed on the same day.
 

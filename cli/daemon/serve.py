@@ -44,6 +44,9 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
+ROOT_PROGRAMS = "  programs:      run as root, but in workspaces of ordinary users; `callboard doctor` says more"
+
+
 def serve(
     options: ServeOptions, config: Path | None, data: Path, had_hangup: Callable[[], bool]
 ) -> int:
@@ -72,7 +75,7 @@ def serve(
         configuration=Configuration(
             load, (file, file.with_name(MANAGED_NAME)), ProviderBook(config, data, os.environ)
         ),
-        tell_ready=partial(_welcome, data, file, settings.server),
+        tell_ready=partial(_welcome, data, file, settings),
         had_hangup=had_hangup,
     )
     with serve_log(data, options.log_format):
@@ -109,14 +112,16 @@ def served(settings: ServerSettings, options: ServeOptions, data: Path) -> Serve
     return server
 
 
-def _welcome(data: Path, config: Path, server: ServerSettings, url: str) -> None:
+def _welcome(data: Path, config: Path, settings: Settings, url: str) -> None:
     """Print where things are, once clients may come; make the first token."""
+    is_root = os.geteuid() == 0 and settings.sandbox.run_as is None
     lines = [
         f"callboard serves at {url} (process {os.getpid()})",
         f"  data:          {data}",
         f"  configuration: {config}" + ("" if config.exists() else " (not there)"),
         f"  log:           {data / LOG_NAME}",
-        *(f"  root:          {root}" for root in server.roots),
+        *(f"  root:          {root}" for root in settings.server.roots),
+        *([ROOT_PROGRAMS] if is_root else []),
         *_token(data),
         "Stop it with Ctrl-C or `callboard stop`.",
     ]

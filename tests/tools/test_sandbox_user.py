@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from callboard.config.sections import SandboxSettings, Strength
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.processes import Command, Ran
 from callboard.tools.sandbox.box.user import find_user
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.session_processes import SessionProcesses
+from callboard.tools.workspace.atomic_write import write_temporary
+from callboard.tools.workspace.workspace import open_workspace
 from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import open_in, play_in, read_result
 
 NOBODY = "nobody"
 
@@ -76,10 +80,9 @@ async def test_a_workspace_that_the_user_can_not_write_is_told_and_nothing_runs(
 def test_who_can_not_be_become_is_told() -> None:
     with pytest.raises(ValueError, match="useradd --system no-such-user"):
         find_user("no-such-user")
-    with pytest.raises(ValueError, match="name an ordinary user"):
-        find_user("root")
     assert find_user(None) is None
     if os.geteuid() == 0:
+        assert find_user("root") is None  # that is who it is
         found = find_user(NOBODY)
         assert found is not None
         assert found.uid == pwd.getpwnam(NOBODY).pw_uid
@@ -117,3 +120,72 @@ def _unread_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     unread = status.recipe.view.unread
     assert ("nobody, who runs programs here" in status.advice) is bool(unread)
     return unread
+
+
+async def ran_in(folder: Path, **settings: Any) -> tuple[int, Ran]:
+    """Who runs a program there."""
+    sandbox = Sandbox(SandboxSettings(**settings), os.environ)
+    command = Command(argv=("sh", "-c", "id -u; touch made"), seconds=20)
+    ran = await SessionProcesses(sandbox, str(folder), "session").run(command)
+    return int(ran.stdout), ran
+
+
+async def test_case_73_for_root_programs_run_as_whom_the_workspace_belongs_to(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    needs_root()
+    uid = pwd.getpwnam(NOBODY).pw_uid
+    assert (await ran_in(folder))[0] == 0  # it is root's
+    (folder / "made").unlink()
+    os.chown(folder, uid, uid)
+    found, ran = await ran_in(folder)
+    assert (found, ran.exit_code, ran.sandbox) == (uid, 0, Strength.FULL)
+    assert (folder / "made").stat().st_uid == uid
+    # root without capabilities has no right there
+    found, ran = await ran_in(folder, run_as="root")
+    assert (found, ran.exit_code) == (0, 1)
+    # nor can they where that user does not get to
+    folder.parent.chmod(0o700)
+    assert caplog.records == []
+    assert (await ran_in(folder))[0] == 0
+    assert f"programs in {folder} run as root and not as {NOBODY}" in caplog.text
+
+
+async def test_what_file_tools_of_root_make_there_programs_can_work_on(folder: Path) -> None:
+    needs_root()
+    uid = pwd.getpwnam(NOBODY).pw_uid
+    os.chown(folder, uid, uid)
+    (folder / "roots").touch()
+    edit = {"path": "roots", "content": "1\n"}
+    calls: list[tuple[str, Any]] = [
+        ("write_file", {"path": "new/deep/a.txt", "content": "1\n"}),
+        ("write_file", edit),
+        ("shell", {"command": "echo 2 >> new/deep/a.txt && touch new/deep/b && echo 2 >> roots"}),
+    ]
+    steps = [*(reply(calls=[call]) for call in calls), reply("Done.")]
+    async with open_in(folder, steps, workspace=folder, on_approval="allow") as runtime:
+        _, played = await play_in(runtime, "Go.")
+    assert "roots: Permission denied" in read_result(played.results[-1])["result"]["stderr"]
+    assert (folder / "new" / "deep" / "a.txt").read_text() == "1\n2\n"
+    made = ("new", "new/deep", "new/deep/a.txt", "new/deep/b", "roots")
+    assert [(folder / name).stat().st_uid for name in made] == [uid, uid, uid, uid, 0]
+
+
+async def test_what_root_writes_anew_belongs_to_the_folders_owner_unless_it_is_private(
+    folder: Path,
+) -> None:
+    needs_root()
+    uid = pwd.getpwnam(NOBODY).pw_uid
+    os.chown(folder, uid, uid)
+    with open_workspace(folder) as files:
+        for name, mode, owner in (("public", 0o644, 1), ("private", 0o600, 1)):
+            (folder / name).touch(mode)
+            os.chown(folder / name, owner, owner)
+            files.write(name, b"new", replace=True, create_dirs=False)
+            found = (folder / name).stat()
+            assert (found.st_uid, found.st_mode & 0o777) == (owner, mode)
+        with files.resolver.open_directory(()) as parent:
+            for mode, owner in ((0o644, uid), (0o600, 0)):
+                with write_temporary(parent, b"restored", mode) as made:
+                    assert made.status is not None
+                    assert made.status.st_uid == owner

@@ -34,6 +34,9 @@ MAX_PROGRAMS = 64
 """Programs that calls wait for at once. Each holds some 25 descriptors of a process's 1,024. Further
 calls wait, under their own deadline."""
 
+MAX_REFUSED = 1024
+"""Workspaces of which is remembered that their owner can't run programs in them."""
+
 SECONDS_PER_HOUR = 3600.0
 
 VERIFY_SECONDS = 5.0
@@ -76,6 +79,8 @@ class Sandbox:
         self._test: StrengthTest | None = None
         self._is_measured = False
         self._tests = 1
+        self._owners: dict[str, StrengthTest] = {}
+        self._refused: dict[str, None] = {}
         self._forbidden = tuple(os.path.realpath(path) for path in forbidden)
         self._limiter: trio.CapacityLimiter | None = None
 
@@ -149,6 +154,8 @@ class Sandbox:
         test = strength_test(self.settings, self._environ, is_new=True)
         await trio.to_thread.run_sync(test.status, limiter=trio.CapacityLimiter(1))
         self._tests += 1
+        self._owners.clear()
+        self._refused.clear()
         await self._use(test, before.strength)
 
     def problem(self) -> str | None:
@@ -172,15 +179,64 @@ class Sandbox:
 
         A kept result does not count here. Blocks like `status`.
         """
-        problem = self._weakness()
-        recipe = self.status().recipe
+        problem, recipe = self._weakness(), self.status().recipe
         if problem is not None or recipe is None:
             raise ToolFailure(
                 ErrorType.SANDBOX_UNAVAILABLE,
                 f"Nothing was run: {problem or 'there is no sandbox.'}",
                 reason=problem,
             )
+        return self._for_programs(recipe)
+
+    def _for_programs(self, recipe: Recipe) -> Recipe:
         return msgspec.structs.replace(recipe, settings=self.settings, forbidden=self._forbidden)
+
+    async def recipe_in(self, workspace: str) -> tuple[Recipe, Strength]:
+        """Return how the sandbox of a program in this workspace is built, and how strong it is.
+
+        A runtime of root that was told nothing has the ordinary user that the workspace belongs to run it, where
+        that works. Raises `ToolFailure` like `recipe`.
+        """
+        from .box.user import ordinary_owner
+
+        await self.tested()
+        owner = ordinary_owner(self.settings.run_as, workspace)
+        if owner is not None and workspace not in self._refused:
+            try:
+                return await self._recipe_as(owner, workspace)
+            except ToolFailure as failure:
+                if len(self._refused) >= MAX_REFUSED:
+                    self._refused.clear()
+                self._refused[workspace] = None
+                why = failure.details.get("reason") or failure
+                logger.warning(
+                    "programs in %s run as root and not as %s: %s", workspace, owner, why
+                )
+        return self.recipe(), self.status().strength
+
+    async def _recipe_as(self, owner: str, workspace: str) -> tuple[Recipe, Strength]:
+        """Return the same for the owner of a workspace; raise `ToolFailure` when that can't be."""
+        from .box.user import check_workspace
+        from .selftest.self_test import strength_test
+
+        test = self._owners.get(owner)
+        if test is None:
+            settings = msgspec.structs.replace(self.settings, run_as=owner)
+            test = self._owners[owner] = strength_test(
+                settings, self._environ, is_new=self._tests > 1
+            )
+        if not test.has_ended:
+            await trio.to_thread.run_sync(
+                test.status, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
+            )
+        found = test.status()
+        recipe = found.recipe
+        if recipe is None or found.strength.rank < self.settings.minimum.rank:
+            why = f"the sandbox is {found.strength} then: {found.reason}"
+            raise ToolFailure(ErrorType.SANDBOX_UNAVAILABLE, why, reason=why)
+        limiter = trio.CapacityLimiter(1)
+        await trio.to_thread.run_sync(check_workspace, recipe.user, workspace, limiter=limiter)
+        return self._for_programs(recipe), found.strength
 
     def running_in(self, workspace: str) -> tuple[str, ...]:
         """Return the names of programs that can write there: in it, around it or within it."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import trio
 
+from ...config.sections import Strength
 from ...runtime.changes.version_log import CallVersions
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.processes import (
@@ -33,6 +34,7 @@ from ..processes.unreaped import unreaped
 from ..workspace.paths import is_below, root_names, shown, split_path
 from .box.recipe import Recipe, why_no_room
 from .box.start_gate import FolderIdentity, identity_of
+from .box.user import ordinary_owner
 from .changes.change_tracker import Observation, conclude, observe
 from .changes.scan import written_since
 from .named_programs import MAX_NAMED_FILES, NamedFile, leads_on, named_files, shown_files
@@ -102,7 +104,13 @@ class SessionProcesses:
             status = self._sandbox.status()
             view = status.recipe.view if status.recipe is not None else None
             variables = None if view is None else (view.path, dict(view.environment))
-            depends_on = [status.strength, variables, [(f.path, f.digest) for f in found]]
+            depends_on: list[object] = [
+                status.strength,
+                variables,
+                [(f.path, f.digest) for f in found],
+            ]
+            if owner := ordinary_owner(self._sandbox.settings.run_as, self._workspace):
+                depends_on.append(owner)  # of the tools, only those count that this one can read
             digest = hashlib.sha256(msgspec.json.encode(depends_on, order="sorted")).hexdigest()
             if is_remembered:
                 is_told = len(found) < MAX_NAMED_FILES and not any(map(leads_on, commands))
@@ -117,15 +125,15 @@ class SessionProcesses:
 
     async def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Ran:
         """See `Processes`."""
-        await self._sandbox.tested()
-        recipe, order = self._sandbox.recipe(), self._order(command)
+        recipe, strength = await self._sandbox.recipe_in(self._workspace)
+        order = self._order(command)
         async with self._sandbox.limiter:
             await self._note()
             observation = None
             if command.lists_changes:
                 copies, versions = self._sandbox.copies, self._versions
                 observation = await run_read(observe, self._workspace, copies, versions)
-            program = self._program(recipe, order, on_line)
+            program = self._program(recipe, strength, order, on_line)
             try:
                 ran = await run_program(program, command.seconds)
             except BaseException:  # cancelled, perhaps within a group
@@ -153,25 +161,26 @@ class SessionProcesses:
     def _program(
         self,
         recipe: Recipe,
+        strength: Strength,
         order: Order,
         on_line: Callable[[str], None] | None = None,
         on_chunk: Callable[[bytes], None] | None = None,
     ) -> Program:
         """Look once more at what was allowed, and start it: without a checkpoint between."""
         self._check_bound()
-        strength, running = str(self._sandbox.status().strength), self._sandbox.running
-        return Program(recipe, order, on_line, on_chunk, sandbox=strength, running=running)
+        running = self._sandbox.running
+        return Program(recipe, order, on_line, on_chunk, sandbox=str(strength), running=running)
 
     async def start(self, command: Command) -> BackgroundProcess:
         """See `Processes`."""
-        await self._sandbox.tested()
-        recipe, order = self._sandbox.recipe(), self._order(command, is_fed=True)
+        recipe, strength = await self._sandbox.recipe_in(self._workspace)
+        order = self._order(command, is_fed=True)
         await self._note()
         return await self._sandbox.background.start(
             self._session_id,
             command.title,
             command.seconds,
-            lambda on_chunk: self._program(recipe, order, on_chunk=on_chunk),
+            lambda on_chunk: self._program(recipe, strength, order, on_chunk=on_chunk),
             ends=self._ends,
         )
 

@@ -35,6 +35,7 @@ from ..workspace.atomic_write import (
     TEMPORARY_PREFIX,
     TEMPORARY_SUFFIX,
     TemporaryFile,
+    make_folder,
     publish,
     rename_to_free_name,
     write_temporary,
@@ -284,7 +285,7 @@ class UndoWork:
             if present.kind is not FileKind.NOTHING:
                 self._check_unchanged(names, present)
                 os.unlink(names[-1], dir_fd=parent.fd)
-            os.mkdir(names[-1], 0o700, dir_fd=parent.fd)
+            make_folder(self._resolver, parent, names[-1], 0o700)
         # Set last: what lies below is put back through this folder.
         self._modes.append((names, wanted.mode & FOLDER_BITS))
 

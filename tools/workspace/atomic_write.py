@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from ...runtime.disk.private_folder import hold, is_left
 from .openat2 import rename_exclusive
-from .resolver import Names, OpenDirectory, Resolver
+from .resolver import DIRECTORY_FLAGS, Names, OpenDirectory, Resolver
 
 FILE_MODE = 0o644
 """Masked by the umask; never writable for others, even under umask 000."""
@@ -62,12 +62,18 @@ class TemporaryFile:
 
 
 def write_temporary(
-    parent: OpenDirectory, data: bytes, mode: int | None, name: str | None = None
+    parent: OpenDirectory,
+    data: bytes,
+    mode: int | None,
+    name: str | None = None,
+    *,
+    owner: os.stat_result | None = None,
 ) -> TemporaryFile:
     """Write the bytes to a temporary file in the directory they are for.
 
     `mode` are the permission bits of the file that it replaces, or `None` for a new one. Without a name it
-    gets one that nobody can guess.
+    gets one that nobody can guess. What root writes belongs to the owner of the file that it replaces
+    (`owner`), else of the directory, unless it is private.
     """
     name = name or f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -75,6 +81,9 @@ def write_temporary(
     hold(fd)
     temporary = TemporaryFile(parent, name, fd)
     try:
+        if owner is None and (mode is None or mode & stat.S_IROTH):
+            owner = os.fstat(parent.fd)
+        _give(fd, owner)
         if mode is not None:
             os.fchmod(fd, mode)
         _write_all(fd, data)
@@ -84,6 +93,27 @@ def write_temporary(
         temporary.__exit__()
         raise
     return temporary
+
+
+def make_folder(resolver: Resolver, parent: OpenDirectory, name: str, mode: int) -> None:
+    """Make a folder; one that root makes belongs to the owner of the folder it is in."""
+    os.mkdir(name, mode, dir_fd=parent.fd)
+    if os.geteuid() != 0 or (owner := os.fstat(parent.fd)).st_uid == 0:
+        return
+    # That owner may have put another one there by now: an empty one in a folder of theirs gives them nothing.
+    fd = resolver.open_at(parent, name, DIRECTORY_FLAGS)
+    try:
+        if os.fstat(fd).st_uid == 0 and not os.listdir(fd):
+            _give(fd, owner)
+    finally:
+        os.close(fd)
+
+
+def _give(fd: int, owner: os.stat_result | None) -> None:
+    """As root, let something new belong to an ordinary user, who else could not work on it."""
+    if owner is not None and owner.st_uid and os.geteuid() == 0:
+        with contextlib.suppress(OSError):  # a share on which root is nobody
+            os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def publish(parent: OpenDirectory, temporary: TemporaryFile, name: str, *, replace: bool) -> None:

@@ -28,6 +28,7 @@ from .atomic_write import (
     TemporaryFile,
     append_to,
     flushed,
+    make_folder,
     publish,
     rename_to_free_name,
     sweep_leftovers,
@@ -128,7 +129,7 @@ class Workspace(FileReader):
             if present is None:
                 raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
 
-            with write_temporary(parent, data, _kept_mode(present)) as temporary:
+            with write_temporary(parent, data, _kept_mode(present), owner=present) as temporary:
                 # Checked last, to see what another program wrote during our own write too.
                 if self._digest(parent, name, path) != digest:
                     raise ToolFailure(
@@ -232,7 +233,7 @@ class Workspace(FileReader):
             if self._is_protected((*parent.names, names[-1])):
                 raise not_allowed(path)
             try:
-                os.mkdir(names[-1], DIRECTORY_MODE, dir_fd=parent.fd)
+                make_folder(self.resolver, parent, names[-1], DIRECTORY_MODE)
                 os.fsync(parent.fd)
             except FileExistsError:
                 pass  # a parallel write was first; opening what is there decides
@@ -334,7 +335,7 @@ def _kept_mode(present: os.stat_result | None) -> int | None:
 def _put(
     parent: OpenDirectory, name: str, data: bytes, present: os.stat_result | None, replace: bool
 ) -> FileInfo:
-    with write_temporary(parent, data, _kept_mode(present)) as temporary:
+    with write_temporary(parent, data, _kept_mode(present), owner=present) as temporary:
         return _published(parent, temporary, name, replace=replace)
 
 

@@ -1,4 +1,5 @@
-"""The user that runs sandboxes: the runtime's own, or for a runtime of root one that the operator names.
+"""The user that runs sandboxes: the runtime's own; for a runtime of root, one that the operator names, or the owner
+of the workspace.
 
 Rights of another user are not worked out here: the kernel is asked, by a process of that user.
 """
@@ -47,7 +48,7 @@ def own_user() -> User:
 
 
 def find_user(name: str | None) -> User | None:
-    """Return the user of `sandbox.run_as`; `None` when none is named.
+    """Return the user of `sandbox.run_as`; `None` when none is named, or that is the runtime's own.
 
     Raises `ValueError` when there is no such user, or this process can't become that one.
     """
@@ -60,10 +61,6 @@ def find_user(name: str | None) -> User | None:
             f"sandbox.run_as: there is no user {name!r} on this machine; make one: "
             f"`useradd --system {name}`."
         ) from None
-    if entry.pw_uid == 0:
-        raise ValueError(
-            "sandbox.run_as: name an ordinary user; root is what it is there to avoid."
-        )
     if os.geteuid() == entry.pw_uid:
         return None
     if os.geteuid() != 0:
@@ -72,6 +69,20 @@ def find_user(name: str | None) -> User | None:
             f"{os.geteuid()}; leave it out, or start callboard as {name!r}."
         )
     return User(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
+
+
+def ordinary_owner(run_as: str | None, workspace: str) -> str | None:
+    """Return who runs programs in a workspace for a runtime of root that was told nothing (`sandbox.run_as`).
+
+    It is the ordinary user that the workspace belongs to; `None` when there is none.
+    """
+    if run_as is not None or os.geteuid() != 0:
+        return None
+    try:
+        uid = os.stat(workspace).st_uid
+        return pwd.getpwuid(uid).pw_name if uid else None
+    except (OSError, KeyError):
+        return None
 
 
 def as_user(user: User | None) -> PopenUser:
@@ -112,7 +123,7 @@ def check_workspace(user: User | None, folder: str) -> None:
         f"Nothing was run: {user.name}, who runs programs here (sandbox.run_as), can't read and "
         f"write {shown(folder)}. Give it to that user: `chown -R {user.name} FOLDER`, and let it "
         "into the folders above.",
-        reason="the workspace is not that user's",
+        reason="that user can't work in the workspace",
     )
 
 

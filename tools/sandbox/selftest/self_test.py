@@ -59,8 +59,10 @@ UNBOUNDED = (
 )
 
 ROOT = (
-    "callboard runs as root. Let an ordinary user run programs (`[sandbox] run_as`), or run callboard "
-    "as one: what is shown to programs is then read with that user's rights."
+    "callboard runs as root. In a workspace that belongs to an ordinary user, programs run as that user; in any other "
+    "one as root: they read with root's rights what is shown to them, and what they leave is root's. Give "
+    "workspaces to an ordinary user (chown -R), name one ([sandbox] run_as), or run callboard as one; "
+    'run_as = "root" says that root is meant.'
 )
 
 MAX_COPIED_BYTES = 1024 * 1024
@@ -120,7 +122,7 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         if (user := self.recipe.user) is not None:
             return unread_advice(user, self.recipe.view)
-        return ROOT if os.geteuid() == 0 else ""
+        return ROOT if os.geteuid() == 0 and self.recipe.settings.run_as is None else ""
 
 
 def is_linux() -> bool:
