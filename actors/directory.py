@@ -191,7 +191,7 @@ class Directory:
         with message.reply:
             session_id = new_id("session")
             try:
-                self._services.store.disk.check()
+                self._services.store.health.check()
                 events = (message.created, *message.inherited)
                 await self._services.journal.ask(AppendEvents(session_id=session_id, events=events))
             except CallboardError as error:

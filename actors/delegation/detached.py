@@ -103,7 +103,7 @@ class Detached:
             self._room.give_back(row.parent_id, row.parent_call_id)
             await self._append(row.parent_id, *events)
             if wakes:
-                self._store.disk.check()  # else its turn could not begin
+                self._store.health.check()  # else its turn could not begin
                 await self._directory.tell(WakeSession(session_id=row.parent_id))
         except CallboardError as error:
             logger.error("the result of %s is not delivered: %s", child_id, error)
@@ -117,7 +117,7 @@ class Detached:
             await self._owes.wait()
             await trio.sleep(AGAIN_SECONDS)
             try:
-                self._store.disk.check()
+                self._store.health.check()
             except StorageFailed:
                 continue
             owed, self._owed, self._owes = self._owed, {}, trio.Event()

@@ -561,7 +561,7 @@ class Session:
         self, input_id: str, options: InputOptions | None, left: OpenTurn | None = None
     ) -> Turn:
         if left is None:
-            self._services.store.disk.check()
+            self._services.store.health.check()
         pacer = self._subscribers.get(input_id)
         setup = setup_turn(
             self, self._services, self._model_stream, pacer, options, goes_on=left is not None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import trio
 
 from ...config.keys.tokens import Credential
 from ...embedding.runtime import host_of
 from ...embedding.status import shared_actors
+from ...runtime.errors import StorageError
+from ...runtime.store.rows import ApprovalRow
 from ...runtime.wire.fields import Role
 from ..shared.state import DaemonState
 from .http import HttpAnswer, RequestHead
@@ -19,6 +22,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 MAX_COUNTED = 1000
 """Waiting questions that are counted at most."""
+
+MAX_WAIT_SECONDS = 1.0
+"""A store that has not answered for so long is not asked for figures."""
 
 Sample = tuple[Mapping[str, str], float]
 
@@ -51,7 +57,12 @@ class Page:
 async def metrics_text(daemon: DaemonState) -> str:
     """Return the present metrics."""
     page = Page()
-    waiting = await daemon.runtime.store.approvals(state="waiting", limit=MAX_COUNTED)
+    health = host_of(daemon.runtime).plan.store.health
+    waiting: Sequence[ApprovalRow] | None = None
+    # A read would wait behind those of a stuck disk, and an error would take all figures with it.
+    if health.waiting_seconds < MAX_WAIT_SECONDS:
+        with suppress(StorageError):
+            waiting = await daemon.runtime.store.approvals(state="waiting", limit=MAX_COUNTED)
     status = await daemon.runtime.status()
     uptime = time.monotonic() - daemon.started_at
     page.one("up", "gauge", "1 while it takes clients", float(not daemon.is_stopping))
@@ -59,13 +70,16 @@ async def metrics_text(daemon: DaemonState) -> str:
     page.one("connections", "gauge", "open websockets", len(daemon.connections))
     outboxes = sum(each.waiting_size for each in daemon.connections)
     page.one("outbox_bytes", "gauge", "that wait for clients", outboxes)
-    page.one("approvals_waiting", "gauge", f"at most {MAX_COUNTED} are counted", len(waiting))
+    if waiting is not None:
+        page.one("approvals_waiting", "gauge", f"at most {MAX_COUNTED} are counted", len(waiting))
     page.one("sessions_loaded", "gauge", "in memory", len(status.sessions))
     page.one("turns_running", "gauge", "at present", len(status.turns))
     page.one("calls_running", "gauge", "whose tools run", len(status.calls))
     page.one("programs_running", "gauge", "in the background", len(status.background))
     has_failed = float(bool(status.storage_failed))
-    page.one("storage_failed", "gauge", "1 while the disk is full or fails", has_failed)
+    page.one("storage_failed", "gauge", "1 while the store can't be used", has_failed)
+    meaning = "for which the oldest read or write has been under way"
+    page.one("storage_waiting_seconds", "gauge", meaning, health.waiting_seconds)
     counts = daemon.counts
     page.one("events_total", "counter", "events on record since the start", counts.events)
     for name, label, found in (
@@ -90,7 +104,10 @@ def _add_vitals(page: Page, daemon: DaemonState) -> None:
     page.one("tasks", "gauge", "that live: some for each connection, session and turn", tasks)
     if heart is not None and heart.journal_seconds is not None:
         page.one(
-            "journal_seconds", "gauge", "the latest round trip to the disk", heart.journal_seconds
+            "journal_seconds",
+            "gauge",
+            "the latest round trip, or the present one",
+            heart.journal_seconds,
         )
     if loop is not None:
         page.one("loop_lag_seconds", "gauge", "by how much timers come late", loop.lag_seconds)
@@ -110,9 +127,9 @@ def plain_routes(daemon: DaemonState) -> dict[str, Route]:
     def ready(head: RequestHead, credential: Credential | None) -> HttpAnswer:
         if daemon.is_stopping:
             return HttpAnswer(503, "stopping")
-        if host_of(daemon.runtime).plan.store.disk.problem():
+        if host_of(daemon.runtime).plan.store.health.problem():
             # Without the folder's name: this is answered to anybody.
-            return HttpAnswer(503, "storage_failed: the disk is full, or fails; see the status")
+            return HttpAnswer(503, "storage_failed: the store can't be used; see the status")
         return HttpAnswer(200, "ready")
 
     async def metrics(head: RequestHead, credential: Credential | None) -> HttpAnswer:

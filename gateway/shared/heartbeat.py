@@ -31,14 +31,20 @@ class Heartbeat:
         runtime: Whose journal.
         supervisor: Gets a message after each beat.
 
-    Attributes:
-        journal_seconds: How long the latest round trip took; `None` before the first.
     """
 
     def __init__(self, runtime: Runtime, supervisor: SystemdNotifier) -> None:
         self._runtime = runtime
         self._supervisor = supervisor
-        self.journal_seconds: float | None = None
+        self._latest: float | None = None
+        self._began: float | None = None
+
+    @property
+    def journal_seconds(self) -> float | None:
+        """How long the latest round trip took, or the present one if that is longer; `None` before both."""
+        if self._began is None:
+            return self._latest
+        return max(self._latest or 0.0, trio.current_time() - self._began)
 
     async def run(self) -> None:
         """Send heartbeats until cancelled."""
@@ -50,15 +56,17 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Make one round trip, then tell the supervisor that the daemon is alive."""
-        began = trio.current_time()
+        began = self._began = trio.current_time()
         try:
             await _round_trip(self._runtime)
         except CallboardError as error:
             logger.error("the journal does not answer: %s", error)
             return
-        self.journal_seconds = trio.current_time() - began
-        if self.journal_seconds > SLOW_SECONDS:
-            logger.warning("the journal took %.1f s to answer", self.journal_seconds)
+        finally:
+            self._began = None
+        self._latest = trio.current_time() - began
+        if self._latest > SLOW_SECONDS:
+            logger.warning("the journal took %.1f s to answer", self._latest)
         self._supervisor.alive()
 
 

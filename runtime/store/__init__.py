@@ -23,7 +23,7 @@ makes the asynchronous method of it.
 what changes often hold only sessions at rest, so that a round of a turn does not pay for them
 (docs/decisions/0013-indexes-of-what-rests.md).
 
-**When the disk is full,** `disk_room` gives up a ballast file: nothing new begins, and what runs can end.
+**Whether it can be used** is decided in `health`, for everybody who asks. **When the disk is full,** `disk_room` gives up a ballast file: nothing new begins, and what runs can end.
 
 **After a crash** SQLite recovers the last commit, and `health` finds out whether it did: it keeps a note
 of what was acknowledged, apart from the store. `recovery` decides how open turns are closed: calls that

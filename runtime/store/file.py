@@ -171,9 +171,15 @@ def stored_path(folder: Path) -> Path:
         StorageError: There is none, but something that belongs to one.
     """
     path = folder / DATABASE_NAME
-    if not os.path.lexists(path):
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
         check_no_log(path)
-        raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
+        raise NotFoundError(
+            f"There is nothing in {folder} yet: no session has been stored there."
+        ) from None
+    except OSError as error:  # a folder that can't be entered is not empty
+        raise _system_error(path, error) from error
     return path
 
 

@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..events import Stored
-from .disk_room import DiskRoom
+from .health.store_health import StoreHealth
 from .queries import Queries
 from .rows import Append, CommitResult
 
@@ -92,11 +92,11 @@ class Store(StoreReader):
     """A reader that also writes; it alone writes to its data folder.
 
     Attributes:
-        disk: Whether there is room on the disk for new work.
+        health: Whether it can be used, and whether there is room for new work.
         is_slow: Whether a commit waits for a disk, so that it pays to go on meanwhile.
     """
 
-    disk: DiskRoom
+    health: StoreHealth
     is_slow = False
 
     @abstractmethod

@@ -18,6 +18,7 @@ import apsw
 from ..errors import CallboardError, StorageError, ValidationError
 from ..events import CallFinished, DurableEvent, Stored, TurnEnded
 from .disk_room import DiskRoom
+from .health.store_health import StoreHealth
 from .interface import Committed, Store
 from .ledger import Done, Ledger, PreparedAppend, imported_entries, prepare, refusal, wall_clock_ms
 from .migrations import NEW_EPOCH, migrate
@@ -180,7 +181,7 @@ class _MemoryStore(Store):
     # The interface is asynchronous because a disk blocks. Memory does not, so nothing awaits here.
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        self.disk = DiskRoom(None)
+        self.health = StoreHealth(DiskRoom(None))
         connection = apsw.Connection(":memory:")
         _fill(connection)
         connection.pragma("foreign_keys", True)

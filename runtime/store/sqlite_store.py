@@ -8,6 +8,7 @@ and cancellation, which takes as long as the SQL of a commit, and a commit needs
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from .file import (
     open_writer,
 )
 from .health.last_commit import LastCommit
+from .health.store_health import StoreHealth
 from .interface import Committed, Store, StoreReader
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .queries import Queries
@@ -48,7 +50,10 @@ _Result = TypeVar("_Result")
 
 
 async def open_disk_store(
-    folder: Path, *, now_ms: Callable[[], int] = wall_clock_ms, disk: DiskRoom | None = None
+    folder: Path,
+    *,
+    now_ms: Callable[[], int] = wall_clock_ms,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Store:
     """Open the store of a data folder for writing; create both if they are missing.
 
@@ -58,8 +63,7 @@ async def open_disk_store(
 
     A large file is looked through for damage while it is used; once some was found, nothing is written.
     """
-    disk = disk or DiskRoom(folder)
-    return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms, disk)
+    return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms, clock)
 
 
 async def open_reader(folder: Path) -> StoreReader:
@@ -71,14 +75,17 @@ async def open_reader(folder: Path) -> StoreReader:
     return await trio.to_thread.run_sync(_DiskReader, folder)
 
 
-def _open_disk_store(folder: Path, now_ms: Callable[[], int], disk: DiskRoom) -> _DiskStore:
+def _open_disk_store(
+    folder: Path, now_ms: Callable[[], int], clock: Callable[[], float]
+) -> _DiskStore:
     make_folder(folder)
     check_local(folder)
     lock = DataLock(folder)
     try:
         connection = open_writer(folder, checks_later=True)
         try:
-            return _DiskStore(folder, lock, connection, now_ms, disk)
+            health = StoreHealth(DiskRoom(folder), folder / DATABASE_NAME, clock)
+            return _DiskStore(folder, lock, connection, now_ms, health)
         except BaseException:
             connection.close()
             raise
@@ -90,7 +97,8 @@ def _open_disk_store(folder: Path, now_ms: Callable[[], int], disk: DiskRoom) ->
 class _DiskReader(StoreReader):
     """Read-only connections, each used by one read at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, health: StoreHealth | None = None) -> None:
+        self.health = health or StoreHealth(DiskRoom(None))
         self._folder = folder
         self._name = str(folder / DATABASE_NAME)
         self._is_closed = False
@@ -105,7 +113,16 @@ class _DiskReader(StoreReader):
 
     async def _run(self, query: Callable[[Queries], _Result]) -> _Result:
         self._check_open()
-        return await trio.to_thread.run_sync(self._read_sync, query, limiter=self._limiter)
+        begun = self.health.begin()
+        try:
+            answer = await trio.to_thread.run_sync(self._read_sync, query, limiter=self._limiter)
+        except StorageError as error:
+            self.health.read(error)
+            raise
+        finally:
+            self.health.end(begun)
+        self.health.read(None)
+        return answer
 
     def _read_sync(self, query: Callable[[Queries], _Result]) -> _Result:
         self._check_open()
@@ -149,10 +166,9 @@ class _DiskStore(_DiskReader, Store):
         lock: DataLock,
         connection: apsw.Connection,
         now_ms: Callable[[], int],
-        disk: DiskRoom,
+        health: StoreHealth,
     ) -> None:
-        super().__init__(folder)
-        self.disk = disk
+        super().__init__(folder, health)
         self._lock = lock
         self._connection = connection
         self._last = LastCommit(Path(self._name), connection)
@@ -161,11 +177,12 @@ class _DiskStore(_DiskReader, Store):
         self._check: DamageCheck | None = None
         if (check := DamageCheck(folder)).is_due:
             self._check = check
+            health.damage = lambda: check.finding
             trio.lowlevel.start_thread_soon(check.run, lambda outcome: outcome.unwrap())
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         ledger = self._ledger
-        return await self._write(partial(self.disk.commit, ledger.commit, appends, ledger.touch))
+        return await self._write(partial(self.health.commit, ledger.commit, appends, ledger.touch))
 
     def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
         try:
@@ -177,11 +194,12 @@ class _DiskStore(_DiskReader, Store):
             self._writing.acquire_on_behalf_of_nowait(done)
         except trio.WouldBlock:
             return False
-        ledger = self._ledger
-        work = partial(self.disk.commit, ledger.commit, appends, ledger.touch)
+        ledger, health, begun = self._ledger, self.health, self.health.begin()
+        work = partial(health.commit, ledger.commit, appends, ledger.touch)
         token = trio.lowlevel.current_trio_token()
 
         def end(results: Outcome[list[CommitResult]]) -> None:
+            health.end(begun)
             self._writing.release_on_behalf_of(done)
             error = getattr(results, "error", None)  # of `outcome.Error`
             done(results.unwrap() if error is None else error)
@@ -193,7 +211,7 @@ class _DiskStore(_DiskReader, Store):
         return True
 
     async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
-        self.disk.check()
+        self.health.check()
         return await self._write(partial(self._ledger.bring_in, events))
 
     async def index_words(self) -> bool:
@@ -201,20 +219,24 @@ class _DiskStore(_DiskReader, Store):
 
     async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
         return await self._write(
-            partial(self.disk.removing, partial(self._ledger.purge, session_ids))
+            partial(self.health.removing, partial(self._ledger.purge, session_ids))
         )
 
     async def _write(self, work: Callable[[], _Result]) -> _Result:
         self._check_sound()
+        begun = self.health.begin()
         try:
-            self._writing.acquire_nowait()
-        except trio.WouldBlock:
-            with trio.CancelScope(shield=True):
-                await self._writing.acquire()
-        try:
-            return await _uninterrupted(work)
+            try:
+                self._writing.acquire_nowait()
+            except trio.WouldBlock:
+                with trio.CancelScope(shield=True):
+                    await self._writing.acquire()
+            try:
+                return await _uninterrupted(work)
+            finally:
+                self._writing.release()
         finally:
-            self._writing.release()
+            self.health.end(begun)
 
     def _check_sound(self) -> None:
         self._check_open()

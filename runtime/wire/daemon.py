@@ -74,7 +74,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         work: Loaded sessions, running turns and calls that the token may see.
         actors: The shared actors, then at most a hundred of loaded sessions, crashed and busy ones
             first. Only for a token without limits.
-        journal_seconds: The time of the latest round trip through the journal.
+        journal_seconds: The time of the latest round trip through the journal, or of the present one if
+            that takes longer.
         config: The configuration in force.
     """
 

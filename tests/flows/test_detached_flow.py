@@ -26,6 +26,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.store import disk_room
 from callboard.runtime.store.disk_room import DiskRoom, Space
+from callboard.runtime.store.health.store_health import StoreHealth
 from callboard.runtime.store.interface import StoreReader
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.runtime.store.sqlite_store import open_reader
@@ -144,7 +145,7 @@ async def test_on_a_full_disk_it_comes_as_soon_as_there_is_room(
 
         monkeypatch.setattr(store, "commit", commit_with_room)
         monkeypatch.setattr(store, "commit_soon", lambda appends, done: False)  # it is waited for
-        store.disk = DiskRoom(tmp_path, lambda _: Space(free, GIBIBYTE))
+        store.health = StoreHealth(DiskRoom(tmp_path, lambda _: Space(free, GIBIBYTE)))
         session = await runtime.create_session()
         assert (await play(session, "Go.")).text == "Done."
         await refused.wait()

@@ -165,9 +165,9 @@ async def test_a_heartbeat_writes_after_a_failure_and_ends_it(tmp_path: Path) ->
     await store.commit([Append("s1", (SessionCreated(agent="general", workspace="/w"),))])
     assert await written() == 0
     with pytest.raises(StorageError):
-        store.disk.removing(fail)
+        store.health.removing(fail)
     assert await written() > 0
-    assert store.disk.problem() == ""
+    assert store.health.problem() == ""
     await store.aclose()
 
 
