@@ -17,6 +17,7 @@ from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import DispatcherMessage, JournalMessage
 from ..runtime.store.interface import Store
+from ..runtime.taint.marked_files import MarkedFiles
 from ..runtime.turns.activity import Activity
 from ..tools.registry import ToolRegistry
 from ..tools.skills.shelf import SkillShelf
@@ -96,6 +97,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     wakes: bool = True
     is_policy_given: bool = False
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
+    marked_files: MarkedFiles = msgspec.field(default_factory=MarkedFiles)
 
     def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:
         """Return the model stream actor of a session."""

@@ -1,4 +1,5 @@
-"""Settings of single tables: `[git]`, `[tests]`, `[memory]`, `[notify]`, `[plugins]`, `[sandbox]`, `[server]`, `[sessions]`."""
+"""Settings of single tables: `[git]`, `[tests]`, `[memory]`, `[notify]`, `[plugins]`, `[sandbox]`, `[server]`, `[workspaces]`,
+`[sessions]`."""
 
 from __future__ import annotations
 
@@ -328,6 +329,32 @@ class TitleSource(enum.StrEnum):
     """Its model, which is asked after the first answer, beside the turns."""
     WORDS = "words"
     """The first words of its first input."""
+
+
+TRUSTED_WORDS = ("attachments", "stdin")
+"""What may be trusted that is no folder."""
+
+
+class WorkspaceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose content files are; what strangers may have written taints the session that reads it.
+
+    Attributes:
+        trust: Folders and files whose content is the person's own, whatever came into them: absolute
+            paths, or with `~/`. `attachments` and `stdin` trust what is attached and piped in.
+        untrusted: Folders and files whose content is not. `~/Downloads`. Of both, the innermost counts.
+    """
+
+    trust: tuple[str, ...] = ()
+    untrusted: tuple[str, ...] = ("~/Downloads",)
+
+    def __post_init__(self) -> None:
+        for name, paths in (("trust", self.trust), ("untrusted", self.untrusted)):
+            words = TRUSTED_WORDS if name == "trust" else ()
+            for path in paths:
+                is_path = path.startswith(("/", "~/")) and "\0" not in path
+                if path not in words and (not is_path or len(path.encode()) > MAX_PATH_BYTES):
+                    known = "".join(f", or {word!r}" for word in sorted(words))
+                    raise ValueError(f"{name}: {path!r} is not an absolute path, like ~/src{known}")
 
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -28,6 +28,7 @@ from .sections import (
     ServerSettings,
     SessionSettings,
     TestSettings,
+    WorkspaceSettings,
 )
 
 MAX_COUNT = 100_000
@@ -298,6 +299,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         git: Who `git_commit` commits as.
         tests: What `run_tests` runs.
         server: How `callboard serve` is reached.
+        workspaces: Whose content files are.
         sessions: What becomes of sessions.
         notify: Where people are notified of questions.
         keys: How provider keys are kept.
@@ -327,6 +329,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     git: GitSettings = GitSettings()
     tests: TestSettings = TestSettings()
     server: ServerSettings = ServerSettings()
+    workspaces: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
     notify: NotifySettings = NotifySettings()
     keys: KeySettings = KeySettings()

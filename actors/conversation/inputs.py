@@ -32,7 +32,13 @@ from ...runtime.events import (
     TurnStarted,
 )
 from ...runtime.history import Input
+from ...runtime.taint.marked_files import MarkedFiles
+from ...runtime.taint.marks import SessionMarks, marked
+from ...runtime.text import excerpt
 from ...runtime.turn_options import TurnOptions
+
+MAX_SOURCE_CHARACTERS = 100
+"""Of an attachment's name, where it is said what tainted a session."""
 
 _OF_INPUTS = frozenset({InputAccepted, InputCancelled, InputDelivered, TurnStarted, TurnEnded})
 
@@ -275,3 +281,14 @@ def asked_again_text(event: CallDeferred, before: str) -> str:
         f"The call of {event.name} that was pending as {before} did not run: what it was allowed "
         f"under has changed since. It is asked about again, and is pending as {event.approval_id}."
     )
+
+
+def marks_of_input(
+    marks: SessionMarks, accepted: InputAccepted, files: MarkedFiles
+) -> tuple[DurableEvent, ...]:
+    """Return the event due when an input brings what strangers may have written."""
+    if not accepted.attachments or "attachments" in files.origins.words:
+        return ()
+    named = next((each.name for each in accepted.attachments if each.name), "")
+    source = f"attachment {excerpt(named, MAX_SOURCE_CHARACTERS)}".strip()
+    return marked(marks, SessionMarks(is_tainted=True), source)

@@ -55,7 +55,7 @@ from ...runtime.messages import (
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.rows import OpenTurn
 from ..conversation.conversation import CONTRADICTIONS, Conversation, UnreadableRecord
-from ..conversation.inputs import InputOptions, InputQueue, options_of
+from ..conversation.inputs import InputOptions, InputQueue, marks_of_input, options_of
 from ..model.stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from ..model.stream import StartModelCall
 from ..services import SessionServices
@@ -369,15 +369,16 @@ class Session:
                 f"{MAX_WAITING_INPUTS} inputs wait already in {self.session_id}; try later"
             )
         self.conversation.options.check_steering(accepted, self.conversation.turn_id)
+        marks = marks_of_input(self.conversation.marks, accepted, self._services.marked_files)
         if self._turn is not None or await self._close_left_open() is not None:
-            (stored,) = await self.append(accepted)
+            stored, *_ = await self.append(accepted, *marks)
             modes = self.conversation.waiting_modes  # by now: the turn may have ended meanwhile
             self._queue.add(accepted.input_id, modes.get(accepted.input_id, accepted.mode))
             if accepted.mode is InputMode.INTERRUPT and self._turn is not None:
                 self._turn.cancel(INTERRUPTED)
             return InputTicket(accepted.input_id, stored.seq)
         turn = self._make_turn(accepted.input_id, options_of(accepted))
-        stored, _ = await self.append(accepted, turn.started())
+        stored, *_ = await self.append(accepted, *marks, turn.started())
         self._turn = turn
         return InputTicket(accepted.input_id, stored.seq, turn.turn_id)
 

@@ -10,7 +10,8 @@ reads taint and which writes mark: it marks before the first byte changes and lo
 read, so calls that overlap can't slip through. `tracked_processes` treats a program as a reader of every
 marked file, and finds by file times what it may have written; in doubt the whole workspace is marked.
 `tracked_network` records where a call connected, and asks about hosts that nobody has decided about.
-`marked_files` is the set of marks in memory, which follows the table of the store.
+`marked_files` is the set of marks in memory, which follows the table of the store. `origins` says which files
+came from elsewhere, and taint like marked ones.
 
 Begin with `tracked_files`.
 Comes in: the handles of a call, its session's taint, the marks on record.

@@ -9,6 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .origins import Origins
 
 MAX_MARKED_FILES = 10_000
 """At most so many paths, about a megabyte; beyond it a whole workspace is marked instead."""
@@ -18,17 +22,32 @@ MAX_KNOWN_WORKSPACES = 1_000
 
 
 class MarkedFiles:
-    """The marked paths, absolute and without links; safe to use from any thread.
+    """The marked paths, absolute and without links, and where files came from; safe to use from any thread.
 
     Each mark has the time at which its file was last written. Calls without resource keys may overlap
     in any way, and a call that clears a mark must not clear what another call wrote meanwhile.
     """
 
     def __init__(self) -> None:
+        self._trust: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
+        self._origins: Origins | None = None
         self._lock = Lock()
         self._marks: dict[str, float] = {}
         self._concerned: dict[str, bool] = {}
         self._time = 0
+
+    def trust(self, trusted: tuple[str, ...], untrusted: tuple[str, ...]) -> None:
+        """Go by these settings about where files came from."""
+        self._trust, self._origins = (trusted, untrusted), None
+
+    @property
+    def origins(self) -> Origins:
+        """What is known of where files came from."""
+        if (found := self._origins) is None:
+            from .origins import Origins  # here: many turns read no file
+
+            found = self._origins = Origins(*self._trust)
+        return found
 
     def __bool__(self) -> bool:
         return bool(self._marks)

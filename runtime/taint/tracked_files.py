@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 from threading import Lock
 
 from ..changes.file_versions import KeepsVersions
 from ..definitions import ErrorType, ToolFailure
 from ..handles import FileContent, FileInfo, ReadableFiles, WritableFiles
 from .marked_files import MarkedFiles
+
+MAX_NAMES = 256
+"""Words of a command that are looked at as names of files."""
+_NAME = re.compile(r"[^\s\0'\"`=;|&()<>]+")
 
 
 class FileWatch:
@@ -37,6 +44,7 @@ class FileWatch:
         self._lock = Lock()
         self._is_over = False
         self._session_is_tainted: Callable[[], bool] = lambda: True
+        self._folders: dict[str, bool] = {}
         self._marked: dict[str, None] = {}
         self._cleared: dict[str, None] = {}
 
@@ -69,15 +77,36 @@ class FileWatch:
 
     def note_read(self, path: str, *, was_marked: bool) -> None:
         """Note that a file's content was read."""
-        if was_marked or self.is_marked(path):
+        if was_marked or self.is_marked(path) or self.is_foreign(path):
             self.read[path] = None
 
-    def note_all_read(self) -> None:
-        """Note that a program may have read every marked file of the workspace."""
+    def is_foreign(self, path: str) -> bool:
+        """Whether strangers may have written a file, by where it came from; the path has no links."""
+        return self._marks.origins.is_foreign(os.path.join(self._place, path), self._folders)
+
+    def leaves(self, source: str, destination: str) -> bool:
+        """Whether a move takes something out of where it would be known to be foreign."""
+        places = [os.path.join(self._place, path) for path in (source, destination)]
+        origin, target = (
+            os.path.join(os.path.realpath(os.path.dirname(each)), os.path.basename(each))
+            for each in places
+        )
+        return self.is_foreign(origin) and not self.is_foreign(target)
+
+    def note_all_read(self, named: Iterable[str] = ()) -> None:
+        """Note that a program may have read every marked file of the workspace, and these texts' files."""
         if self.is_needed:
             inside = self._marks.below(self._root)
             first = min(inside, default=self._root)
             self.read[os.path.relpath(first, self._root)] = None
+        elif self._marks.origins.is_foreign_folder(self._place):
+            self.read["."] = None
+        names = (name for text in named for name in _NAME.findall(text))
+        for name in islice(names, MAX_NAMES):
+            with suppress(OSError, ValueError):  # no name of a file
+                real = os.path.realpath(os.path.join(self._place, name))
+                if os.path.isfile(real) and self.is_foreign(real):
+                    self.read[name] = None
 
     def folders_above_marks(self) -> list[str]:
         """Return the folders below the workspace that hold marked files, as absolute paths."""
@@ -149,8 +178,12 @@ class FileWatch:
         return self._root if path == "." else f"{self._root}/{_on_record(path)}"
 
     @cached_property
+    def _place(self) -> str:
+        return os.path.realpath(self._workspace)
+
+    @cached_property
     def _root(self) -> str:
-        return _on_record(os.path.realpath(self._workspace))
+        return _on_record(self._place)
 
 
 class TrackedReader:
@@ -170,6 +203,8 @@ class TrackedReader:
         content = self._files.read(path, offset=offset, limit=limit)
         if watch.is_needed:
             watch.note_read(real or _real(self._files, path), was_marked=was_marked)
+        elif watch.is_foreign(content.info.path):
+            watch.read[content.info.path] = None
         return content
 
 
@@ -221,11 +256,12 @@ class TrackedWriter(TrackedReader):
     def move(self, source: str, destination: str, *, overwrite: bool) -> None:
         """See `WritableFiles`; marks move along, and marks at the destination are cleared."""
         watch = self.watch
-        if not watch.is_needed:
+        leaves = watch.leaves(self._files.normalize(source), self._files.normalize(destination))
+        if not (watch.is_needed or leaves):
             self._writable.move(source, destination, overwrite=overwrite)
             return
         origin, target = _place(self._files, source), _place(self._files, destination)
-        before, carried = watch.now(), watch.carried(origin)
+        before, carried = watch.now(), [""] if leaves else watch.carried(origin)
         self._writable.move(source, destination, overwrite=overwrite)
         watch.clear(target, before)
         for inner in carried:

@@ -45,7 +45,7 @@ class TrackedProcesses:
 
     async def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Ran:
         """See `Processes`."""
-        self.watch.note_all_read()
+        self._note_read(command)
         since, folders = time.time_ns(), _folder_ids(self.watch.folders_above_marks())
         try:
             return await self._processes.run(command, on_line)
@@ -56,7 +56,7 @@ class TrackedProcesses:
 
     async def start(self, command: Command) -> BackgroundProcess:
         """See `Processes`."""
-        self.watch.note_all_read()
+        self._note_read(command)
         return await self._processes.start(command)
 
     async def output(self, process_id: str) -> ProcessOutput:
@@ -88,6 +88,10 @@ class TrackedProcesses:
         finally:
             with trio.CancelScope(shield=True):
                 await self._look_at_background()  # noqa: ASYNC102
+
+    def _note_read(self, command: Command) -> None:
+        texts = [data.decode(errors="replace") for data in command.files.values()]
+        self.watch.note_all_read([*command.argv, *texts])
 
     async def _look_at_background(self) -> None:
         """Mark what background programs may have written since the last look."""

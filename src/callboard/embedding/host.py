@@ -167,6 +167,8 @@ class Host:
         self._connect = connect
         self.inboxes = EventInboxes()
         self.marked_files = MarkedFiles()
+        workspaces = plan.settings.workspaces
+        self.marked_files.trust(workspaces.trust, workspaces.untrusted)
         self.locks = WorkspaceLocks()
         self.activity = Activity()
         self.live: LiveSessions = {}
@@ -344,6 +346,7 @@ class Host:
             skills=plan.skills,
             activity=self.activity,
             programs=plan.sandbox or NoPrograms(),
+            marked_files=self.marked_files,
         )
 
 

@@ -39,6 +39,7 @@ async def reconfigure(host: Host, settings: Settings) -> SettingsChange:
     plan.prices.replace(PriceTable(new.prices))
     if host.guard is not None:
         host.guard.allow_only(new.network.endpoints)
+    host.marked_files.trust(new.workspaces.trust, new.workspaces.untrusted)
     limits = host.limits.now = new.limits
     host.questions.seconds = limits.approval_seconds
     if (broker := host.broker_services) is not None:
