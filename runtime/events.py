@@ -243,7 +243,7 @@ class TurnSuspended(Event, frozen=True, kw_only=True, tag="turn_suspended"):
 class TurnResumed(Event, frozen=True, kw_only=True, tag="turn_resumed"):
     """A suspended turn continues, with its open calls first.
 
-    `approval_ids` are the questions that still wait; they are asked again.
+    `approval_ids` are the questions that still wait, also those of `ask_user`; they are asked again.
 
     Example:
         turn = await session.resume()

@@ -4,8 +4,8 @@ A runtime has one channel at most, an object of the application. Main sessions h
 a session below another one reaches it through the nearest session above, which then shows where the
 question comes from. Workers reach nobody. A question of `ask_user` is on record in its session, and in
 the one whose people are asked; the channel, somebody who answers by id and the clock compete, and the
-first of them counts in this process, for only the task of the asking call settles it. It dies with
-that call: after a crash nobody is asked again. Permission for calls is another matter, with stricter
+first of them counts. When the process ends, the turn is suspended, as one that waits for an approval is:
+the question is on record, can be answered by id, and is asked again when the turn goes on. Permission for calls is another matter, with stricter
 rules: see `permissions`.
 
 Begin with `lineage`: who stands above a session, which tools that leaves it, and whom it reaches.

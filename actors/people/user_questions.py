@@ -1,8 +1,9 @@
 """Questions of `ask_user`: put to people, answered once, on record.
 
 The task of the asking call stores what happens to its question, so a call that is cancelled leaves
-a question without an answer, and its result says so. Nothing is asked again after a crash: a new
-process does not know the question, and the interrupted call is the model's to repeat.
+a question without an answer, and its result says so. A turn that waits when its process ends is
+suspended: its question can be answered by id meanwhile, and the call of the resumed turn takes that
+answer, or asks again by the same id for what is left of the time.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from ...runtime.kernel.mailbox import Mailbox, Reply
 from ...runtime.kernel.user_code import raise_stop
 from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ...runtime.redaction import redacting_logger
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import AskedQuestion
 from ...runtime.text import without_surrogates
 from .lineage import Served
 
@@ -73,16 +76,20 @@ class OpenUserQuestion:
 
 
 class UserQuestions:
-    """The questions of `ask_user` that are open in this process.
+    """The questions of `ask_user` that are open in this process, or in suspended turns.
 
     Attributes:
         seconds: How long questions wait that are asked from now on.
     """
 
-    def __init__(self, journal: Mailbox[JournalMessage], seconds: float) -> None:
+    def __init__(
+        self, journal: Mailbox[JournalMessage], store: StoreReader, seconds: float
+    ) -> None:
         self._journal = journal
+        self._store = store
         self.seconds = seconds
         self._open: dict[str, OpenUserQuestion] = {}
+        self._late: dict[str, PersonAnswer] = {}
         self._over: deque[str] = deque(maxlen=MAX_REMEMBERED)
 
     async def ask(
@@ -93,22 +100,31 @@ class UserQuestions:
         Raises:
             ToolFailure: Nobody answers in time, or the channel takes no questions.
         """
-        question = UserQuestion(
-            question_id=new_id("question"),
-            session_id=place.session_id,
-            turn_id=place.turn_id,
-            call_id=call.call_id,
-            question=text,
-            options=options,
-            expires_at_ms=now_ms() + int(self.seconds * 1000),
-            asked_in=served.asked_in,
-            origin=served.origin,
-        )
+        seconds = self.seconds
+        if left := await self._left(place.session_id, call.call_id):
+            question = _known(left.asked, place.session_id, served.asked_in, served.origin)
+            late = self._late.get(question.question_id)
+            if late is not None or left.answered is not None:
+                return late or _said(left)
+            seconds = max(0.0, (question.expires_at_ms - now_ms()) / 1000)
+        else:
+            question = UserQuestion(
+                question_id=new_id("question"),
+                session_id=place.session_id,
+                turn_id=place.turn_id,
+                call_id=call.call_id,
+                question=text,
+                options=options,
+                expires_at_ms=now_ms() + int(seconds * 1000),
+                asked_in=served.asked_in,
+                origin=served.origin,
+            )
         name = question.question_id
         entry = self._open[name] = OpenUserQuestion(question)
         try:
-            await self._store_asked(entry, call)
-            await self._find_answer(entry, served.channel)
+            if left is None:
+                await self._store_asked(entry, call)
+            await self._find_answer(entry, served.channel, seconds)
             return await self._recorded(entry)
         finally:
             del self._open[name]
@@ -119,6 +135,18 @@ class UserQuestions:
         """Return the questions without an answer, in the order in which they were asked."""
         return [each.question for each in self._open.values() if not each.outcome.is_done]
 
+    async def listed(self) -> list[UserQuestion]:
+        """Return the same, and before them those of suspended turns, which an answer by id reaches too."""
+        now = now_ms()
+        left = [
+            _known(each.asked, turn.session_id, turn.parent_id or "")
+            for turn in await self._store.open_turns()
+            if turn.is_suspended
+            for each in turn.questions
+            if each.answered is None and each.asked.question_id not in self._open
+        ]
+        return [*(each for each in left if each.expires_at_ms > now), *self.waiting()]
+
     async def answer(self, question_id: str, answer: PersonAnswer | str) -> None:
         """Answer a question by its id; the answer is on record on return.
 
@@ -127,22 +155,49 @@ class UserQuestions:
             ConflictError: Somebody was first, or nobody waits for it any more.
             ValidationError: The answer can't be taken; the question stays open.
         """
-        entry = self._open.get(question_id)
         over = ConflictError(f"the question {question_id} is not open any more")
-        if entry is None:
-            raise (
-                over
-                if question_id in self._over
-                else NotFoundError(
-                    f"no question {question_id} is open: one that was left by another process is over"
-                )
-            )
+        if question_id not in self._open:
+            known = {each.question_id: each for each in await self.listed()}
+            if question_id in self._late or (
+                question_id not in known and question_id in self._over
+            ):
+                raise over
+            if question_id not in known:
+                raise NotFoundError(f"no question {question_id} is open")
+            if question_id not in self._open:  # by now: its turn may have been resumed
+                await self._answer_left(known[question_id], answer, over)
+                return
+        entry = self._open[question_id]
         if not entry.take(checked_answer(answer, entry.question)):
             raise over
         try:
             await entry.record.wait()
         except ActorStopped:
             raise over from None
+
+    async def _answer_left(
+        self, question: UserQuestion, answer: PersonAnswer | str, over: ConflictError
+    ) -> None:
+        """Store the answer to a question of a suspended turn, whose call takes it when it goes on."""
+        name = question.question_id
+        if name in self._late:
+            raise over
+        given = self._late[name] = checked_answer(answer, question)
+        try:
+            await self._append(question.session_id, _answered(question, given))
+        except BaseException:
+            del self._late[name]
+            raise
+        if len(self._late) > MAX_REMEMBERED:
+            del self._late[next(iter(self._late))]
+
+    async def _left(self, session_id: str, call_id: str) -> AskedQuestion | None:
+        """Return the question that this call asked before its turn was suspended."""
+        for turn in await self._store.open_turns(session_id):
+            for each in turn.questions:
+                if each.asked.call_id == call_id:
+                    return each
+        return None
 
     async def _store_asked(self, entry: OpenUserQuestion, call: Call) -> None:
         """Put the question on record in its session, and in the one whose people are asked."""
@@ -155,7 +210,7 @@ class UserQuestions:
             options=question.options,
             expires_at_ms=question.expires_at_ms,
         )
-        await self._store(question.session_id, asked)
+        await self._append(question.session_id, asked)
         if question.asked_in:
             above = ChildAsks(
                 question_id=question.question_id,
@@ -163,23 +218,17 @@ class UserQuestions:
                 call_id=question.call_id,
                 name=call.name,
             )
-            await self._store(question.asked_in, above)
+            await self._append(question.asked_in, above)
 
-    async def _find_answer(self, entry: OpenUserQuestion, channel: Channel) -> None:
+    async def _find_answer(self, entry: OpenUserQuestion, channel: Channel, seconds: float) -> None:
         """Wait until there is an outcome: the channel's answer, one by id, or that time is over."""
-        with trio.move_on_after(self.seconds):
+        with trio.move_on_after(seconds):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_put, entry, channel, name=f"ask {entry.question.question_id}")
                 with suppress(ToolFailure):  # raised by `_recorded`
                     await entry.outcome.wait()
                 nursery.cancel_scope.cancel(reason="answered")
-        entry.give_up(
-            ToolFailure(
-                ErrorType.APPROVAL_EXPIRED,
-                f"Nobody answered within {self.seconds:g} s: go on without, and say what you "
-                "have assumed.",
-            )
-        )
+        entry.give_up(_nobody(f" within {self.seconds:g} s"))
 
     async def _recorded(self, entry: OpenUserQuestion) -> PersonAnswer:
         """Store the outcome; return the answer, or raise why there is none."""
@@ -187,22 +236,57 @@ class UserQuestions:
         answer: PersonAnswer | None = None
         with suppress(ToolFailure):
             answer = await entry.outcome.wait()
-        answered = QuestionAnswered(
-            question_id=question.question_id,
-            call_id=question.call_id,
-            answer=answer.text if answer is not None else "",
-            answered_by=answer.answered_by if answer is not None else "",
-        )
         try:
-            await self._store(question.session_id, answered)
+            await self._append(question.session_id, _answered(question, answer))
         except CallboardError as error:
             entry.record.fail(error)
             raise
         entry.record.send(None)
         return await entry.outcome.wait()
 
-    async def _store(self, session_id: str, event: DurableEvent) -> None:
+    async def _append(self, session_id: str, event: DurableEvent) -> None:
         await self._journal.ask(AppendEvents(session_id=session_id, events=(event,)))
+
+
+def _known(asked: QuestionAsked, session_id: str, asked_in: str, origin: str = "") -> UserQuestion:
+    """Return a question on record as people see it."""
+    return UserQuestion(
+        question_id=asked.question_id,
+        session_id=session_id,
+        turn_id=asked.turn_id,
+        call_id=asked.call_id,
+        question=asked.question,
+        options=asked.options,
+        expires_at_ms=asked.expires_at_ms,
+        asked_in=asked_in,
+        origin=origin,
+    )
+
+
+def _answered(question: UserQuestion, answer: PersonAnswer | None) -> QuestionAnswered:
+    return QuestionAnswered(
+        question_id=question.question_id,
+        call_id=question.call_id,
+        answer=answer.text if answer is not None else "",
+        answered_by=answer.answered_by if answer is not None else "",
+    )
+
+
+def _said(left: AskedQuestion) -> PersonAnswer:
+    """Return the answer on record; raise `ToolFailure` for an end without one."""
+    answered, options = left.answered, left.asked.options
+    if answered is None or not answered.answered_by:
+        raise _nobody("")
+    text = answered.answer
+    option = options.index(text.strip()) if text.strip() in options else None
+    return PersonAnswer(text=text, option=option, answered_by=answered.answered_by)
+
+
+def _nobody(when: str) -> ToolFailure:
+    return ToolFailure(
+        ErrorType.APPROVAL_EXPIRED,
+        f"Nobody answered{when}: go on without, and say what you have assumed.",
+    )
 
 
 async def _put(entry: OpenUserQuestion, channel: Channel) -> None:

@@ -118,7 +118,9 @@ class Turn:
     def resumed(self) -> TurnResumed:
         """Return the event with which a suspended turn goes on; stored before `run`."""
         assert self._suspended is not None
-        waiting = [a.approval_id for a in self._suspended.approvals if a.state == "waiting"]
+        left = self._suspended
+        waiting = [a.approval_id for a in left.approvals if a.state == "waiting"]
+        waiting += [q.asked.question_id for q in left.questions if q.answered is None]
         return TurnResumed(turn_id=self.turn_id, approval_ids=tuple(waiting))
 
     def run_first(self, answers: tuple[ApprovalRow, ...]) -> None:

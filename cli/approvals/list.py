@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 
 from ...actors.permissions.decisions import is_suspended
 from ...runtime.errors import NotFoundError, ValidationError
+from ...runtime.events import QuestionAsked
 from ...runtime.identity import now_ms
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import ApprovalRow, GrantRow, SessionRow
@@ -21,7 +22,7 @@ from ..exit_codes import ANSWERED
 from ..parameters import Data, Json, data_path
 from ..record_names import ambiguous, find_approval, find_session
 from ..show.question_text import argument_lines, change_lines, coverage, preview_lines
-from ..show.sessions import open_record, with_those_below
+from ..show.sessions import asked_by_models, open_record, with_those_below
 from ..terminal.complaint import complain
 from ..terminal.escaping import exact, safe_line, shortened
 from ..terminal.folding import columns_of, folded
@@ -92,6 +93,7 @@ async def _show_approvals(data: Path, name: str | None, everything: bool, json: 
                 sys.stdout.write(json_line(question) if json else shown)
                 return ANSWERED
             rows = await _rows(reader, session, None if everything else "waiting")
+            questions = await asked_by_models(reader, session.session_id if session else None)
     except NotFoundError as nothing:
         if name is not None:
             raise
@@ -101,7 +103,9 @@ async def _show_approvals(data: Path, name: str | None, everything: bool, json: 
         sys.stdout.write(json_line(row) if json else _line(row))
     if len(rows) > MAX_LISTED:
         complain(f"There are more: these are the latest {MAX_LISTED}.")
-    if not rows:
+    for session_id, asked in questions:
+        sys.stdout.write(json_line(asked) if json else _asked_line(session_id, asked))
+    if not rows and not questions:
         complain("No question is on record." if everything else "No question is waiting.")
     return ANSWERED
 
@@ -222,6 +226,11 @@ def state_of(row: ApprovalRow) -> str:
         return "waiting"
     left = row.expires_at_ms - now_ms()
     return f"waiting, {span(left)} left" if left > 0 else "expired"
+
+
+def _asked_line(session_id: str, asked: QuestionAsked) -> str:
+    text = shortened(exact(asked.question), MAX_ARGUMENT_CHARS)
+    return f"{asked.question_id}  waiting  ask_user  {session_id}  {text}\n"
 
 
 def _line(row: ApprovalRow) -> str:

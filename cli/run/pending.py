@@ -12,6 +12,7 @@ from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalRequest
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import ApprovalRow
+from ..show.sessions import asked_by_models
 
 MAX_WAITING = 1000
 """The most questions that are read: more than people leave unanswered."""
@@ -46,6 +47,10 @@ async def check_answered(reader: StoreReader, session_id: str) -> None:
     waiting = await open_questions(reader, session_id)
     if any(not row.is_deferred for row in waiting):
         raise ConflictError(unanswered(session_id, waiting))
+    for below, asked in await asked_by_models(reader, session_id):
+        raise ConflictError(
+            f"{asked.question_id} in {below} waits for an answer: run this at a terminal."
+        )
 
 
 async def names_of_open_calls(reader: StoreReader, session_id: str) -> dict[str, str]:

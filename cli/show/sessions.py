@@ -13,6 +13,8 @@ from cyclopts import Parameter
 from msgspec.structs import replace
 
 from ...runtime.errors import NotFoundError
+from ...runtime.events import QuestionAsked
+from ...runtime.identity import now_ms
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.lists import SessionFilter
 from ...runtime.store.rows import SessionRow
@@ -126,6 +128,20 @@ async def with_those_below(reader: StoreReader, session_id: str) -> list[str]:
         found += [row.session_id for row in await reader.children(found[seen])]
         seen += 1
     return found
+
+
+async def asked_by_models(
+    reader: StoreReader, session_id: str | None
+) -> list[tuple[str, QuestionAsked]]:
+    """Return the questions of `ask_user` that wait in a session and below it, or in all, each with its session."""
+    within = None if session_id is None else await with_those_below(reader, session_id)
+    return [
+        (turn.session_id, each.asked)
+        for turn in await reader.open_turns()
+        if within is None or turn.session_id in within
+        for each in turn.questions
+        if each.answered is None and each.asked.expires_at_ms > now_ms()
+    ]
 
 
 def _session_line(row: SessionRow) -> str:

@@ -142,7 +142,7 @@ async def list_questions(caller: Caller, params: wire.ListQuestions) -> wire.Que
     return wire.QuestionList(
         [
             each
-            for each in host_of(caller.runtime).questions.waiting()
+            for each in await caller.runtime.questions()
             if params.session_id in {None, each.session_id, each.asked_in}
             and await _is_seen(caller, each)
         ]
@@ -152,18 +152,15 @@ async def list_questions(caller: Caller, params: wire.ListQuestions) -> wire.Que
 @methods.add("question/answer", Role.OPERATOR)
 async def answer_question(caller: Caller, params: wire.AnswerQuestion) -> Nothing:
     """Answer a model's question; the answer is on record when this returns."""
-    if caller.is_limited and not await _sees_question(caller, params.question_id):
+    known = await caller.runtime.questions()
+    question = next((each for each in known if each.question_id == params.question_id), None)
+    if caller.is_limited and (question is None or not await _is_seen(caller, question)):
         raise NotFoundError(f"no question {params.question_id} is open")
     answer = PersonAnswer(text=params.text, option=params.option, answered_by=caller.name)
     await caller.runtime.answer_question(params.question_id, answer)
+    if question is not None:
+        await _go_on(caller, question.session_id)
     return Nothing()
-
-
-async def _sees_question(caller: Caller, question_id: str) -> bool:
-    for each in host_of(caller.runtime).questions.waiting():
-        if each.question_id == question_id:
-            return await _is_seen(caller, each)
-    return False
 
 
 async def _is_seen(caller: Caller, question: UserQuestion) -> bool:

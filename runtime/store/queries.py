@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from ..definitions import CallStatus
-from ..events import CallFinished, Stored
+from ..events import CallFinished, QuestionAnswered, QuestionAsked, Stored, TurnStarted
 from ..identity import RequestKey
 from ..memory.memories import Memory, query_of
 from .codec import decode_event
@@ -32,6 +32,7 @@ from .lists import (
 )
 from .rows import (
     ApprovalRow,
+    AskedQuestion,
     CallRow,
     GrantRow,
     InputRow,
@@ -101,6 +102,12 @@ _WAITED_FOR = (
     " and (? or exists (select 1 from turns t"
     " where t.session = s.id and t.is_suspended and t.ended_at_ms is null)) order by s.id"
 )
+
+
+_BEFORE = "select seq, event from events where session = ? and seq < ? order by seq desc limit ?"
+_PAGE = 64
+ASK_USER = "ask_user"
+"""The tool whose calls wait for a person's answer: it does nothing else, so they can wait again."""
 
 
 class Queries:
@@ -410,18 +417,42 @@ class Queries:
             " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null)"
             " order by a.id"
         )
+        open_calls = self._structs(CallRow, calls, keys)
+        asking = {c.call_id for c in open_calls if c.name == ASK_USER and c.started_at_ms}
         return OpenTurn(
             session_id=session_id,
             turn_id=turn_id,
             started_at_ms=started_at_ms,
-            calls=tuple(self._structs(CallRow, calls, keys)),
+            calls=tuple(open_calls),
             is_suspended=bool(is_suspended),
             approvals=tuple(self._decoded(approval_row, questions, keys)),
             parent_id=parent_id,
             parent_call_id=parent_call_id,
             is_detached=bool(is_detached),
             delegated=tuple(row[0] for row in self._rows(_WAITED_FOR, (session_id, is_suspended))),
+            questions=tuple(self._questions(key, turn_id, asking)) if asking else (),
         )
+
+    def _questions(self, key: int, turn_id: str, call_ids: set[str]) -> list[AskedQuestion]:
+        """Return what calls have asked people, from the end of the record: an open turn is its end."""
+        found: list[AskedQuestion] = []
+        answers: dict[str, QuestionAnswered] = {}
+        seq, left = 2**63 - 1, set(call_ids)
+        while left and (rows := self._rows(_BEFORE, (key, seq, _PAGE))):
+            seq = rows[-1][0]
+            for _, data in rows:
+                try:
+                    event = decode_event(data)
+                except msgspec.MsgspecError as error:
+                    raise storage_error(self._name, error) from error
+                if isinstance(event, QuestionAnswered):
+                    answers[event.question_id] = event
+                elif isinstance(event, QuestionAsked) and event.call_id in left:
+                    left.remove(event.call_id)
+                    found.append(AskedQuestion(event, answers.get(event.question_id)))
+                elif isinstance(event, TurnStarted) and event.turn_id == turn_id:
+                    left.clear()
+        return found[::-1]
 
     def open_inputs(self, session_id: str) -> list[InputRow]:
         """Return the inputs of a session whose turns have not ended, in order."""

@@ -3,7 +3,7 @@
 After a crash the record of a turn just stops. A call with `CallStarted` may have had its effect: its
 result says that the outcome is unknown, and it never runs again by itself. A call without had no effect:
 `CallStarted` is committed before every effect, and reads need none. A turn that waits for a person is
-suspended, not ended, so that the question can still be answered.
+suspended, not ended, so that the question can still be answered: that about a call, and that of `ask_user`.
 """
 
 from __future__ import annotations
@@ -65,10 +65,11 @@ def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
 def kept_calls(turn: OpenTurn) -> list[str]:
     """Return the ids of the calls that wait for people, or for a session that does."""
     asked = {approval.call_id for approval in turn.approvals}
+    waits = {*turn.delegated, *(question.asked.call_id for question in turn.questions)}
     return [
         call.call_id
         for call in turn.calls
-        if call.call_id in turn.delegated or (call.call_id in asked and call.started_at_ms is None)
+        if call.call_id in waits or (call.call_id in asked and call.started_at_ms is None)
     ]
 
 

@@ -10,7 +10,7 @@ from ..approval import ApprovalDecision, GrantVerdict
 from ..budget import Budget
 from ..definitions import Binding, CallStatus, InputSource, SessionKind, Tier
 from ..errors import ConflictError, NotFoundError, StorageFull, ValidationError
-from ..events import DurableEvent, Stored
+from ..events import DurableEvent, QuestionAnswered, QuestionAsked, Stored
 from ..stream import Usage
 
 
@@ -199,14 +199,21 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     is_tainted: bool = False
 
 
+class AskedQuestion(msgspec.Struct, frozen=True):
+    """A question of a call of `ask_user` that has no result, and its answer, if one is on record."""
+
+    asked: QuestionAsked
+    answered: QuestionAnswered | None = None
+
+
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has not ended, with its calls that have no result.
 
     A deferred call is open only in the turn that runs it in the end. `approvals` are the questions
     about the open calls, in the order in which they were asked, and `seen_at_ms` is the latest time on
     record since the first of them. `delegated` are the calls that wait for a suspended session; of a
-    suspended turn, those that waited for one, which may have continued by itself. The parent's fields
-    are as in `SessionRow`.
+    suspended turn, those that waited for one, which may have continued by itself. `questions` are those
+    that open calls of `ask_user` have put to people. The parent's fields are as in `SessionRow`.
     """
 
     session_id: str
@@ -220,6 +227,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     parent_call_id: str = ""
     is_detached: bool = False
     delegated: tuple[str, ...] = ()
+    questions: tuple[AskedQuestion, ...] = ()
 
 
 class SpentCall(msgspec.Struct, frozen=True):

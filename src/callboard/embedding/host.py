@@ -189,7 +189,7 @@ class Host:
             self.limits,
             clip=self.budgets.clip,
         )
-        self.questions = UserQuestions(self.journal, plan.limits.approval_seconds)
+        self.questions = UserQuestions(self.journal, plan.store, plan.limits.approval_seconds)
         end = (plan.sandbox or NoPrograms()).end_session
         self.keeping = SessionKeeping(
             self.journal, self.directory, plan.store, plan.versions, plan.folders, self.agents, end

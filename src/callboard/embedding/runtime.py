@@ -24,7 +24,7 @@ from ..providers.provider import LocalModel
 from ..providers.recording import open_recorder
 from ..runtime.budget import Budget, checked_budget
 from ..runtime.changes.version_log import VersionStore
-from ..runtime.channel import Channel
+from ..runtime.channel import Channel, UserQuestion
 from ..runtime.definitions import Agent, Preset, ToolDefinition
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import NotFoundError
@@ -371,8 +371,14 @@ class Runtime:
         whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
         await self._host.broker.ask(AnswerApproval(approval_id=approval_id, answer=whole))
 
+    async def questions(self) -> list[UserQuestion]:
+        """Return the open questions of models (`ask_user`), those of suspended turns first."""
+        return await self._host.questions.listed()
+
     async def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:
         """Answer an open question of a model (`ask_user`), and store the answer.
+
+        A suspended turn takes the answer when it goes on.
 
         Raises:
             NotFoundError: There is no such question.

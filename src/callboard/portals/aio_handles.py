@@ -198,6 +198,7 @@ class Runtime(RuntimeHandle):
     approvals = forwarded(embedded.Runtime.approvals)
     approval = forwarded(embedded.Runtime.approval)
     answer = forwarded(embedded.Runtime.answer)
+    questions = forwarded(embedded.Runtime.questions)
     answer_question = forwarded(embedded.Runtime.answer_question)
     grants = forwarded(embedded.Runtime.grants)
     revoke = forwarded(embedded.Runtime.revoke)
