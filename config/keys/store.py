@@ -29,7 +29,7 @@ from ...runtime.errors import AuthError, NotFoundError, StorageError
 from ...runtime.identity import now_ms
 from ...runtime.redaction import Secret, redactor
 from ...runtime.store.file import make_folder
-from ...runtime.store.ledger import storage_error
+from ...runtime.store.ledger import full_disk_named, storage_error
 from ..files import config_folder
 from ..private_file import locked, write_new
 from ..settings import KeySettings
@@ -397,7 +397,7 @@ def _transaction(path: Path, *, write: bool) -> Generator[apsw.Connection]:
         StorageError: The file is not a store of keys, is damaged, or can't be read or written.
     """
     try:
-        with _connection(path) as connection:
+        with _connection(path) as connection, full_disk_named(str(path), connection):
             _check(connection, path)
             connection.execute("begin immediate" if write else "begin")
             try:

@@ -24,7 +24,7 @@ from ..disk.private_folder import sync_path
 from ..errors import ConflictError, NotFoundError, StorageError
 from ..identity import new_id
 from ..store.file import DATABASE_NAME, make_folder, open_reading, open_writer
-from ..store.ledger import storage_error
+from ..store.ledger import full_disk_named, storage_error
 from ..store.migrations import NEW_EPOCH, check_version, migrate
 from ..store.restore import NEW_NAME, Restoring, begin_restore, finish_restore
 from .versions import add_versions, forget_restored, take_out_versions
@@ -183,7 +183,10 @@ def _open_writable(path: Path) -> apsw.Connection:
 
 
 def _copy(source: apsw.Connection, target: Path) -> None:
-    with closing(_open_writable(target)) as connection:
+    with (
+        closing(_open_writable(target)) as connection,
+        full_disk_named(str(target), connection),
+    ):
         with connection.backup("main", source, "main") as copying:
             while not copying.done:
                 copying.step(PAGES)

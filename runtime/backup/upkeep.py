@@ -17,7 +17,7 @@ from ..disk.data_lock import DataLock
 from ..disk.private_folder import sync_path
 from ..errors import StorageError
 from ..store.file import DATABASE_NAME, open_reading, open_writer, stored_version
-from ..store.ledger import storage_error
+from ..store.ledger import full_disk_named, storage_error
 from ..store.lists import StoreSize
 from ..store.migrations import MIGRATIONS
 from ..store.queries import Queries
@@ -92,7 +92,8 @@ def compact(folder: Path) -> tuple[StoreSize, StoreSize]:
     stored_version(folder)
     lock = DataLock(folder)
     try:
-        with closing(open_writer(folder)) as connection:
+        name = str(folder / DATABASE_NAME)
+        with closing(open_writer(folder)) as connection, full_disk_named(name, connection):
             queries = Queries(connection, str(folder / DATABASE_NAME))
             before = queries.size()
             connection.execute("vacuum")
@@ -113,7 +114,10 @@ def _copy(folder: Path, target: Path) -> None:
         raise StorageError(f"{target} can't be written: {error.strerror or error}.") from error
     try:
         flags = apsw.SQLITE_OPEN_READWRITE
-        with closing(apsw.Connection(os.fspath(path), flags=flags)) as connection:
+        with (
+            closing(apsw.Connection(os.fspath(path), flags=flags)) as connection,
+            full_disk_named(str(target), connection),
+        ):
             connection.execute("vacuum into ?", (os.fspath(target),))
         with closing(apsw.Connection(os.fspath(target), flags=flags)) as copied:
             copied.pragma("journal_mode", "delete")

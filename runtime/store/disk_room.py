@@ -39,6 +39,8 @@ NEEDED_BYTES = 2 * BALLAST_BYTES
 """Free space that a turn needs to begin. More than the ballast, so that removing it lets none begin."""
 NEEDED_SHARE = 16
 """On a small disk, this fraction of the whole is enough."""
+START_BYTES = 1024 * 1024
+"""Free space in which a process can open a store and write its own small files."""
 LOOK_SECONDS = 1.0
 """How often the disk is looked at: turns begin more often, and a disk takes longer to fill."""
 MADE_AFTER_SECONDS = 3.0
@@ -144,7 +146,7 @@ class DiskRoom:
             try:
                 results = self._watched(lambda: store(appends))
             except StorageFull:
-                if not self._give_up_ballast():
+                if not self.give_up_ballast():
                     raise
             else:
                 if any(append.events for append in appends):
@@ -160,7 +162,7 @@ class DiskRoom:
         try:
             answer = self._watched(work)
         except StorageFull:
-            if not self._give_up_ballast():
+            if not self.give_up_ballast():
                 raise
             answer = self._watched(work)
         self._failure = ""
@@ -202,7 +204,13 @@ class DiskRoom:
             self._failure = str(error)
             raise
 
-    def _give_up_ballast(self) -> bool:
+    def make_room(self) -> None:
+        """Give up the ballast if a start would find no room: then a store can be read and purged."""
+        space = self._space(self._folder) if self._folder is not None else None
+        if space is not None and space.free < START_BYTES:
+            self.give_up_ballast()
+
+    def give_up_ballast(self) -> bool:
         """Remove the ballast; return whether there was one."""
         if self._folder is None:
             return False
@@ -237,7 +245,8 @@ class DiskRoom:
         if has_room:
             if not has_ballast:
                 self._made = _make_ballast(self._folder)
-            if self._is_given_up:
+            # A quota may leave no room where the disk has some.
+            if self._is_given_up and (has_ballast or self._made is not None):
                 self._is_given_up, self._looked_at = False, float("-inf")
                 logger.info("there is room on the disk again: work begins as before")
 

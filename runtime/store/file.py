@@ -8,7 +8,6 @@ already. All functions block: call them in a worker thread.
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import time
@@ -23,7 +22,7 @@ from ..errors import CallboardError, NotFoundError, StorageError, StorageFull
 from ..redaction import redacting_logger
 from .health.last_commit import SUFFIX as NOTE_SUFFIX
 from .health.last_commit import loss
-from .ledger import storage_error
+from .ledger import NO_ROOM, storage_error
 from .migrations import MIGRATIONS, check_version, migrate
 from .restore import SIDE_SUFFIXES, finish_restore
 
@@ -94,6 +93,10 @@ def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
             connection.pragma("foreign_keys", True)
             connection.pragma("journal_size_limit", MAX_IDLE_LOG_BYTES)
             migrate(connection, str(path))
+        except apsw.Error as error:
+            failure = storage_error(str(path), error, connection=connection)
+            connection.close()
+            raise failure from error
         except BaseException:
             connection.close()
             raise
@@ -339,7 +342,7 @@ def _uri(path: Path, parameters: str) -> str:
 
 
 def _system_error(path: Path, error: OSError) -> StorageError:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in NO_ROOM:
         return StorageFull(f"There is no room for {path}: the disk is full. Free some space.")
     return StorageError(
         f"{path} can't be made or opened: {error.strerror}. callboard must be able to write to "

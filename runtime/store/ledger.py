@@ -5,8 +5,10 @@ Both stores use it; they differ in the thread that runs it and in the database t
 
 from __future__ import annotations
 
+import errno
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -114,10 +116,28 @@ DAMAGE_ADVICE = (
 """What to do about a damaged store."""
 
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""The disk is full, or the user's share of it. SQLite calls only the first one full."""
+
+
 def storage_error(
-    name: str, error: apsw.Error | msgspec.MsgspecError, advice: str = DAMAGE_ADVICE
+    name: str,
+    error: apsw.Error | msgspec.MsgspecError,
+    advice: str = DAMAGE_ADVICE,
+    *,
+    connection: apsw.Connection | None = None,
 ) -> StorageError:
-    """Return our error for one of SQLite; `name` is the database's, `advice` is for a damaged one."""
+    """Return our error for one of SQLite.
+
+    Args:
+        name: The database's name.
+        error: What SQLite raised.
+        advice: What to do about a damaged database.
+        connection: Knows what the system said of a failed write.
+    """
+    has_no_room = connection is not None and connection.system_errno in NO_ROOM
+    if has_no_room and isinstance(error, apsw.IOError | apsw.CantOpenError):
+        error = apsw.FullError(str(error))
     match error:
         case apsw.FullError():
             return StorageFull(
@@ -142,6 +162,18 @@ def storage_error(
                 f"Another program holds {name} locked ({error}). Close it and try again."
             )
     return StorageError(f"{name} failed: {error}")
+
+
+@contextmanager
+def full_disk_named(name: str, connection: apsw.Connection) -> Generator[None]:
+    """Raise `StorageFull` when the disk, or the user's share of it, is full; other errors pass."""
+    try:
+        yield
+    except apsw.Error as error:
+        named = storage_error(name, error, connection=connection)
+        if isinstance(named, StorageFull):
+            raise named from error
+        raise
 
 
 def too_large(error: OverflowError) -> ValidationError:
@@ -186,7 +218,7 @@ class Ledger:
         try:
             return self._transact(entries)
         except apsw.Error as error:
-            raise storage_error(self._name, error) from error
+            raise storage_error(self._name, error, connection=self._connection) from error
         except OverflowError as error:
             raise too_large(error) from error
 
@@ -200,7 +232,7 @@ class Ledger:
         try:
             return work(self._connection)
         except apsw.Error as error:
-            raise storage_error(self._name, error) from error
+            raise storage_error(self._name, error, connection=self._connection) from error
 
     def touch(self) -> None:
         """Commit a write that changes nothing, to find out whether the disk takes it."""

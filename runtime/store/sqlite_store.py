@@ -18,7 +18,7 @@ import apsw
 import trio
 
 from ..disk.data_lock import DataLock
-from ..errors import StorageError
+from ..errors import StorageError, StorageFull
 from ..events import Stored
 from .disk_room import DiskRoom
 from .file import (
@@ -82,9 +82,16 @@ def _open_disk_store(
     check_local(folder)
     lock = DataLock(folder)
     try:
-        connection = open_writer(folder, checks_later=True)
+        room = DiskRoom(folder)
+        room.make_room()
         try:
-            health = StoreHealth(DiskRoom(folder), folder / DATABASE_NAME, clock)
+            connection = open_writer(folder, checks_later=True)
+        except StorageFull:  # as a quota has it, which the free space does not show
+            if not room.give_up_ballast():
+                raise
+            connection = open_writer(folder, checks_later=True)
+        try:
+            health = StoreHealth(room, folder / DATABASE_NAME, clock)
             return _DiskStore(folder, lock, connection, now_ms, health)
         except BaseException:
             connection.close()

@@ -258,3 +258,32 @@ async def test_only_a_failed_fsync_ends_the_runtime_at_once(error: type[StorageE
     ends = pytest.raises(StorageError, match=r"^journal can't go on: The disk failed\.$")
     with ends if error is DiskBroken else nullcontext(), trio.fail_after(30):
         await lived(plan, error)
+
+
+async def test_a_start_on_a_full_disk_opens_for_reading_purging_and_ending(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_room, "START_BYTES", 64 * 1024)
+    options: dict[str, Any] = {"data": disk.data}
+    async with open_in(tmp_path, [callboard.reply("Hi.")], **options) as runtime:
+        gone = await runtime.create_session()
+        kept = await runtime.create_session()
+        assert await kept.run("Hello.") == "Hi."
+        await gone.delete()
+    assert disk.has_ballast
+    disk.fill()
+    running = RunningDaemon(url="ws://x", pid=os.getpid(), token=Secret("t" * 30), started_at_ms=0)
+    async with open_in(tmp_path, [callboard.reply("Well.")], **options) as runtime:
+        assert not disk.has_ballast
+        with DaemonFile(disk.data, running):
+            assert len(await runtime.sessions()) == 1
+            kept = await runtime.get_session(kept.session_id)
+            with pytest.raises(StorageFailed):
+                await kept.run("More?")
+            await runtime.purge([gone.session_id])
+            assert await runtime.store.session(gone.session_id) is None
+    async with open_in(tmp_path, [callboard.reply("Well.")], **options) as runtime:
+        disk.free()  # while it runs
+        kept = await runtime.get_session(kept.session_id)
+        assert await kept.run("And now?") == "Well."
+        assert disk.has_ballast

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -31,7 +33,8 @@ from callboard.runtime.store.disk_room import (
     DiskRoom,
     Space,
 )
-from callboard.runtime.store.ledger import storage_error
+from callboard.runtime.store.ledger import Ledger, storage_error
+from callboard.runtime.store.migrations import migrate
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.runtime.wire.rpc import STORAGE_FAILED, error_from, rpc_error
 
@@ -306,3 +309,62 @@ def test_it_goes_over_the_wire_and_comes_back() -> None:
     )
     assert type(error_from(sent)) is StorageFailed
     assert type(error_from(rpc_error(StorageError("broken")))) is StorageError
+
+
+class Quota(apsw.VFS):
+    """A disk on which the user's share is used up: SQLite takes that for a failure of the disk."""
+
+    def __init__(self) -> None:
+        super().__init__("quota", "")
+        self.is_used_up = False
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return QuotaFile(name, flags, self)
+
+    def xGetLastError(self) -> tuple[int, str]:
+        return errno.EDQUOT, ""
+
+
+class QuotaFile(apsw.VFSFile):
+    def __init__(self, name: Any, flags: list[int], quota: Quota) -> None:
+        super().__init__("", name, flags)
+        self._quota = quota
+
+    def xWrite(self, data: Any, offset: int) -> None:
+        if self._quota.is_used_up:
+            raise apsw.IOError("Disk quota exceeded")
+        super().xWrite(data, offset)
+
+
+def test_a_quota_that_is_used_up_is_a_full_disk(tmp_path: Path) -> None:
+    quota = Quota()
+    connection = apsw.Connection(str(tmp_path / "it.db"), vfs="quota")
+    migrate(connection, "it")
+    ledger = Ledger(connection, "it")
+    ledger.commit([Append("s1", (CREATED,))])
+    quota.is_used_up = True
+    with pytest.raises(StorageFull, match="the disk is full"):
+        ledger.commit([Append("s1", (DELETED,))])
+    quota.is_used_up = False
+    ledger.commit([Append("s1", (DELETED,))])
+    connection.close()
+    quota.unregister()
+
+
+def test_the_state_lasts_while_a_quota_leaves_no_room_for_the_ballast(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used_up(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    allocate = os.posix_fallocate
+    scene.free = 0
+    scene.commit(DELETED)
+    scene.free = GIBIBYTE  # of the disk, which are not this user's
+    monkeypatch.setattr(os, "posix_fallocate", used_up)
+    scene.later()
+    assert isinstance(scene.commit(CREATED)[0], StorageFailed)
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    scene.later()
+    assert scene.commit(CREATED) == [()]
+    assert scene.has_ballast
