@@ -94,6 +94,8 @@ class Journal:
                     with trio.CancelScope(deadline=self._due) as self._patience:
                         group.append(await messages.receive())
                     await self._wait_idle(group)
+                    if not group and self._begin([]):
+                        continue  # what waited long enough; others may go ahead meanwhile
                     try:
                         while len(group) < MAX_GROUP:
                             group.append(messages.receive_nowait())
@@ -110,14 +112,16 @@ class Journal:
             return False
         if message.ahead and self._store.is_slow and self._goes_ahead(message):
             return True
-        if self._is_busy:
-            return False
+        return not self._is_busy and self._begin([message])
+
+    def _begin(self, group: list[AppendEvents]) -> bool:
+        """Begin to store what sessions went ahead with and a group; return whether that could be."""
         ahead = self._take_ahead() if self._ahead else []
-        entries = [*ahead, *self._entries([message])]
+        entries = [*ahead, *self._entries(group)]
         if not entries:
             return True
         self._is_busy = True
-        self._waited_for = frozenset((message.session_id,))
+        self._waited_for = frozenset(request.session_id for request in group)
         has_begun = False
         try:
             appends = [entry.append for entry in entries]

@@ -252,11 +252,6 @@ class Conversation:
         for stored in events:
             self.fold(stored)
 
-    def fold(self, stored: Stored) -> None:
-        """Take the next event of the record into account."""
-        self.head_seq = stored.seq
-        self._fold(stored.event)
-
     def fold_ahead(self, events: Sequence[DurableEvent]) -> bool:
         """Take events into account that are to follow on the record; return `False` if they may not.
 
@@ -266,10 +261,12 @@ class Conversation:
             if isinstance(event, CallFinished) and event.call_id not in self.open_calls:
                 return False
         for event in events:
-            self._fold(event)
+            self.fold(Stored("", self.head_seq, 0, event))
         return True
 
-    def _fold(self, event: DurableEvent) -> None:
+    def fold(self, stored: Stored) -> None:
+        """Take the next event of the record into account."""
+        self.head_seq, event = stored.seq, stored.event
         match event:
             case CallFinished():
                 self._fold_result(event)

@@ -79,7 +79,7 @@ class EventInbox:
 
     def go_ahead(self, events: tuple[DurableEvent, ...]) -> bool:
         """Have the session fold events ahead of their commit; return whether it does."""
-        if self._folder is None or self._events or self.lost is not None:
+        if self._folder is None or not events or self._events or self.lost is not None:
             return False
         try:
             if not self._folder.fold_ahead(events):

@@ -31,10 +31,11 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Result
 from callboard.runtime.kernel.delivery import MAX_HELD_UPDATES, Subscription
 from callboard.runtime.kernel.mailbox import Reply
-from callboard.runtime.messages import CancelTurn, FollowSession
+from callboard.runtime.messages import CancelTurn, FollowSession, SubmitInput
 from callboard.runtime.redaction import Secret, redactor
 from callboard.runtime.store.interface import Committed
 from callboard.runtime.store.rows import Append, CommitResult
+from callboard.tools.tool import Tool
 from support.scene import FakeStore, Heard, Manner, Scene, assert_sound, has, open_scene
 
 ALL = ("journal", "broker", "dispatcher", "session")
@@ -56,7 +57,8 @@ class SlowDisk(FakeStore):
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         if self.holds is None or not has(appends, self.holds):
-            return await super().commit(appends)
+            with trio.CancelScope(shield=True):
+                return await super().commit(appends)
         ended: Reply[list[CommitResult]] = Reply()
         self._held.append((appends, lambda end: _answer(ended, end)))
         return await ended.wait()
@@ -96,17 +98,23 @@ async def work(secret: str = "") -> str:  # noqa: ASYNC124  tools are async wher
     return f"worked {secret}".strip()
 
 
+@callboard.tool(tier="read_only", effect="read")
+async def look() -> str:  # noqa: ASYNC124  tools are async where they can be
+    """Looks."""
+    return "seen"
+
+
 ASKS = reply(calls=[("work", {})])
 
 
 class Story(Scene):
     """A scene before a slow disk, whose commits are begun by nobody but who waits for one."""
 
-    def __init__(self, *steps: Step | Any) -> None:
+    def __init__(self, *steps: Step | Any, tools: Sequence[Tool] = ()) -> None:
         self.model = ScriptedModel(steps)
         self.slow = SlowDisk()
         self.sessions: list[Session] = []
-        super().__init__(model=self.model, tools=[work], store=self.slow)
+        super().__init__(model=self.model, tools=[work, look, *tools], store=self.slow)
 
     def make_session(self) -> Session:
         self.sessions.append(super().make_session())
@@ -122,8 +130,8 @@ class Story(Scene):
             await trio.sleep(AHEAD_SECONDS / 8)
 
 
-async def story(*steps: Step | Any) -> Story:
-    scene = Story(*steps)
+async def story(*steps: Step | Any, tools: Sequence[Tool] = ()) -> Story:
+    scene = Story(*steps, tools=tools)
     await scene.create()
     return scene
 
@@ -152,6 +160,70 @@ async def test_a_result_is_stored_with_the_next_answer_and_the_starts_of_its_cal
     assert [u for u in heard.updates if isinstance(u, Stored)] == (await scene.store.events("s1"))[
         1:
     ]
+    await assert_sound(scene.store)
+
+
+async def test_calls_that_only_read_are_stored_with_their_results(
+    autojump_clock: MockClock,
+) -> None:
+    looks = reply(calls=[("look", {}), ("look", {})])
+    scene = await story(looks, looks, reply("done"))
+    async with open_scene(scene, *ALL):
+        heard = await scene.submitted()
+        assert (await heard.to_the_end()).outcome == "answered"
+    assert (
+        len(scene.slow.commits) == 2
+    )  # the input, and all that it led to within some milliseconds
+    assert [u for u in heard.updates if isinstance(u, Stored)] == (await scene.store.events("s1"))[
+        1:
+    ]
+    await assert_sound(scene.store)
+
+
+async def test_at_every_step_what_is_shown_and_what_acts_is_on_record(
+    autojump_clock: MockClock,
+) -> None:
+    scene: Story
+    heard = Subscription()
+    acted: list[list[type[DurableEvent]]] = []
+    wrong: list[str] = []
+
+    def on_record() -> list[DurableEvent]:
+        return [event for group in scene.slow.commits for each in group for event in each.events]
+
+    @callboard.tool(tier="workspace")
+    async def act() -> str:  # noqa: ASYNC124  tools are async where they can be
+        """Acts."""
+        acted.append([type(event) for event in on_record()])
+        return "acted"
+
+    class Watch(trio.abc.Instrument):
+        def after_task_step(self, task: trio.lowlevel.Task) -> None:
+            shown = [u for u in heard._updates if isinstance(u, Stored)]
+            if [u.event for u in shown] != on_record()[: len(shown)]:
+                wrong.append(f"an event that is not stored, at {trio.current_time()}")
+            answers = len({u.stream_id for u in heard._updates if isinstance(u, StreamBatch)})
+            if sum(isinstance(event, CallFinished) for event in on_record()) < answers - 1:
+                wrong.append(f"text that follows from no stored result, at {trio.current_time()}")
+
+    acts = reply(["I", "act"], calls=[("act", {})], piece_seconds=AHEAD_SECONDS / 3)
+    looks = reply(["I", "look"], calls=[("look", {})])
+    scene = await story(acts, looks, acts, reply(["well", "done"]), tools=[act])
+    watch = Watch()
+    async with open_scene(scene, *ALL):
+        trio.lowlevel.add_instrument(watch)
+        try:
+            await scene.session.ask(SubmitInput(session_id="s1", text="go", subscription=heard))
+            while not heard.is_closed:
+                heard.let_go()
+                await trio.sleep(AHEAD_SECONDS)
+        finally:
+            trio.lowlevel.remove_instrument(watch)
+    assert wrong == []
+    first, second = acted
+    assert first.count(CallStarted) == 1
+    assert second.count(CallStarted) == 3
+    assert second.count(CallFinished) == 2
     await assert_sound(scene.store)
 
 
@@ -351,14 +423,16 @@ async def test_a_journal_that_crashes_takes_no_session_along(autojump_clock: Moc
     await assert_sound(scene.store)
 
 
-async def test_a_journal_that_is_stopped_stores_what_its_sessions_went_ahead_with() -> None:
+async def test_a_journal_that_is_stopped_stores_what_its_sessions_went_ahead_with(
+    mock_clock: MockClock,
+) -> None:
     scene = await story(ASKS, stall())
     async with open_scene(scene, *ALL):
         heard = await scene.submitted()
         while len(scene.model.requests) < 2:
             await trio.testing.wait_all_tasks_blocked()
         assert CallFinished not in heard_kinds(heard)
-    assert [type(e) for e in await scene.events()].count(CallFinished) <= 1
+    assert [type(event) for event in await scene.events()].count(CallFinished) == 1
     await assert_sound(scene.store, ended=False)
 
 
