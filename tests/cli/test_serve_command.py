@@ -128,6 +128,7 @@ async def test_its_life_from_the_first_start_to_the_end(tmp_path: Path) -> None:
         command, "--root", str(command.workspace), program=("-m", "callboard")
     ) as served:
         assert f"root:          {command.workspace}" in served.out
+        assert ("programs:      run as root" in served.out) is (os.geteuid() == 0)
         daemon = find_daemon(served.data)
         assert daemon is not None
         assert daemon.pid == served.process.pid

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from callboard.config.sections import SandboxSettings
+from callboard.runtime.definitions import ToolFailure
+from callboard.runtime.processes import Command
+from callboard.tools.sandbox.changes import scan
 from callboard.tools.sandbox.changes.change_tracker import conclude, observe
 from callboard.tools.sandbox.changes.snapshot import CopyCache
+from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.session_processes import SessionProcesses
 from support.environment import SUPPORT
 from support.sandbox.sandbox_users import USERS, needs_sandbox, played
 
@@ -82,6 +90,70 @@ def test_case_73_it_writes_to_its_workspace_and_nowhere_else(found: dict[str, An
     # neither could any process inside that a program takes over
     assert {tuple(each) for each in processes} == {("2", "1", f"{0:016x}", f"{0:016x}")}
     assert len(processes) >= 2
+
+
+REWRITE = """
+import mmap, os, sys
+def shared(name):
+    with open(name, "r+b") as file, mmap.mmap(file.fileno(), 4) as memory:
+        memory[:4] = b"evil"
+def moved(name):
+    os.rename(os.path.dirname(name), "aside")
+def replaced(name):
+    open("new", "wb").close()
+    os.rename("new", name)
+for act in (shared, moved, replaced):
+    try:
+        act(sys.argv[1])
+    except OSError:
+        print("refused")
+    else:
+        print("worked")
+"""
+
+
+async def test_case_73_a_file_that_lends_roots_rights_can_not_be_rewritten(tmp_path: Path) -> None:
+    """The kernel takes such rights from what is written, but not through shared memory."""
+    needs_sandbox()
+    if os.geteuid() != 0:
+        pytest.skip("only root's files lend root's rights")
+    names = {"rootfs/bin/setuid": 0o4755, "rootfs/bin/capable": 0o755, "other/plain": 0o755}
+    for name, mode in names.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("good")
+        (tmp_path / name).chmod(mode)
+    capability = struct.pack("<5I", 2 << 24 | 1, 1 << 7, 0, 0, 0)
+    try:
+        os.setxattr(tmp_path / "rootfs/bin/capable", "security.capability", capability)
+    except OSError:  # a root without that capability, or a file system without it
+        del names["rootfs/bin/capable"]
+    processes = SessionProcesses(Sandbox(SandboxSettings(), os.environ), str(tmp_path), "s")
+    for name in names:
+        ran = await processes.run(Command(argv=("python3", "-c", REWRITE, name), seconds=20))
+        is_plain = name == "other/plain"  # the control
+        assert ran.stdout.split() == (
+            ["worked", "worked", "refused"] if is_plain else ["refused"] * 3
+        )
+        if not is_plain:
+            assert (tmp_path / name).read_text() == "good"
+
+
+def test_case_73_too_much_that_lends_roots_rights_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}").touch()
+        (tmp_path / f"{number}").chmod(0o4755)
+    monkeypatch.setattr(scan, "MAX_LENDING", 4)
+    assert len(scan.lending_files(str(tmp_path))) == 4
+    for bound in ("MAX_LENDING", "MAX_LOOKED_AT"):
+        with monkeypatch.context() as narrower:
+            narrower.setattr(scan, bound, 3)
+            with pytest.raises(
+                ToolFailure, match=r"lend root's rights|too much to look at"
+            ) as refused:
+                scan.lending_files(str(tmp_path))
+            assert "chown" in str(refused.value)
 
 
 def test_case_73_where_nothing_denies_it_a_look_takes_them_back(tmp_path: Path) -> None:

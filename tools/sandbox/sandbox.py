@@ -34,8 +34,8 @@ MAX_PROGRAMS = 64
 """Programs that calls wait for at once. Each holds some 25 descriptors of a process's 1,024. Further
 calls wait, under their own deadline."""
 
-MAX_REFUSED = 1024
-"""Workspaces of which is remembered that their owner can't run programs in them."""
+MAX_REMEMBERED = 1024
+"""Workspaces of which a runtime of root remembers what it has found; then it looks again."""
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -81,6 +81,7 @@ class Sandbox:
         self._tests = 1
         self._owners: dict[str, StrengthTest] = {}
         self._refused: dict[str, None] = {}
+        self._lending: dict[str, tuple[str, ...]] = {}
         self._forbidden = tuple(os.path.realpath(path) for path in forbidden)
         self._limiter: trio.CapacityLimiter | None = None
 
@@ -205,7 +206,7 @@ class Sandbox:
             try:
                 return await self._recipe_as(owner, workspace)
             except ToolFailure as failure:
-                if len(self._refused) >= MAX_REFUSED:
+                if len(self._refused) >= MAX_REMEMBERED:
                     self._refused.clear()
                 self._refused[workspace] = None
                 why = failure.details.get("reason") or failure
@@ -213,6 +214,19 @@ class Sandbox:
                     "programs in %s run as root and not as %s: %s", workspace, owner, why
                 )
         return self.recipe(), self.status().strength
+
+    async def lending_files(self, recipe: Recipe, workspace: str) -> tuple[str, ...]:
+        """Return the files of a workspace that must be read-only, since programs of this recipe run as root."""
+        if recipe.user is not None or os.geteuid() != 0:
+            return ()
+        if (found := self._lending.get(workspace)) is None:
+            from ..processes.threads import run_read
+            from .changes.scan import lending_files
+
+            if len(self._lending) >= MAX_REMEMBERED:
+                self._lending.clear()
+            found = self._lending[workspace] = await run_read(lending_files, workspace)
+        return found
 
     async def _recipe_as(self, owner: str, workspace: str) -> tuple[Recipe, Strength]:
         """Return the same for the owner of a workspace; raise `ToolFailure` when that can't be."""

@@ -128,7 +128,7 @@ class SessionProcesses:
         recipe, strength = await self._sandbox.recipe_in(self._workspace)
         order = self._order(command)
         async with self._sandbox.limiter:
-            await self._note()
+            order = await self._prepared(recipe, order)
             observation = None
             if command.lists_changes:
                 copies, versions = self._sandbox.copies, self._versions
@@ -150,10 +150,12 @@ class SessionProcesses:
                 changed = await self._conclude(observation)
             return msgspec.structs.replace(ran, changed=changed)
 
-    async def _note(self) -> None:
-        """Have on the disk that a sandbox may leave something here, before it can."""
+    async def _prepared(self, recipe: Recipe, order: Order) -> Order:
+        """Have on the disk that a sandbox may leave something here, before it can; and find what lends root's rights."""
         if self._sandbox.stale_stubs.needs(self._workspace):
             await run_write(self._sandbox.stale_stubs.note, self._workspace)
+        sealed = await self._sandbox.lending_files(recipe, self._workspace)
+        return msgspec.structs.replace(order, sealed=sealed) if sealed else order
 
     async def _conclude(self, observation: Observation) -> ChangedFiles:
         return await run_write(conclude, self._workspace, observation, self._versions)
@@ -174,8 +176,7 @@ class SessionProcesses:
     async def start(self, command: Command) -> BackgroundProcess:
         """See `Processes`."""
         recipe, strength = await self._sandbox.recipe_in(self._workspace)
-        order = self._order(command, is_fed=True)
-        await self._note()
+        order = await self._prepared(recipe, self._order(command, is_fed=True))
         return await self._sandbox.background.start(
             self._session_id,
             command.title,

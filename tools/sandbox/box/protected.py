@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from ....runtime.definitions import ErrorType, ToolFailure
@@ -51,15 +51,18 @@ class Protection:
     """The mounts that protect one workspace (a real path), and the stubs under them.
 
     Open it before the sandbox starts, and close it when that is gone. Where mounts are not possible (the
-    second tier) paths are denied, whether something is there or not.
+    second tier) paths are denied, whether something is there or not. `sealed` are further files, as far as they are
+    there.
     """
 
-    def __init__(self, workspace: str, *, is_mounted: bool = True) -> None:
+    def __init__(
+        self, workspace: str, sealed: Sequence[str] = (), *, is_mounted: bool = True
+    ) -> None:
         self.mounts: list[Mount] = []
         self._is_mounted = is_mounted
         self._stubs: list[Stub] = []
         try:
-            self._protect(workspace)
+            self._protect(workspace, sealed)
         except BaseException:
             self.close()
             raise
@@ -69,7 +72,7 @@ class Protection:
         while self._stubs:
             give_up(self._stubs.pop())
 
-    def _protect(self, workspace: str) -> None:
+    def _protect(self, workspace: str, sealed: Sequence[str]) -> None:
         for name in AT_TOP:
             self._seal(os.path.join(workspace, name))
         git = os.path.join(workspace, ".git")
@@ -78,7 +81,8 @@ class Protection:
         else:
             self._seal(git)
         self._keep_from_being_repository(workspace)
-        for path in (*paths_in_settings(workspace), *own_code_in(workspace)):
+        there = (path for path in sealed if os.path.isfile(path) and os.path.realpath(path) == path)
+        for path in (*paths_in_settings(workspace), *own_code_in(workspace), *there):
             self._seal_below(workspace, path)
 
     def _keep_from_being_repository(self, workspace: str) -> None:

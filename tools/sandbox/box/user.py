@@ -10,6 +10,7 @@ import os
 import pwd
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from typing import TypedDict
 
 import msgspec
@@ -80,8 +81,17 @@ def ordinary_owner(run_as: str | None, workspace: str) -> str | None:
         return None
     try:
         uid = os.stat(workspace).st_uid
-        return pwd.getpwuid(uid).pw_name if uid else None
-    except (OSError, KeyError):
+    except OSError:
+        return None
+    return _account(uid) if uid else None
+
+
+@cache
+def _account(uid: int) -> str | None:
+    """Return the name of a user; asked once, since it may come from a server."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
         return None
 
 

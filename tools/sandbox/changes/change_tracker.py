@@ -104,8 +104,10 @@ def _take_rights(workspace: str, before: Scan, after: Scan) -> None:
             files = open_reader(workspace)
             fd = files.resolver.open(_names(path), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                if stat.S_ISREG(mode := os.fstat(fd).st_mode):
-                    os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(mode) & ~LENDING)
+                now = os.fstat(fd)
+                # A second name may be that of a system's program, which an ordinary user has linked here.
+                if stat.S_ISREG(now.st_mode) and (now.st_nlink == 1 or os.geteuid() != 0):
+                    os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(now.st_mode) & ~LENDING)
             finally:
                 os.close(fd)
 

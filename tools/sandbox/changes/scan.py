@@ -16,9 +16,11 @@ from __future__ import annotations
 import os
 import stat
 import time
+from contextlib import suppress
 
 import msgspec
 
+from ....runtime.definitions import ErrorType, ToolFailure
 from ....runtime.processes import ChangedFiles, Written
 from ...workspace.paths import shown
 from ...workspace.protected_places import Stubs
@@ -37,6 +39,10 @@ MAX_WRITTEN_ENTRIES = 100_000
 """Takes half a second; in a larger workspace everything counts as written."""
 MAX_WRITTEN = 2_000
 """More are not listed one by one."""
+MAX_LOOKED_AT = 1_000_000
+"""Entries in which files are looked for that lend root's rights, once in a workspace: some seconds."""
+MAX_LENDING = 64
+"""Such files; a system's folders hold some twenty."""
 SLACK_NS = 50_000_000
 """Times of files come from a clock that is some ticks behind ours."""
 COARSE_NS = 2_000_000_000
@@ -210,6 +216,49 @@ def written_since(workspace: str, since_ns: int) -> Written | None:
         if left < 0 or len(files) + len(newer) > MAX_WRITTEN:
             return None
     return Written(files=tuple(files), folders=tuple(newer))
+
+
+def lending_files(workspace: str) -> tuple[str, ...]:
+    """Return the setuid and setgid files of root in a workspace, and those with capabilities; blocks on the disk.
+
+    A program that runs as root could write them through shared memory, by which the kernel does not take these rights
+    from a file. Raises `ToolFailure` when there is too much to look at, or too many are found.
+    """
+    found: list[str] = []
+    folders, left = [workspace], MAX_LOOKED_AT
+    while folders and left >= 0 and len(found) <= MAX_LENDING:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                left -= 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif _lends(entry):
+                    found.append(entry.path)
+    if left < 0 or len(found) > MAX_LENDING:
+        what = (
+            f"more than {MAX_LENDING} files lend root's rights"
+            if left >= 0
+            else "there is too much to look at"
+        )
+        raise ToolFailure(
+            ErrorType.SANDBOX_UNAVAILABLE,
+            f"Nothing was run: programs run as root here, and in {shown(workspace)} {what}, so that setuid files can't "
+            "be kept from being written. Give the workspace to an ordinary user (chown -R), or work in another folder.",
+            reason="files that lend root's rights",
+        )
+    return tuple(found)
+
+
+def _lends(entry: os.DirEntry[str]) -> bool:
+    mode = _mode(entry)
+    if not stat.S_ISREG(mode) or not mode & 0o111:
+        return False
+    if mode & (stat.S_ISUID | stat.S_ISGID):
+        return True
+    try:
+        return bool(os.getxattr(entry.path, "security.capability", follow_symlinks=False))
+    except OSError:
+        return False  # there is none
 
 
 def _mode(entry: os.DirEntry[str]) -> int:

@@ -56,6 +56,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         name: Its name for people, when it is left running.
         sockets: The sockets that the runtime answers there, if any.
         identity: The folder that the workspace must be; `None` accepts any.
+        sealed: Files of the workspace that must be read-only.
     """
 
     argv: tuple[str, ...]
@@ -68,6 +69,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "a program"
     sockets: SandboxSockets | None = None
     identity: FolderIdentity | None = None
+    sealed: tuple[str, ...] = ()
 
 
 class SandboxProcess:
@@ -102,7 +104,7 @@ class SandboxProcess:
             check_sockets(recipe, has_sockets=order.sockets is not None)
             is_mounted = recipe.confiner is None
             self._covers = covers(order.workspace, is_mounted=is_mounted)
-            protection = Protection(order.workspace, is_mounted=is_mounted)
+            protection = Protection(order.workspace, order.sealed, is_mounted=is_mounted)
             undo.callback(protection.close)
             self._protected = protection.mounts
             self._group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
@@ -118,7 +120,7 @@ class SandboxProcess:
             self._gate = Gate(filter_of(recipe))
             undo.callback(self._gate.close)
             theirs.callback(self._gate.started)
-            mounts = protection.mounts, self._covers
+            mounts = self._protected, self._covers
             said, given = hand_over(theirs, recipe, order, mounts, self._gate.theirs)
             self.stdout, out = _ends(undo, theirs, os.pipe())
             self.stderr, error = _ends(undo, theirs, os.pipe())
