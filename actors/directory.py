@@ -8,7 +8,8 @@ session) comes with `WakeSession`: its session is loaded for it, some sessions a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import assert_never
 
 import trio
@@ -109,7 +110,7 @@ logger = redacting_logger(__name__)
 MAILBOX_CAPACITY = 1024
 """Requests of all clients that wait to be routed."""
 IDLE_SECONDS = 600.0
-"""How often idle sessions are unloaded; loading one again costs milliseconds."""
+"""How often idle sessions are unloaded, also while somebody listens; loading one costs milliseconds."""
 
 MAX_STOPPING = 64
 """Idle sessions that are stopped at once. All at once, ten thousand have so many objects that the garbage
@@ -149,7 +150,7 @@ class Directory:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
-        with self._mailbox.open() as messages:
+        with self._mailbox.open() as messages, self._resting_heard():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._unload_idle, name="unload idle sessions")
                 nursery.start_soon(self._waking.serve, name="wake sessions")
@@ -178,6 +179,14 @@ class Directory:
                             self._route(message)
                         case _:
                             assert_never(message)
+
+    @contextmanager
+    def _resting_heard(self) -> Generator[None]:
+        """Hang up at the end: without the directory, nobody loads a session again."""
+        try:
+            yield
+        finally:
+            self._services.inboxes.hang_up()
 
     async def _take_over(self) -> None:
         """Wake the sessions that a predecessor was to wake; the record has them."""
@@ -248,6 +257,7 @@ class Directory:
             await trio.sleep(IDLE_SECONDS)
             for session_id in list(self._live):
                 await self._stop_one(session_id, "idle", only_idle=True)
+            self._services.inboxes.forget_unheard()
 
     async def _stop_all(self, message: StopSessions) -> None:
         self._waking.clear()
@@ -259,6 +269,7 @@ class Directory:
                     nursery.start_soon(self._stop_one, session_id, message.reason)
                 for _ in range(min(len(idle), MAX_STOPPING)):
                     nursery.start_soon(self._stop_each, idle, message.reason)
+            self._services.inboxes.hang_up()
             message.reply.send(None)
 
     async def _stop_each(self, names: list[str], reason: str) -> None:
@@ -271,6 +282,7 @@ class Directory:
             async with trio.open_nursery() as nursery:
                 for session_id in message.session_ids:
                     nursery.start_soon(self._stop_one, session_id, "the session is purged")
+            self._services.inboxes.hang_up(message.session_ids)
             try:
                 await self._services.journal.ask(PurgeRecords(session_ids=message.session_ids))
             except CallboardError as error:

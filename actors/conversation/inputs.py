@@ -32,6 +32,7 @@ from ...runtime.events import (
     TurnStarted,
 )
 from ...runtime.history import Input
+from ...runtime.messages import SubmitInput
 from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.marks import SessionMarks, marked
 from ...runtime.text import excerpt
@@ -49,6 +50,20 @@ def queued(modes: Mapping[str, InputMode]) -> dict[str, InputMode]:
         input_id: InputMode.QUEUE if mode is InputMode.STEER else mode
         for input_id, mode in modes.items()
     }
+
+
+def accepted(input_id: str, message: SubmitInput) -> InputAccepted:
+    """Return the event of an input."""
+    return InputAccepted(
+        input_id=input_id,
+        text=message.text,
+        attachments=message.attachments,
+        budget=message.budget,
+        mode=message.mode,
+        request=message.request,
+        options=message.options,
+        widens=message.widens,
+    )
 
 
 class InputQueue(deque[str]):

@@ -8,6 +8,9 @@ follows is held back until it is. An
 input is acknowledged when it is on record; when no turn runs, the start of its turn is
 in the same commit.
 
+A session that has been idle is unloaded, also while somebody follows it: its followers rest in the
+journal's inboxes, hear there what is stored meanwhile, and are taken over when it is loaded again.
+
 The loop never waits for a turn. One task runs turn after turn until no input waits; a cancel or an
 interrupting input reaches the running turn through its cancel scope, and is answered when everything of
 the turn is gone. A crash throws the state away. The successor closes what was left open, resumes a turn

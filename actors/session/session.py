@@ -55,7 +55,7 @@ from ...runtime.messages import (
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.rows import OpenTurn
 from ..conversation.conversation import CONTRADICTIONS, Conversation, UnreadableRecord
-from ..conversation.inputs import InputOptions, InputQueue, marks_of_input, options_of
+from ..conversation.inputs import InputOptions, InputQueue, accepted, marks_of_input, options_of
 from ..model.stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from ..model.stream import StartModelCall
 from ..services import SessionServices
@@ -125,11 +125,19 @@ class Session:
         try:
             try:
                 await self._load()
+                resting = services.inboxes.take_over(
+                    self.session_id, self._inbox, self.conversation.head_seq
+                )
+                if isinstance(resting, Subscribers):
+                    self._subscribers = resting
             except CallboardError as error:
                 logger.error("%s can't be loaded: %s", self.session_id, error)
                 task_status.started()
                 _refuse_all(self._mailbox, error)
                 return
+            finally:
+                # Where it was not loaded, they have not heard what was committed meanwhile.
+                services.inboxes.hang_up((self.session_id,))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._inbox.serve, self, name=f"inbox of {self.session_id}")
                 task_status.started()
@@ -349,7 +357,7 @@ class Session:
             try:
                 self.fold_committed()  # it may be deleted by now
                 await self._begin_waiting(nursery)
-                ticket = await self._accept(_accepted(input_id, message))
+                ticket = await self._accept(accepted(input_id, message))
             except CallboardError as error:
                 self._subscribers.remove(input_id)
                 _refuse(message, error)
@@ -476,11 +484,16 @@ class Session:
     async def _stop(self, message: StopSession) -> bool:
         """End the turn; return whether the session ends. Waiting inputs stay on record."""
         with message.reply:
-            is_used = self._turn is not None or self._subscribers.has_followers
-            if message.only_idle and (is_used or self._mailbox.statistics().depth):
+            is_used = self._turn is not None or self._mailbox.statistics().depth
+            if message.only_idle and is_used:
                 message.reply.send(False)
                 return False
             self._is_stopping = True
+            if message.only_idle and self._subscribers.has_followers:
+                # In one step, so that they hear each event once, from the session or from there.
+                self.fold_committed()
+                self._services.inboxes.rest(self.session_id, self._inbox, self._subscribers)
+                self._subscribers = Subscribers(self.session_id)
             if self._turn is not None:
                 self._turn.cancel(message.reason, suspends=message.suspends)
                 await self._turns_gone.wait()
@@ -568,19 +581,6 @@ class Session:
             self, self._services, self._model_stream, pacer, options, goes_on=left is not None
         )
         return Turn(self, input_id, setup, left)
-
-
-def _accepted(input_id: str, message: SubmitInput) -> InputAccepted:
-    return InputAccepted(
-        input_id=input_id,
-        text=message.text,
-        attachments=message.attachments,
-        budget=message.budget,
-        mode=message.mode,
-        request=message.request,
-        options=message.options,
-        widens=message.widens,
-    )
 
 
 def _refuse(message: SessionMessage, error: CallboardError) -> None:

@@ -13,7 +13,7 @@ keeps what it would publish, since that follows from them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import trio
@@ -77,6 +77,13 @@ class EventInbox:
             raise self._fault
         return self._events.popleft() if self._events else None
 
+    def committed_until(self, seq: int) -> list[Stored]:
+        """Take and return the events up to one of the record."""
+        taken: list[Stored] = []
+        while self._events and self._events[0].seq <= seq:
+            taken.append(self._events.popleft())
+        return taken
+
     def go_ahead(self, events: tuple[DurableEvent, ...]) -> bool:
         """Have the session fold events ahead of their commit; return whether it does."""
         if self._folder is None or not events or self._events or self.lost is not None:
@@ -121,11 +128,33 @@ class EventInbox:
         self._failed.set()
 
 
+class Listeners(Protocol):
+    """Who goes on listening to a session that was unloaded; none of this waits."""
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether anybody still does."""
+        ...
+
+    def tell(self, stored: Stored) -> None:
+        """Send them a committed event."""
+        ...
+
+    def hang_up(self, error: Exception | None = None) -> None:
+        """Tell them that nothing more comes."""
+        ...
+
+
 class EventInboxes:
-    """The inboxes of the live sessions. Events of other sessions only go to disk."""
+    """The inboxes of the live sessions, and who listens to sessions that rest.
+
+    A session that is idle is unloaded while others listen to it. They hear from here what is committed
+    meanwhile, until its successor takes them over. Events of other sessions only go to disk.
+    """
 
     def __init__(self) -> None:
         self._inboxes: dict[str, EventInbox] = {}
+        self._resting: dict[str, Listeners] = {}
         self._taps: list[Callable[[tuple[Stored, ...]], None]] = []
 
     def open(self, session_id: str) -> EventInbox:
@@ -137,6 +166,37 @@ class EventInboxes:
         """Remove an inbox, unless a successor has already opened its own."""
         if self._inboxes.get(session_id) is inbox:
             del self._inboxes[session_id]
+
+    def rest(self, session_id: str, inbox: EventInbox, listeners: Listeners) -> None:
+        """Remove the inbox of a session that is unloaded; its listeners go on hearing events."""
+        self.close(session_id, inbox)
+        self._resting[session_id] = listeners
+
+    def take_over(self, session_id: str, inbox: EventInbox, head_seq: int) -> Listeners | None:
+        """Return the listeners of a session that rested and is loaded; they hear no more from here.
+
+        What was committed while the record was read, the session has folded, and they have not heard.
+        """
+        listeners = self._resting.pop(session_id, None)
+        if listeners is not None:
+            for stored in inbox.committed_until(head_seq):
+                listeners.tell(stored)
+        return listeners
+
+    def hang_up(self, session_ids: Iterable[str] | None = None) -> None:
+        """Tell those who listen to these resting sessions, or to all, that nothing more comes."""
+        for each in list(self._resting if session_ids is None else session_ids):
+            if (listeners := self._resting.pop(each, None)) is not None:
+                listeners.hang_up()
+
+    def forget_unheard(self) -> None:
+        """Keep nothing of resting sessions to which nobody listens any more."""
+        self._resting = {name: each for name, each in self._resting.items() if each.has_followers}
+
+    @property
+    def resting(self) -> int:
+        """Sessions that rest while somebody listens."""
+        return len(self._resting)
 
     def get(self, session_id: str) -> EventInbox | None:
         """Return the inbox of a session, if it is live."""
@@ -151,12 +211,15 @@ class EventInboxes:
         return lambda: self._taps.remove(tap)
 
     def put(self, session_id: str, events: tuple[Stored, ...]) -> None:
-        """Give committed events to the taps, and to the session if it is live."""
+        """Give committed events to the taps, and to the session, or to who listens while it rests."""
         for tap in self._taps:
             tap(events)
         inbox = self._inboxes.get(session_id)
         if inbox is not None:
             inbox.put(events)
+        elif (listeners := self._resting.get(session_id)) is not None:
+            for stored in events:
+                listeners.tell(stored)
 
 
 MAX_HELD_UPDATES = 64

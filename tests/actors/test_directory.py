@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import threading
+from collections import Counter
+
 import pytest
 import trio
 import trio.testing
@@ -9,13 +14,21 @@ from trio.testing import MockClock
 
 from callboard.actors import directory
 from callboard.actors.directory import IDLE_SECONDS, Directory
-from callboard.actors.session.session import MAILBOX_CAPACITY
+from callboard.actors.session.session import MAILBOX_CAPACITY, Session
 from callboard.providers.testing.script import Step, reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.errors import ActorStopped, CallboardError, OverloadedError, StorageError
-from callboard.runtime.events import SessionCreated, TurnEnded
+from callboard.runtime.events import SessionCreated, SessionDeleted, Stored, TitleSet, TurnEnded
 from callboard.runtime.kernel.delivery import Subscription
-from callboard.runtime.messages import CancelTurn, CreateSession, StopSessions, SubmitInput
+from callboard.runtime.messages import (
+    AppendEvents,
+    CancelTurn,
+    CreateSession,
+    FollowSession,
+    PurgeSessions,
+    StopSessions,
+    SubmitInput,
+)
 from support.scene import Heard, Scene, assert_sound, open_scene
 
 ALL = ("journal", "broker", "dispatcher", "directory")
@@ -228,3 +241,151 @@ async def test_an_unknown_session_is_an_error_and_not_for_ever(autojump_clock: M
         ended = await (await submit(scene, session_id="unknown")).to_the_end()
         assert isinstance(ended, TurnEnded)
         assert ended.outcome == "answered"
+
+
+# ── who listens while a session rests ────────────────────────────────────────────────────────────
+
+
+async def follow(scene: Scene) -> tuple[Subscription, int]:
+    """A follower, and the last event that it will not hear."""
+    follower = Subscription()
+    message = FollowSession(session_id="s1", subscription=follower)
+    return follower, (await scene.directory.ask(message)).head_seq
+
+
+async def seqs_of(follower: Subscription) -> list[int]:
+    if not follower.waiting:
+        return []
+    return [each.seq for each in await follower.take() if isinstance(each, Stored)]
+
+
+async def title(scene: Scene, text: str) -> None:
+    """An event that is stored without its session."""
+    event = TitleSet(title=text)
+    await scene.journal.ask(AppendEvents(session_id="s1", events=(event,)))
+
+
+async def test_a_followed_session_is_unloaded_and_its_follower_hears_each_event_once(
+    autojump_clock: MockClock,
+) -> None:
+    scene = await scene_with(*[reply("x")] * 3)
+    async with open_scene(scene, *ALL):
+        follower, head = await follow(scene)
+        for number in range(3):
+            await (await submit(scene)).to_the_end()
+            await trio.sleep(IDLE_SECONDS + 1)
+            assert scene.live == {}
+            assert scene.inboxes.resting == 1
+            await title(scene, str(number))
+            stored = len(await scene.events("s1"))
+            assert await seqs_of(follower) == list(range(head + 1, stored + 1))
+            head = stored
+        follower.close()
+        await trio.sleep(IDLE_SECONDS + 1)
+        assert scene.inboxes.resting == 0  # nothing is kept for who has left
+    await assert_sound(scene.store)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.001])
+async def test_what_is_stored_while_a_followed_session_goes_or_comes_is_heard_once(
+    delay: float, autojump_clock: MockClock
+) -> None:
+    count = 10
+    scene = await scene_with(*[reply("x")] * count)
+    async with open_scene(scene, *ALL):
+        follower, head = await follow(scene)
+
+        async def store(number: int) -> None:
+            await trio.sleep(IDLE_SECONDS - trio.current_time() + delay * (number - 5))
+            for _ in range(number):
+                await trio.lowlevel.checkpoint()
+            await title(scene, str(number))
+
+        async def prompt(number: int) -> None:
+            await trio.sleep(IDLE_SECONDS - trio.current_time() + delay * number)
+            for _ in range(3 * number):
+                await trio.lowlevel.checkpoint()
+            await (await submit(scene, str(number))).to_the_end()
+
+        async with trio.open_nursery() as nursery:
+            for number in range(count):
+                nursery.start_soon(store, number)
+                nursery.start_soon(prompt, number)
+        assert await seqs_of(follower) == list(range(head + 1, len(await scene.events("s1")) + 1))
+    await assert_sound(scene.store)
+
+
+@pytest.mark.parametrize("end", ["stop", "purge", "load", "directory"])
+async def test_who_follows_a_resting_session_is_told_of_its_end(
+    end: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = await scene_with()
+    async with open_scene(scene, *ALL):
+        follower, _ = await follow(scene)
+        await trio.sleep(IDLE_SECONDS + 1)
+        assert scene.inboxes.resting == 1
+        assert not follower.is_closed
+        match end:
+            case "stop":
+                await scene.directory.ask(StopSessions(reason="the runtime ends"))
+            case "purge":
+                deleted = AppendEvents(session_id="s1", events=(SessionDeleted(),))
+                await scene.journal.ask(deleted)
+                assert len(await follower.take()) == 1
+                await scene.directory.ask(PurgeSessions(session_ids=("s1",)))
+            case "load":
+
+                async def fail(_: object) -> None:
+                    await trio.lowlevel.checkpoint()
+                    raise StorageError("can't be read")
+
+                monkeypatch.setattr(Session, "_load", fail)
+                with pytest.raises(StorageError):
+                    await submit(scene)
+            case _:
+                pass
+        if end != "directory":
+            with pytest.raises(ActorStopped):
+                await follower.take()
+    assert follower.is_closed
+    assert scene.inboxes.resting == 0
+
+
+async def test_simulated_hours_of_sessions_that_are_followed_leave_nothing_behind(
+    autojump_clock: MockClock,
+) -> None:
+    hours, sessions = (48, 8) if os.environ.get("CALLBOARD_SOAK") else (8, 4)
+    scene = await scene_with(*[reply("x")] * hours * sessions, sessions=sessions)
+
+    def kept() -> dict[str, int]:
+        gc.collect()
+        names = Counter(type(each).__name__ for each in gc.get_objects())
+        found = {name: names[name] for name in KEPT}
+        return found | {
+            "tasks": trio.lowlevel.current_statistics().tasks_living,
+            "threads": threading.active_count(),
+            "descriptors": len(os.listdir("/proc/self/fd")),
+        }
+
+    model = scene.models.model
+    assert isinstance(model, ScriptedModel)
+    seen: list[dict[str, int]] = []
+    async with open_scene(scene, *ALL):
+        followers = {f"s{n}": Subscription() for n in range(1, sessions + 1)}
+        for name, follower in followers.items():
+            await scene.directory.ask(FollowSession(session_id=name, subscription=follower))
+        for _ in range(hours):
+            for name, follower in followers.items():
+                await (await submit(scene, session_id=name)).to_the_end()
+                await follower.take()
+            model.requests.clear()  # which hold the histories
+            await trio.sleep(3600)
+            assert scene.live == {}
+            assert scene.inboxes.resting == sessions
+            seen.append(kept())
+    for now in seen[2:]:
+        assert all(now[name] <= most for name, most in seen[1].items()), (seen[1], now)
+
+
+KEPT = ("Session", "Conversation", "Round", "Subscribers", "Subscription", "EventInbox", "Mailbox")
+"""What a session is made of; its events are the store's."""

@@ -6,10 +6,12 @@ import pytest
 
 import callboard
 from callboard.client.client import connect
+from callboard.embedding.runtime import host_of
 from callboard.runtime.errors import AuthError, ConflictError, NetworkError, NotFoundError
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import View, open_client, open_daemon
+from support.waits import until
 
 
 async def test_a_prompt_over_the_wire_tells_all_that_the_record_has() -> None:
@@ -34,6 +36,26 @@ async def test_a_prompt_over_the_wire_tells_all_that_the_record_has() -> None:
             -1
         ] == "It is late."
         assert [call.name for call in await client.calls()] == ["get_current_time"]
+
+
+async def test_a_client_hears_all_of_a_session_that_is_unloaded_between_its_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("callboard.actors.directory.IDLE_SECONDS", 0.02)
+    model = callboard.ScriptedModel([callboard.reply(f"Answer {n}.") for n in range(3)])
+    async with open_daemon(model) as daemon, open_client(daemon) as client:
+        host = host_of(daemon.runtime)
+        session = await client.create_session()
+        view = View()
+        async with client.events(session.session_id, after_seq=0) as events:
+            for number in range(3):
+                await client.prompt(session.session_id, "Hello.")
+                await view.read(events)
+                await until(lambda: not host.live and host.inboxes.resting)
+                await client.rename(session.session_id, f"title {number}")
+                view.take(await anext(events))
+        assert view.stored == await daemon.runtime.store.events(session.session_id)
+        await until(lambda: not host.inboxes.resting)
 
 
 async def test_a_person_far_away_answers_for_a_call() -> None:

@@ -298,7 +298,7 @@ class Following:
     """The events of a session from now on, made by `Session.follow`.
 
     No turn waits for a follower. One that reads too slowly gets an `OverloadedError`, and can read the
-    record after `seq`. A session that is followed stays loaded.
+    record after `seq`. It hears all of a session that is unloaded meanwhile, and loaded again.
 
     Attributes:
         seq: The `seq` of the last event on record that was seen.
