@@ -26,6 +26,9 @@ MAX_COUNTED = 1000
 MAX_WAIT_SECONDS = 1.0
 """A store that has not answered for so long is not asked for figures."""
 
+MAX_NAMED = 3
+"""Sessions and calls that are named in what an end waits for."""
+
 Sample = tuple[Mapping[str, str], float]
 
 
@@ -118,6 +121,22 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+def waits_for(daemon: DaemonState) -> str:
+    """Return what the end of a daemon waits for: a store that can't be used, turns, calls."""
+    host = host_of(daemon.runtime)
+    if problem := host.plan.store.health.problem():
+        return problem
+    turns = [turn.session_id for turn in host.activity.turns()]
+    if not turns:
+        return "its sessions end."
+    calls = [f"{each.tool} for {each.seconds:.0f} s" for each in host.activity.calls()]
+    run = "1 turn runs; it has" if len(turns) == 1 else f"{len(turns)} turns run; they have"
+    more = ", …" if len(turns) > MAX_NAMED else ""
+    what = f"; running: {', '.join(calls[:MAX_NAMED])}" if calls else ""
+    seconds = daemon.settings.drain_seconds
+    return f"{run} {seconds:g} s to end ({', '.join(turns[:MAX_NAMED])}{more}){what}."
+
+
 def plain_routes(daemon: DaemonState) -> dict[str, Route]:
     """Return the routes by path."""
 
@@ -126,7 +145,8 @@ def plain_routes(daemon: DaemonState) -> dict[str, Route]:
 
     def ready(head: RequestHead, credential: Credential | None) -> HttpAnswer:
         if daemon.is_stopping:
-            return HttpAnswer(503, "stopping")
+            is_admin = credential is not None and credential.role.includes(Role.ADMIN)
+            return HttpAnswer(503, f"stopping: {waits_for(daemon)}" if is_admin else "stopping")
         if host_of(daemon.runtime).plan.store.health.problem():
             # Without the folder's name: this is answered to anybody.
             return HttpAnswer(503, "storage_failed: the store can't be used; see the status")
