@@ -43,6 +43,10 @@ class Programs(Protocol):
         """End what a session has started; return when nothing of it is left."""
         ...
 
+    def knows(self, session_id: str, process_id: str) -> bool:
+        """Whether a background process was started here, and the session has not ended since."""
+        ...
+
 
 class NoPrograms:
     """The programs of a runtime in which none may be started."""
@@ -55,6 +59,10 @@ class NoPrograms:
 
     async def end_session(self, session_id: str) -> None:
         """See `Programs`."""
+
+    def knows(self, session_id: str, process_id: str) -> bool:
+        """See `Programs`."""
+        return False
 
 
 class Models(Protocol):

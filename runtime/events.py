@@ -72,13 +72,18 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
-    """A turn begins for these inputs with this model, under this preset (unknown in older records)."""
+    """A turn begins for these inputs with this model, under this preset (unknown in older records).
+
+    `gone` are background processes of the session that ended with the process of callboard that ran
+    them; the model is told with the first input.
+    """
 
     turn_id: str
     input_ids: tuple[str, ...]
     provider: str
     model: str
     policy: Preset | None = None
+    gone: tuple[str, ...] = ()
 
 
 class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"):

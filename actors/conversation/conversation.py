@@ -73,6 +73,12 @@ from ..budget.budgets import SessionBudgets
 from ..model.compaction import held_inputs
 from .inputs import PendingCalls, SessionOptions, queued
 
+GONE = (
+    "callboard was restarted since: these background processes of this session are gone, with what they had "
+    "in memory. Start again what is still needed. (A note of callboard; no person wrote it.) {named}"
+)
+"""What the model reads of background processes that ended with callboard's own."""
+
 
 class TurnBeginning:
     """What is needed to take the last turn out of the history again.
@@ -189,6 +195,7 @@ class Conversation:
             it did.
         pending: Calls that wait for a person without holding a turn up.
         call_ids: Every call id ever used, since the next must differ.
+        background: Background processes by id that were started, with the line for people about each.
     """
 
     def __init__(self) -> None:
@@ -215,6 +222,7 @@ class Conversation:
         self.is_deleted = False
         self.pending = PendingCalls()
         self.call_ids: set[str] = set()
+        self.background: dict[str, str] = {}
         self.asked: tuple[Input, ...] = ()
         self.last_turn = TurnBeginning()
         self.attempts_left: dict[str, int] = {}
@@ -346,6 +354,9 @@ class Conversation:
     def _fold_turn(self, event: TurnStarted) -> None:
         self.budgets.fold(event)
         self.options.fold(event)
+        if event.gone:
+            named = "; ".join(self.background.pop(each, each) for each in event.gone)
+            self._tail.append(Input(GONE.format(named=named)))
         self.last_turn.begin(event.turn_id, self._rounds, self._tail)
         self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
         self.turn_policy = event.policy
@@ -426,6 +437,11 @@ class Conversation:
         if self.pending.calls.pop(event.call_id, None) is not None:
             self._fold_late(event)
             return
+        for artifact in event.artifacts:
+            if artifact.kind == "process":
+                self.background[artifact.id] = event.display
+            elif artifact.kind == "process_ended":
+                self.background.pop(artifact.id, None)
         if event.attempts_left is not None:
             self.attempts_left[event.name] = event.attempts_left
         self._results[event.call_id] = Result(

@@ -79,6 +79,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         skills: Returns what the model is told of skills, if it has the tool that reads them.
         channel: Where the session's own people are.
         end_children: Cancels what the turn has delegated.
+        gone: Background processes of the session that ended with an earlier process.
     """
 
     agent: Agent
@@ -93,6 +94,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     skills: Callable[[], Awaitable[str]] | None = None
     channel: str | None = None
     end_children: Callable[[str, str], Awaitable[None]] | None = None
+    gone: tuple[str, ...] = ()
 
 
 def setup_turn(
@@ -142,4 +144,9 @@ def setup_turn(
         else None,
         channel=services.channels.own(conversation.kind),
         end_children=partial(services.tree.detached.cancel_below, host.session_id),
+        gone=tuple(
+            each
+            for each in conversation.background
+            if not services.programs.knows(host.session_id, each)
+        ),
     )

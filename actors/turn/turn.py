@@ -108,6 +108,7 @@ class Turn:
             provider=self._caller.target.provider,
             model=self._caller.target.model,
             policy=self._setup.agent.policy,
+            gone=self._setup.gone,
         )
 
     @property

@@ -228,7 +228,8 @@ class Replay:
         turn = self._turn = self._new_turn(next(iter(started.input_ids), ""))
         self._turn_ids[started.turn_id] = turn.turn_id
         self._turns += 1
-        self._add(msgspec.structs.replace(turn.started(), input_ids=started.input_ids))
+        given = {"input_ids": started.input_ids, "gone": started.gone}
+        self._add(msgspec.structs.replace(turn.started(), **given))
         await turn.run()
         self._turn = None
         await self._pass_turn()

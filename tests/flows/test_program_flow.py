@@ -137,7 +137,7 @@ async def test_background_processes_are_their_sessions_own(tmp_path: Path) -> No
     async with open_local_stage(tmp_path, steps) as (runtime, _):
         session = await runtime.create_session()
         first = [read_result(each) for each in (await play(session, "Go.")).results]
-        assert first[0]["result"] == {"id": "p1", "runs": True}
+        assert first[0]["result"] == {"id": "p1", "started": True, "runs": True}
         assert first[2]["result"]["runs"] is True
         assert first[3]["result"]["processes"][0]["runs"] is True
         assert first[4]["result"]["output"] == "ready\ngot one\n"

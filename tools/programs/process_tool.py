@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import trio
 
-from ...runtime.definitions import Capability, Effect, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Artifact, Capability, Effect, Tier, ToolFailure, ToolResult
 from ...runtime.processes import BackgroundProcess, Processes
 from ..failures import invalid
 from ..schema.parameters import Timeout
@@ -102,7 +102,11 @@ async def _output(handle: Processes, process_id: str) -> ToolResult:
         **({"left_out_bytes": new.left_out_bytes} if new.left_out_bytes else {}),
         "output": new.text,
     }
-    return ToolResult(output=output, display=f"{process_id}: {len(new.text)} characters")
+    return ToolResult(
+        output=output,
+        display=f"{process_id}: {len(new.text)} characters",
+        artifacts=_gone(known),
+    )
 
 
 async def _ended(handle: Processes, process: BackgroundProcess) -> ToolResult:
@@ -114,6 +118,15 @@ async def _ended(handle: Processes, process: BackgroundProcess) -> ToolResult:
     return ToolResult(
         output={**shown, "output": new.text},
         display=f"{process.process_id}: {ending(process.ran)}{killed}",
+        artifacts=_gone(process),
+    )
+
+
+def _gone(process: BackgroundProcess) -> tuple[Artifact, ...]:
+    """Return the note by which the session knows that the model has heard of its end."""
+    has_ended = process.ran is not None
+    return (
+        (Artifact(kind="process_ended", id=process.process_id, size_bytes=0),) if has_ended else ()
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ...runtime.definitions import Tier, ToolResult
+from ...runtime.definitions import Artifact, Tier, ToolResult
 from ...runtime.processes import Command
 from ..files.preview import command_line
 from ..schema.parameters import Timeout
@@ -77,8 +77,13 @@ async def shell(
     )
     if background:
         begun = await context.processes.start(wanted)
-        output = {"id": begun.process_id, "runs": begun.runs}
-        return ToolResult(output=output, display=f"shell: {begun.process_id} runs: {wanted.title}")
+        name = begun.process_id
+        return ToolResult(
+            # What comes of it, nobody knows yet.
+            output={"id": name, "started": True, "runs": begun.runs},
+            display=f"shell: {name} started: {wanted.title}",
+            artifacts=(Artifact(kind="process", id=name, size_bytes=0),),
+        )
     ran = await context.processes.run(wanted, context.progress)
     return result_of_program("shell", ran)
 

@@ -84,6 +84,10 @@ class BackgroundPrograms:
         """Return those of a session, in the order of their start."""
         return tuple(each.shown() for each in self._by_session.get(session_id, {}).values())
 
+    def knows(self, session_id: str, process_id: str) -> bool:
+        """Whether one was started here, and the session has not ended since."""
+        return process_id in self._by_session.get(session_id, {})
+
     def running(self) -> dict[str, int]:
         """Return how many run, by session."""
         counts = {

@@ -122,6 +122,10 @@ class Sandbox:
         """End what a session has started; return when nothing of it is left."""
         await self.background.end_session(session_id)
 
+    def knows(self, session_id: str, process_id: str) -> bool:
+        """Whether a background process was started here, and the session has not ended since."""
+        return self.background.knows(session_id, process_id)
+
     def status(self) -> SandboxStatus:
         """Return what the test found. Blocks the thread until it has ended: await `tested` first."""
         return self._begun_test().status()
