@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import trio
 
-import callboard
 from callboard.actors import journal
 from support.costs import Costs, House, Meeting, noop, open_house
 
@@ -24,7 +23,6 @@ SESSIONS = 10
 BOUNDS = {
     "tool round in memory": Costs(steps=8, scopes=5),
     "tool round on disk": Costs(steps=9.2, scopes=5, hops=1, commits=1, statements=9, pages=11),
-    "round of a tool that only reads, on disk": Costs(steps=6, scopes=5, statements=4, pages=1.1),
     "delta that comes alone": Costs(steps=2.2, scopes=0.1),
     "session in memory": Costs(steps=17, scopes=6, statements=1),
     "call of many in memory": Costs(steps=2.1, scopes=1.1, calls=330),
@@ -73,20 +71,6 @@ async def test_a_tool_round_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(journal, "AHEAD_SECONDS", 600)
     async with open_house(tmp_path, noop, store="disk") as house:
         check("tool round on disk", await rounds_in(house))
-
-
-async def test_a_round_of_a_tool_that_only_reads_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "AHEAD_SECONDS", 600)
-
-    @callboard.tool(tier="read_only", effect="read")
-    async def look(x: int, note: str) -> str:  # noqa: ASYNC124  tools are async where they can be
-        """Changes nothing."""
-        return "seen"
-
-    async with open_house(tmp_path, look, store="disk") as house:
-        check("round of a tool that only reads, on disk", await rounds_in(house))
 
 
 async def test_a_delta_that_comes_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ revoked meanwhile. Every way to a start ends in `_execute`, and nothing runs the
 moment denies: when rules have come since the batch was decided about, it is decided again.
 
 `CallStarted` is stored before the effect of every call that does more than read, so that after a
-crash it is known what may have happened. The session may go on ahead of all other records. When the journal can't store, the batch ends at once:
+crash it is known what may have happened. The session may go on ahead of their results. When the journal can't store, the batch ends at once:
 nothing may happen that is not on record. A cancelled batch leaves its calls open; the turn closes
 them when every task of the batch is gone, which it learns by the end of the outlet.
 
@@ -260,9 +260,9 @@ class CallBatch:
                     waiting.append((call, decision, permits.noted(queued)))
             begun = self._request.begun
             started = [self._started(c) for c, _ in starting if c.call.call_id not in begun]
-            # What only reads needs no record before it: a crash leaves nothing behind.
-            reads = not waiting and all(call.effect is Effect.READ for call, _ in starting)
-            if not await self._record(*self._request.preamble, *started, *finished, ahead=reads):
+            # Waited for also where all calls only read: a tool may read the record, and finds there
+            # what the session went ahead with, which is stored with this at the latest.
+            if not await self._record(*self._request.preamble, *started, *finished):
                 return
             if len(starting) == 1 and not waiting:
                 # Most answers ask for one tool: alone it needs no task of its own.

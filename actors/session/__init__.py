@@ -3,8 +3,7 @@
 A session is the fold of its events. Whoever stores one does so through the journal, which puts what was
 committed into the session's inbox, in order; only from there does the session fold and publish. So it
 never shows what is not stored, and a cancellation during a commit can't leave an event stored and
-unpublished. A result, or an answer whose calls only read, it may fold before it is stored; then what
-follows is held back until it is. An
+unpublished. A result it may fold before it is stored; then what follows is held back until it is. An
 input is acknowledged when it is on record; when no turn runs, the start of its turn is
 in the same commit.
 

@@ -36,6 +36,9 @@ class Driver:
         """Imports what it needs; timed."""
         raise NotImplementedError
 
+    def make_steady(self) -> None:
+        """Takes out what depends on time; called after `load`, where instructions are counted."""
+
     async def open(self, base_url: str) -> None:
         """Makes the client; the URL ends in /v1."""
         raise NotImplementedError
@@ -297,6 +300,7 @@ def main(driver: Driver) -> None:
 
     if chosen.steady:
         make_tasks_steady()
+        driver.make_steady()
 
     async def work() -> None:
         try:
