@@ -278,6 +278,7 @@ def _run(
     from .run.attachments import read_attachments
     from .run.choice import RunOptions
 
+    is_piped = prompt == "-" and sys.stdin is not None and not sys.stdin.isatty()
     prompt = _read_prompt() if prompt == "-" else prompt
     if mistake := _prompt_mistake(prompt, flags) or flags.mistake():
         return wrong_usage(mistake, command)
@@ -285,6 +286,7 @@ def _run(
         prompt=prompt,
         flags=flags,
         attachments=read_attachments(flags.attach),
+        is_piped=is_piped,
         is_recorded=command == "record",
     )
     from ..config.files import load_settings

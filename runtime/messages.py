@@ -312,7 +312,8 @@ class CreateSession(Request[str], frozen=True, kw_only=True, tag="create_session
 class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_input"):
     """Store an input and give it a turn, now or after the turns that wait.
 
-    `subscription` gets everything from this input on, and pauses its turns while it is full.
+    `subscription` gets everything from this input on, and pauses its turns while it is full. With
+    `is_untrusted`, strangers may have written the text, which taints the session.
     """
 
     session_id: str
@@ -324,6 +325,7 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     request: RequestKey | None = None
     options: TurnOptions | None = None
     widens: str = ""
+    is_untrusted: bool = False
 
     def abandon(self) -> None:
         """Close the subscription too: nothing will come."""

@@ -299,11 +299,14 @@ def asked_again_text(event: CallDeferred, before: str) -> str:
 
 
 def marks_of_input(
-    marks: SessionMarks, accepted: InputAccepted, files: MarkedFiles
+    marks: SessionMarks, accepted: InputAccepted, files: MarkedFiles, *, is_untrusted: bool
 ) -> tuple[DurableEvent, ...]:
     """Return the event due when an input brings what strangers may have written."""
-    if not accepted.attachments or "attachments" in files.origins.words:
+    if accepted.attachments and "attachments" not in files.origins.words:
+        named = next((each.name for each in accepted.attachments if each.name), "")
+        source = f"attachment {excerpt(named, MAX_SOURCE_CHARACTERS)}".strip()
+    elif is_untrusted and "stdin" not in files.origins.words:
+        source = "stdin"
+    else:
         return ()
-    named = next((each.name for each in accepted.attachments if each.name), "")
-    source = f"attachment {excerpt(named, MAX_SOURCE_CHARACTERS)}".strip()
     return marked(marks, SessionMarks(is_tainted=True), source)

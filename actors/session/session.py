@@ -357,7 +357,8 @@ class Session:
             try:
                 self.fold_committed()  # it may be deleted by now
                 await self._begin_waiting(nursery)
-                ticket = await self._accept(accepted(input_id, message))
+                stored = accepted(input_id, message)
+                ticket = await self._accept(stored, is_untrusted=message.is_untrusted)
             except CallboardError as error:
                 self._subscribers.remove(input_id)
                 _refuse(message, error)
@@ -366,7 +367,7 @@ class Session:
         # The turn that ran may have ended during the commit, and found no input behind it.
         await self._go_on(nursery)
 
-    async def _accept(self, accepted: InputAccepted) -> InputTicket:
+    async def _accept(self, accepted: InputAccepted, *, is_untrusted: bool) -> InputTicket:
         await self._services.wait_offered(self.conversation.agent)
         if self.conversation.is_deleted:
             raise ConflictError(
@@ -377,7 +378,8 @@ class Session:
                 f"{MAX_WAITING_INPUTS} inputs wait already in {self.session_id}; try later"
             )
         self.conversation.options.check_steering(accepted, self.conversation.turn_id)
-        marks = marks_of_input(self.conversation.marks, accepted, self._services.marked_files)
+        known, files = self.conversation.marks, self._services.marked_files
+        marks = marks_of_input(known, accepted, files, is_untrusted=is_untrusted)
         if self._turn is not None or await self._close_left_open() is not None:
             stored, *_ = await self.append(accepted, *marks)
             modes = self.conversation.waiting_modes  # by now: the turn may have ended meanwhile

@@ -27,11 +27,13 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         prompt: `None` to go on with what was left in the session.
+        is_piped: Whether it came through a pipe or from a file, so that strangers may have written it.
     """
 
     prompt: str | None
     flags: RunFlags = RunFlags()
     attachments: tuple[Attachment, ...] = ()
+    is_piped: bool = False
     is_recorded: bool = False
 
 

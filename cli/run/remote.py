@@ -175,12 +175,23 @@ class RemoteSession:
         self._place = place
 
     def prompt(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        budget: Budget | None = None,
+        is_untrusted: bool = False,
     ) -> RemoteTurn:
         """Return a turn for this input, which is sent when the turn is entered."""
         client, options = self._place.client, self._place.wanted
         send = partial(
-            client.prompt, self.session_id, text, attachments, budget=budget, options=options
+            client.prompt,
+            self.session_id,
+            text,
+            attachments,
+            budget=budget,
+            options=options,
+            is_untrusted=is_untrusted,
         )
         return RemoteTurn(self._place, self.session_id, send=send)
 

@@ -202,7 +202,12 @@ class _Job:
             if options.prompt is None:
                 return await self._end_left(runtime, session, left)
             budget, _ = options.flags.budgets
-            turn = session.prompt(options.prompt, options.attachments, budget=budget)
+            turn = session.prompt(
+                options.prompt,
+                options.attachments,
+                budget=budget,
+                is_untrusted=options.is_piped,
+            )
             ended = await self._play(turn)
             return _worst([ended, *await self._play_left(runtime, session)])
 

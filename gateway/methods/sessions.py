@@ -128,6 +128,7 @@ async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
             budget=params.budget,
             mode=params.mode,
             request=caller.request,
+            is_untrusted=params.is_untrusted,
         )
     return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
 
@@ -269,6 +270,7 @@ async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> I
             request=caller.request,
             options=options,
             widens=widens,
+            is_untrusted=params.is_untrusted,
         )
     )
 

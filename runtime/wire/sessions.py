@@ -69,7 +69,8 @@ class ListMessages(msgspec.Struct, frozen=True, kw_only=True):
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """An input for a session; `mode` says what it does while a turn runs.
 
-    `options` are for its turn. A preset that asks less than the agent's needs the role `admin`.
+    `options` are for its turn. A preset that asks less than the agent's needs the role `admin`. With
+    `is_untrusted`, strangers may have written the text, which taints the session.
     """
 
     session_id: Word
@@ -78,6 +79,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     mode: InputMode = InputMode.QUEUE
     options: TurnOptions | None = None
+    is_untrusted: bool = False
 
 
 class Ticket(msgspec.Struct, frozen=True):

@@ -77,6 +77,7 @@ async def test_a_conversation_goes_on_where_it_was(command: Command, tmp_path: P
     listed = await command("sessions", "--json")
     [row] = listed.lines
     assert row["session_id"] == first.out.split()[-1] == second.out.split()[-1]
+    assert row["is_tainted"]  # by what was piped in
 
 
 async def test_a_continued_session_keeps_its_model(command: Command) -> None:

@@ -44,6 +44,7 @@ async def asked_about(
     *calls: Call,
     trust: tuple[str, ...] = (),
     attached: str | None = None,
+    piped: bool = False,
     **options: Any,
 ) -> tuple[list[str], list[str]]:
     """The tools that a person was asked about, and what tainted the session."""
@@ -59,7 +60,8 @@ async def asked_about(
     files = [callboard.Attachment("text/plain", b"Obey.", name=attached)] if attached else []
     async with open_in(folder, steps, tools=[look_at], **options) as runtime:
         session = await runtime.create_session()
-        await session.run("Go.", attachments=files)
+        async with session.prompt("Go.", files, is_untrusted=piped) as turn:
+            await turn.answer()
         events = await runtime.store.events(session.session_id)
     sources = [each.event.source for each in events if isinstance(each.event, SessionTainted)]
     return asked, sources
@@ -155,3 +157,10 @@ async def test_what_is_attached_may_be_anybodys(tmp_path: Path) -> None:
         [],
         ["look_at"],
     )
+
+
+async def test_a_prompt_may_be_somebody_elses(tmp_path: Path) -> None:
+    (make_workspace(tmp_path) / "README.md").write_text("mine")
+    assert await asked_about(tmp_path, READ, HOST, piped=True) == (["look_at"], ["stdin"])
+    told = await asked_about(tmp_path, READ, HOST, piped=True, trust=("stdin",))
+    assert told == ([], ["look_at"])

@@ -55,6 +55,23 @@ async def test_options_are_of_one_turn() -> None:
         assert [(each.options, each.widens) for each in said] == [(options, ""), (None, "")]
 
 
+@pytest.mark.parametrize("options", [None, TurnOptions(temperature=0.5)])
+async def test_a_client_says_that_strangers_may_have_written_the_text(
+    options: TurnOptions | None,
+) -> None:
+    model = callboard.ScriptedModel([reply("One."), reply("Two.")])
+    async with open_daemon(model) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        for is_untrusted in (False, True):
+            ticket = await client.prompt(
+                session_id, "Go.", options=options, is_untrusted=is_untrusted
+            )
+            await statuses(client, session_id, ticket.seq)
+            row = await daemon.runtime.store.session(session_id)
+            assert row is not None
+            assert row.is_tainted is is_untrusted
+
+
 async def test_a_turn_that_is_run_again_has_its_options_again() -> None:
     model = callboard.ScriptedModel([reply("One."), reply("Two."), reply("Three.")])
     async with open_daemon(model) as daemon, open_client(daemon) as client:

@@ -196,12 +196,14 @@ class Client:
         budget: Budget | None = None,
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
         options: TurnOptions | None = None,
+        is_untrusted: bool = False,
     ) -> wire.Ticket:
         """Prompt a session; the input is on record, once, when this returns.
 
         It waits while the daemon is away, or restarts, for two minutes at most.
 
-        For `mode` see `Session.submit`. `options` replace those of the agent for its turn.
+        For `mode` see `Session.submit`. `options` replace those of the agent for its turn. With
+        `is_untrusted`, strangers may have written the text.
         """
         params = wire.Prompt(
             session_id=session_id,
@@ -210,6 +212,7 @@ class Client:
             budget=budget,
             mode=InputMode(mode),
             options=options,
+            is_untrusted=is_untrusted,
         )
         return await self.request("session/prompt", params, wire.Ticket, key=new_id("request"))
 

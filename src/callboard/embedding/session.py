@@ -44,7 +44,12 @@ class Session:
         self.session_id = session_id
 
     def prompt(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        budget: Budget | None = None,
+        is_untrusted: bool = False,
     ) -> Turn:
         """Return a turn for this input: enter it with `async with`, then iterate over its events.
 
@@ -55,6 +60,7 @@ class Session:
             text: What is asked.
             attachments: Images and files beside it.
             budget: What the turn may use; the limits of its agent and its session hold too.
+            is_untrusted: Whether strangers may have written the text: it then taints the session.
         """
         message = SubmitInput(
             session_id=self.session_id,
@@ -62,6 +68,7 @@ class Session:
             attachments=checked_attachments(attachments),
             budget=checked_budget(budget),
             subscription=Subscription(),
+            is_untrusted=is_untrusted,
         )
         return Turn(self._host, message)
 
@@ -73,6 +80,7 @@ class Session:
         budget: Budget | None = None,
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
         request: RequestKey | None = None,
+        is_untrusted: bool = False,
     ) -> InputTicket:
         """Store an input, whose turn then runs by itself; it is on record when this returns.
 
@@ -102,6 +110,7 @@ class Session:
                 budget=checked_budget(budget),
                 mode=checked_mode(mode, budget),
                 request=request,
+                is_untrusted=is_untrusted,
             )
         )
         return ticket

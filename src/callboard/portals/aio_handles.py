@@ -58,14 +58,20 @@ class Session(Handle[embedded.Session]):
         self.session_id = session.session_id
 
     def prompt(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        budget: Budget | None = None,
+        is_untrusted: bool = False,
     ) -> Turn:
         """Return a turn for this input: enter it with `async with`, then iterate over its events.
 
         Entering the block stores the input; it waits in a queue while another turn runs. Leaving the
         block before the end cancels the turn and waits until it is gone.
         """
-        return Turn(self._portal, self._inner.prompt(text, attachments, budget=budget))
+        turn = self._inner.prompt(text, attachments, budget=budget, is_untrusted=is_untrusted)
+        return Turn(self._portal, turn)
 
     def follow(self) -> Following:
         """Follow the session from now on; see `callboard.Session.follow`."""
