@@ -97,7 +97,13 @@ async def open_daemon(model: Any) -> AsyncGenerator[tuple[callboard.Runtime, Gat
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         token = Credentials(data).create("bench", Role.ADMIN).reveal()
-        settings = ServerSettings(port=0, max_connections=20_000, max_peer_connections=20_000)
+        many = 20_000
+        settings = ServerSettings(
+            port=0,
+            max_connections=many,
+            max_peer_connections=many,
+            max_token_connections=many,
+        )
         async with (
             callboard.open_runtime(model=model, workspace=folder, environ={}) as runtime,
             open_gateway(runtime, settings, data) as gateway,

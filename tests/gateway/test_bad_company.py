@@ -21,7 +21,12 @@ ROUNDS = 200 if SOAK else 2
 IDLE = 200 if SOAK else 6
 ASKED = 10
 
-SETTINGS = ServerSettings(port=0, max_frame_bytes=64 * 1024, max_outbox_bytes=64 * 1024)
+SETTINGS = ServerSettings(
+    port=0,
+    max_frame_bytes=64 * 1024,
+    max_outbox_bytes=64 * 1024,
+    send_seconds=600,  # in which a message that was begun has to go on
+)
 HELLO, BAD_HELLO = (
     frame(
         msgspec.json.encode(

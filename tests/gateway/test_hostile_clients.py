@@ -336,7 +336,10 @@ async def test_clients_that_leave_in_any_way_are_nothing_to_log(
 
 
 async def test_case_41_many_idle_connections_cost_little_and_nobody_else_anything() -> None:
-    settings = ServerSettings(port=0, max_connections=IDLE + 100, max_peer_connections=IDLE + 100)
+    many = IDLE + 100
+    settings = ServerSettings(
+        port=0, max_connections=many, max_peer_connections=many, max_token_connections=many
+    )
     async with open_daemon(settings=settings) as daemon, open_client(daemon) as client:
         async with trio.open_nursery() as nursery:
             limiter = trio.CapacityLimiter(50)
