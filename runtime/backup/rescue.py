@@ -108,7 +108,9 @@ def _open(path: Path) -> apsw.Connection:
     return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def _decoded(data: bytes) -> DurableEvent | None:
+def _decoded(data: object) -> DurableEvent | None:
+    if not isinstance(data, bytes):  # a damaged row may have anything anywhere
+        return None
     try:
         return decode_event(data)
     except msgspec.MsgspecError:
@@ -135,7 +137,9 @@ class _Rescue:
     def fill(self, new: Path) -> bool:
         """Fill the new store; the file versions stay with it."""
         for key, name, head in readable_rows(self._damaged, _SESSIONS):
-            self._names[key], self._heads[name] = name, head
+            if isinstance(name, str):
+                self._names[key] = name
+                self._heads[name] = head if isinstance(head, int) else None
         self._find_names()
         connection = apsw.Connection(os.fspath(new), flags=apsw.SQLITE_OPEN_READWRITE)
         with closing(connection):
@@ -163,7 +167,7 @@ class _Rescue:
         """Find sessions whose rows can't be read by the index of their names."""
         try:
             for key, name in self._damaged.execute(_NAMES):
-                if key not in self._names:
+                if key not in self._names and isinstance(name, str):
                     self._names[key], self._heads[name] = name, None
         except UNREADABLE:
             return  # those that were found before have their names
@@ -175,7 +179,7 @@ class _Rescue:
             if name in self._cut:
                 continue
             event = _decoded(data)
-            is_next = seq == self._taken.get(name, 0) + 1
+            is_next = seq == self._taken.get(name, 0) + 1 and isinstance(at_ms, int)
             if event is None or not is_next or isinstance(event, SessionCreated) != (seq == 1):
                 self._cut.add(name)
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -243,12 +244,21 @@ def test_of_what_is_no_database_nothing_is_rescued(tmp_path: Path) -> None:
     assert (tmp_path / DATABASE_NAME).read_bytes() == b"text" * 3000
 
 
+@pytest.mark.parametrize(
+    "change", ["event = x'7b'", "event = null", "event = 'text'", "at_ms = 'never'", "seq = null"]
+)
 def test_an_event_that_can_not_be_read_ends_its_session_there(
-    ended: Path, capsys: pytest.CaptureFixture[str]
+    ended: Path, capsys: pytest.CaptureFixture[str], change: str
 ) -> None:
-    connection = apsw.Connection(str(ended / DATABASE_NAME))
-    connection.execute("update events set event = x'7b' where session = 2 and seq = 9")
-    connection.close()
+    columns = "id integer primary key, session integer, seq, at_ms, event, unique (session, seq)"
+    with closing(apsw.Connection(str(ended / DATABASE_NAME))) as connection:
+        connection.pragma("writable_schema", True)  # a damaged row may have anything anywhere
+        connection.execute(
+            "update sqlite_schema set sql = ? where name = 'events'",
+            (f"create table events ({columns})",),
+        )
+    with closing(apsw.Connection(str(ended / DATABASE_NAME))) as connection:
+        connection.execute(f"update events set {change} where session = 2 and seq = 9")
     assert execute(["store", "rescue", "--yes", "--data", str(ended)]) == 0
     out = capsys.readouterr().out
     assert "5 sessions" in out

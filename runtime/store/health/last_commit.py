@@ -104,12 +104,13 @@ def loss(connection: apsw.Connection, store: Path) -> str:
     known = _read(note)
     lost = _commits_behind(connection, log)
     if known is not None and connection.table_exists("main", "meta"):
-        epoch, newest, data = next(connection.execute(_SELECT, (known.event_id,)))
+        found = connection.execute(_SELECT, (known.event_id,)).fetchone()
+        epoch, newest, data = found or ("", 0, None)
         if epoch != known.epoch:
             if log.exists() and log.stat().st_size > 0:
                 return "its log is that of another store"
             note.unlink()  # somebody put another store in place, which is whole
-        elif data is None or zlib.crc32(data) != known.checksum:
+        elif not _is(data, known):
             count = max(known.event_id - (newest or 0), 1)
             return (
                 f"of what was acknowledged, the last {count} events at least are missing, up to "
@@ -127,13 +128,11 @@ def has_last(connection: apsw.Connection, store: Path) -> bool:
         row = None if known is None else next(connection.execute(_SELECT, (known.event_id,)), None)
     except apsw.Error:
         return False
-    return (
-        known is not None
-        and row is not None
-        and row[0] == known.epoch
-        and row[2] is not None
-        and zlib.crc32(row[2]) == known.checksum
-    )
+    return known is not None and row is not None and row[0] == known.epoch and _is(row[2], known)
+
+
+def _is(data: object, known: Acknowledged) -> bool:
+    return isinstance(data, bytes) and zlib.crc32(data) == known.checksum
 
 
 def _read(path: Path) -> Acknowledged | None:
