@@ -373,6 +373,8 @@ def checked_name(name: str) -> str:
 
 def keys_of(said: Iterable[Resource | str]) -> tuple[Resource, ...]:
     """Return the keys that a function, or a tool, named; raise `ValidationError`."""
+    if not said and type(said) is tuple:
+        return ()
     if isinstance(said, (str, bytes, Resource)) or not isinstance(said, Iterable):
         raise ValidationError(
             f'resources gave {said!r:.100}, and not a list of keys. Return a list, as in ["a/b"].',

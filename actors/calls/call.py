@@ -283,7 +283,8 @@ class CallPreparation:
         """Open the handles that the tool needs and the kind of session allows, and no others."""
         handles = self._handles
         has = HANDLES[place.session_kind].intersection(needs)
-        watch = FileWatch(self._marked_files, place.workspace)
+        # Most tools need nothing of all this.
+        watch = FileWatch(self._marked_files, place.workspace) if needs else None
         files_read, files_write = self._files(place, call, needs, has, watch)
         memory = handles.memory_read(place) if Capability.MEMORY_READ in has else None
         network = None
@@ -303,7 +304,7 @@ class CallPreparation:
             search=None if network is None else handles.search(network),
             channel=handles.channel(place, call) if Capability.CHANNEL in has else None,
             sessions=handles.sessions(place, call) if Capability.SESSIONS in has else None,
-            processes=None if processes is None else TrackedProcesses(processes, watch),
+            processes=TrackedProcesses(processes, watch) if processes and watch else None,
             workshop=None if processes is None else handles.workshop,
             memory_read=memory,
             memory_write=handles.memory_write(place, call, needs, memory)
@@ -322,11 +323,12 @@ class CallPreparation:
         call: Call,
         needs: tuple[Capability, ...],
         has: frozenset[Capability],
-        watch: FileWatch,
+        watch: FileWatch | None,
     ) -> tuple[ReadableFiles | None, WritableFiles | None]:
         """Open the files of a call, to read and to write, under one watch: the call may copy."""
         if Capability.FILES_READ not in needs and Capability.FILES_WRITE not in needs:
             return None, None
+        assert watch is not None
         reader = TrackedReader(self._handles.files_read(place.workspace), watch)
         if Capability.FILES_WRITE not in has:
             return reader, None
@@ -351,8 +353,7 @@ async def execute(ready: ReadyCall, limits: Limits, running: CallActivity) -> Ca
         seconds = ready.tool.timeout_seconds(ready.arguments)
         if not ready.tool.waits:
             seconds = min(seconds, limits.max_tool_seconds)
-        scope = running.scope
-        scope.deadline = running.since + seconds
+        scope = running.open_scope(seconds)
         with scope:
             result = await ready.tool.execute(ready.arguments, ready.context)
             return success(result, ready.call, most)

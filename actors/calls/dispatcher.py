@@ -134,16 +134,16 @@ class Permits:
 
         A call that only `waits` takes no slot.
         """
-        limiters = () if waits else self._limiters
-        for limiter in limiters:
-            if limiter.available_tokens < 1:
-                return None
         claim = None
         if resources and (claim := self._locks.claim_nowait(resources)) is None:
             return None
         permit = Permit(self._locks, claim, wants_slots=not waits)
-        for limiter in limiters:
-            limiter.acquire_on_behalf_of_nowait(permit)
+        for limiter in () if waits else self._limiters:
+            try:
+                limiter.acquire_on_behalf_of_nowait(permit)
+            except trio.WouldBlock:
+                permit.release()
+                return None
             permit.limiters.append(limiter)
         return permit
 
@@ -543,7 +543,8 @@ class CallBatch:
         except CallboardError as error:
             self._give_up(error)
             return False
-        await tell_parent(self._dispatcher.journal, self._place, given_up)
+        if given_up:
+            await tell_parent(self._dispatcher.journal, self._place, given_up)
         return True
 
     async def _append(self, *events: DurableEvent, ahead: bool = False) -> None:

@@ -23,7 +23,7 @@ from ...runtime.events import (
     TurnSuspended,
 )
 from ...runtime.kernel.delivery import Subscription
-from ...runtime.turns.live_state import LiveState
+from ...runtime.turns.live_state import OF_LIVE_STATE, LiveState
 
 MAX_FOLLOWER_UPDATES = 1024
 """Batches and events that wait for a follower, for whom no turn pauses: some seconds of a fast turn."""
@@ -97,7 +97,8 @@ class Subscribers:
     def tell(self, stored: Stored) -> None:
         """Send an event on record to the consumers of its turn and to followers; a turn's end closes its consumers."""
         event = stored.event
-        self.live.fold_stored(event)
+        if type(event) in OF_LIVE_STATE:
+            self.live.fold_stored(event)
         if self._followers:
             self._tell_followers(stored)
         if type(event) not in _DIRECTING:

@@ -95,11 +95,11 @@ class CallActivity:
     """A call that is reported while its block runs.
 
     Attributes:
-        scope: What the tool runs in; whoever runs it sets its deadline.
+        since: When it began.
         is_cancelled: Whether `Activity.cancel` cancelled the scope.
     """
 
-    __slots__ = ("_calls", "_ended", "_key", "is_cancelled", "scope", "since")
+    __slots__ = ("_calls", "_ended", "_key", "_scope", "is_cancelled", "since")
 
     def __init__(
         self,
@@ -109,14 +109,23 @@ class CallActivity:
         self._calls = calls
         self._key = key
         self._ended: trio.Event | None = None
+        self._scope: trio.CancelScope | None = None
         self.since = trio.current_time()
-        self.scope = trio.CancelScope()
         self.is_cancelled = False
+
+    def open_scope(self, seconds: float) -> trio.CancelScope:
+        """Return the scope for the tool to run in, which ends so long after the beginning."""
+        # Made with its deadline: to move that of a scope costs more than to make one.
+        scope = self._scope = trio.CancelScope(deadline=self.since + seconds)
+        if self.is_cancelled:
+            scope.cancel()
+        return scope
 
     async def cancel(self, reason: str) -> None:
         """Cancel the scope, and wait until the block is left."""
         self.is_cancelled = True
-        self.scope.cancel(reason=reason)
+        if self._scope is not None:
+            self._scope.cancel(reason=reason)
         if self._ended is None:
             self._ended = trio.Event()
         await self._ended.wait()

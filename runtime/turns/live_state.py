@@ -26,6 +26,7 @@ from ..stream import (
     ThinkingDelta,
     ToolCallDelta,
     ToolCallEnd,
+    ToolCallStart,
     Usage,
     text_alone,
 )
@@ -36,6 +37,10 @@ MIN_EVENTS = 256
 doubled: a join takes time in proportion to the answer."""
 MAX_OUTPUT = 64 * 1024
 """A client that joins late gets this many characters from the end of a running call's output."""
+
+
+OF_LIVE_STATE = frozenset({CallFinished, MessageCompleted, TurnEnded})
+"""The stored events that a `LiveState` folds; others say nothing to it."""
 
 
 class RunningOutput(msgspec.Struct, frozen=True):
@@ -212,6 +217,8 @@ def _is_whole(event: AnyStreamEvent) -> bool:
         text: str = event.text if kind is TextDelta else event.arguments  # type: ignore[union-attr]
         if text.isascii():
             return True
+    if kind is ToolCallStart and event.name.isascii() and event.call_id.isascii():  # type: ignore[union-attr]
+        return True
     try:
         _ENCODER.encode(event)
     except UnicodeEncodeError:
