@@ -34,7 +34,11 @@ from support.waits import until
 KIB = 1024
 LARGE = 256 * KIB
 SETTINGS = ServerSettings(
-    port=0, max_frame_bytes=LARGE, max_outbox_bytes=LARGE, max_buffered_bytes=1024 * KIB
+    port=0,
+    max_frame_bytes=LARGE,
+    max_outbox_bytes=LARGE,
+    max_buffered_bytes=1024 * KIB,
+    send_seconds=600,  # no message is too slow, on however busy a machine
 )
 PART = SETTINGS.max_buffered_bytes // 2
 READ = 8 * KIB
