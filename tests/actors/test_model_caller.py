@@ -14,6 +14,7 @@ from trio.testing import MockClock
 import callboard
 from callboard.actors.conversation.conversation import SUMMARY_HEADING, Conversation
 from callboard.config.settings import Limits
+from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import Fail, Step, fail, raw_events, reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent
@@ -30,7 +31,14 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Input, Text
 from callboard.runtime.messages import CancelTurn
-from callboard.runtime.stream import StreamError, TextDelta
+from callboard.runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    StopReason,
+    StreamError,
+    TextDelta,
+    Usage,
+)
 from support.scene import Heard, Scene, assert_sound, open_scene
 
 BUSY = fail("It is busy.", error_type="overloaded", retryable=True)
@@ -397,3 +405,22 @@ async def test_a_model_behind_one_whose_summary_failed_is_asked_for_one() -> Non
         assert (await play_long(show)).outcome == "answered"
         [compacted] = await show.told(HistoryCompacted)
         assert (compacted.provider, compacted.summary) == ("b", "Notes.")
+
+
+async def test_a_model_that_goes_on_behind_its_end_in_one_batch_is_heard_and_not_asked_again() -> (
+    None
+):
+    said: list[AnyStreamEvent] = [TextDelta("a"), Done(StopReason.END), Usage(1, 1)]
+
+    class Own:
+        asked = 0
+
+        async def run(self, request: ModelRequest, emit: Emit) -> None:
+            self.asked += 1
+            await emit(said)
+
+    model = Own()
+    async with callboard.open_runtime(model=model) as runtime:
+        session = await runtime.create_session()
+        assert await session.run("Go.") == "a"
+    assert model.asked == 1
