@@ -1,0 +1,1 @@
+"""Lives that end at a chosen operation of their disk."""
