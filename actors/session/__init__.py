@@ -17,7 +17,8 @@ that waited for a person, and goes on with the inputs that wait.
 
 Begin with `session`, from `run` to `_run_turns`. `recovery` closes, at start-up and on load, the turns
 that a crash left open; `rerun` decides whether the last turn may be set aside and run again;
-`subscribers` decides who gets which update, and closes a follower that falls behind.
+`subscribers` decides who gets which update, and closes a follower that falls behind; `later_try` wakes a
+session that a full disk stopped.
 Comes in: `SubmitInput`, `RerunTurn`, `ResumeTurn`, `FollowSession`, `WakeSession`, `CancelTurn`,
 `StopSession`, from the directory; committed events, from the journal.
 Goes out: `AppendEvents` to the journal; updates into subscriptions, without waiting.

@@ -35,7 +35,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Call
 from ...runtime.identity import new_id
-from ...runtime.kernel.delivery import EventInbox, Hold, Subscription
+from ...runtime.kernel.delivery import EventInbox, Hold
 from ...runtime.kernel.mailbox import Mailbox, Reply
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.messages import (
@@ -61,6 +61,7 @@ from ..model.stream import StartModelCall
 from ..services import SessionServices
 from ..turn.setup import setup_turn
 from ..turn.turn import Turn, cancelled_call
+from .later_try import LaterTry
 from .recovery import close_left_open, left_open
 from .rerun import set_aside
 from .subscribers import Subscribers
@@ -108,15 +109,14 @@ class Session:
         self._queue = InputQueue()
         self._subscribers = Subscribers(session_id)
         self._turn: Turn | None = None
-        self._turn_runs = False
+        self._turn_runs = self._is_stopping = self._has_model_stream = False
+        self._later_try = LaterTry(session_id, mailbox)
         self._cant_go_on: CallboardError | None = None
         self._turns_gone = trio.Event()
-        self._is_stopping = False
         self._cancels: list[Reply[bool]] = []
         self._model_stream: Mailbox[StartModelCall] = Mailbox(
             f"model stream of {session_id}", MODEL_STREAM_CAPACITY
         )
-        self._has_model_stream = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Load the conversation, then serve until stopped."""
@@ -152,8 +152,7 @@ class Session:
 
     async def _load(self) -> None:
         """Fold the journal; raises `StorageError` when that can't be done."""
-        events = await self._services.store.events(self.session_id)
-        if not events:
+        if not (events := await self._services.store.events(self.session_id)):
             raise NotFoundError(f"there is no session {self.session_id}")
         try:
             self.conversation.fold_all(events)
@@ -294,7 +293,7 @@ class Session:
     async def _resume(self, nursery: trio.Nursery) -> None:
         """End or resume what a predecessor left open, then begin the turn of a waiting input.
 
-        What fails here is tried again with the next prompt, which gets the error.
+        What fails here is tried again with the next prompt, which gets the error; a full disk sooner.
         """
         try:
             turn = await self._take_up_left_open() or await self._next_turn()
@@ -302,6 +301,7 @@ class Session:
             logger.error("%s can't go on where it was: %s", self.session_id, error)
             self._turn, self._cant_go_on = None, error
             self._subscribers.hang_up(error)
+            self._later_try.begin(error, nursery)
         else:
             self._cant_go_on = None
             self._start_turns(nursery, turn)
@@ -515,9 +515,9 @@ class Session:
             self._turn_runs = True
             # Here and not in the task: a stop may wait for it before the task runs.
             self._turns_gone = trio.Event()
-            nursery.start_soon(self._run_turns, turn, name=f"turns of {self.session_id}")
+            nursery.start_soon(self._run_turns, turn, nursery, name=f"turns of {self.session_id}")
 
-    async def _run_turns(self, turn: Turn) -> None:
+    async def _run_turns(self, turn: Turn, nursery: trio.Nursery) -> None:
         """Run a turn that has started, then those of the inputs that came meanwhile."""
         current: Turn | None = turn
         try:
@@ -533,6 +533,7 @@ class Session:
             await self.recover()
             self._turn_ended()
             self._subscribers.hang_up(error)
+            self._later_try.begin(error, nursery)
         finally:
             self._turn, self._turn_runs = None, False
             self._turns_gone.set()
@@ -587,8 +588,7 @@ class Session:
 
 def _refuse(message: SessionMessage, error: CallboardError) -> None:
     """Report why there is no turn, or no session."""
-    subscription: Subscription | None = getattr(message, "subscription", None)
-    if subscription is not None:
+    if (subscription := getattr(message, "subscription", None)) is not None:
         subscription.close(error)
     message.reply.fail(error)
 

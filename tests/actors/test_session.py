@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ActorStopped, NotFoundError, StorageError, StorageFull
 from callboard.runtime.events import (
     CallStarted,
+    DurableEvent,
     InputAccepted,
     MessageCompleted,
     Stored,
@@ -302,6 +304,24 @@ async def test_a_queued_input_survives_a_full_disk(autojump_clock: MockClock) ->
         assert (await (await submit(scene, "third")).to_the_end()).outcome == "answered"
         await trio.testing.wait_all_tasks_blocked()
     assert asked_of(scene)[-1] == ["first", "second", "third"]
+    await assert_sound(scene.store)
+
+
+@pytest.mark.parametrize("lost", [TurnEnded, TurnStarted])
+async def test_a_session_goes_on_by_itself_when_the_disk_has_room_again(
+    autojump_clock: MockClock, lost: type[DurableEvent]
+) -> None:
+    scene = await scene_with(reply("first", delay_seconds=1), reply("second"))
+    async with open_scene(scene, *ALL):
+        first, _ = await submit(scene, "first"), await submit(scene, "second")
+        scene.fake.refuse = full_for(lost)
+        with suppress(StorageError):
+            await first.to_the_end()
+        await trio.sleep(30)
+        assert asked_of(scene) == [["first"]]
+        scene.fake.refuse = lambda _: None
+        await trio.sleep(30)
+    assert asked_of(scene)[-1] == ["first", "second"]
     await assert_sound(scene.store)
 
 

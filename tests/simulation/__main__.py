@@ -3,6 +3,8 @@
 python -m tests.simulation SEED              the whole trace of one world
 python -m tests.simulation shrink SEED       the smallest world that still breaks the same invariant
 python -m tests.simulation range FROM TO     which of these worlds break an invariant
+python -m tests.simulation first FROM TO     the first of these worlds that breaks one
+python -m tests.simulation planted [WORDS]   the first world that finds each planted bug, or those named so
 python -m tests.simulation digests FROM TO   a digest of each trace
 python -m tests.simulation soak [FROM]       without end; seeds that fail stand in simulation-failures.txt
 """
@@ -18,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from simulation.plan import draw_plan
+from simulation.planted import MAX_SEEDS, PLANTED, first_seed
 from simulation.shrink import shrink
 from simulation.world import digest, play
 
@@ -34,6 +37,10 @@ def main(words: list[str]) -> int:
             return bool(played.broken)
         case ["range", first, last]:
             return search(range(int(first), int(last)))
+        case ["first", first, last]:
+            return search_one(range(int(first), int(last)))
+        case ["planted", *names]:
+            return find_planted(" ".join(names))
         case ["digests", first, last]:
             for number in range(int(first), int(last)):
                 print(number, digest(play(draw_plan(number))))
@@ -48,6 +55,27 @@ def main(words: list[str]) -> int:
             return bool(played.broken)
     print(__doc__, file=sys.stderr)
     return 2
+
+
+def search_one(seeds: range) -> int:
+    """Play worlds up to the first that breaks an invariant."""
+    for seed in seeds:
+        if broken := play(draw_plan(seed)).broken:
+            print(f"{seed} {broken[0].partition(':')[0]}")
+            return 1
+    return 0
+
+
+def find_planted(words: str) -> int:
+    """Print a row of the table for each planted bug."""
+    missed = 0
+    for planted in PLANTED:
+        if words in planted.name:
+            found = first_seed(planted, range(MAX_SEEDS))
+            seed, _, invariant = found.partition(" ")
+            print(f"| {planted.name} | `{planted.path}` | {seed} | `{invariant}` |", flush=True)
+            missed += not found
+    return bool(missed)
 
 
 def search(seeds: Iterable[int]) -> int:

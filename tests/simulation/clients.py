@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import trio
 
 from callboard.client.client import Client, connect
 from callboard.runtime.approval import ApprovalAnswer
+from callboard.runtime.budget import Budget
 from callboard.runtime.definitions import InputMode
-from callboard.runtime.errors import CallboardError
+from callboard.runtime.errors import CallboardError, ValidationError
 from callboard.runtime.events import (
     ApprovalAsked,
     MessageCompleted,
     MessageDiscarded,
+    QuestionAsked,
     Stored,
     StreamBatch,
 )
@@ -41,6 +43,7 @@ class View:
     def __init__(self) -> None:
         self.stored: list[Stored] = []
         self.problem = ""
+        self.epoch = ""
         self._text = ""
         self._stream = ""
 
@@ -84,22 +87,32 @@ class PlayedClient:
         self._client: Client | None = None
         self._nursery: trio.Nursery | None = None
         self._there = trio.Event()
-        self._followed: set[str] = set()
+        self._stay = trio.CancelScope()
+        self._followed: dict[str, None] = {}
 
     async def run(self) -> None:
-        """Be connected until cancelled."""
+        """Be connected until cancelled; who leaves comes back as another program."""
         owner.set(self.name)
         while True:
             try:
-                async with connect(URL, self.world.token) as client:
-                    async with trio.open_nursery() as nursery:
-                        self._client, self._nursery = client, nursery
-                        self._there.set()
-                        nursery.start_soon(self._answer_questions, name=f"{self.name} answers")
-                        await trio.sleep_forever()
+                with trio.CancelScope() as self._stay:
+                    async with connect(URL, self.world.token) as client:
+                        async with trio.open_nursery() as nursery:
+                            self._client, self._nursery = client, nursery
+                            nursery.start_soon(self._people, name=f"{self.name} answers")
+                            for session_id in self._followed:
+                                nursery.start_soon(self._listen, session_id, name=self.name)
+                            self._there.set()
+                            await trio.sleep_forever()
             except CallboardError as error:
                 self.world.note(f"{self.name}: {type(error).__name__}")
-                await trio.sleep(0.5)
+            if self._there.is_set():
+                self._there = trio.Event()
+            await trio.sleep(0.5)
+
+    def leave(self) -> None:
+        """End the program, and come back."""
+        self._stay.cancel(reason="the client leaves")
 
     async def client(self) -> Client:
         await self._there.wait()
@@ -131,30 +144,66 @@ class PlayedClient:
         if session_id is None:
             return "there is no session"
         self.follow(session_id)
+        return await self._do_to(client, action, session_id)
+
+    async def _do_to(self, client: Client, action: Action, session_id: str) -> str:  # ruff: ignore[complex-structure]  one case a kind
+        world = self.world
         match action.kind:
             case "prompt" | "steer" | "interrupt":
                 mode = InputMode("queue" if action.kind == "prompt" else action.kind)
                 ticket = await client.prompt(session_id, action.text, mode=mode)
                 world.acknowledged[ticket.input_id] = session_id
                 return ticket.input_id
+            case "retry":
+                return (await client.retry(session_id)).input_id
             case "cancel":
                 return str(await client.cancel(session_id))
+            case "cancel_call":
+                calls = await client.calls(session_id=session_id, limit=1)
+                return str([await client.cancel_call(session_id, call.call_id) for call in calls])
+            case "delete":
+                return str(await client.delete_sessions([session_id]))
+            case "restore":
+                return str(await client.restore_sessions([session_id]))
+            case "purge":
+                return str(await client.purge_sessions(await client.delete_sessions([session_id])))
+            case "switch_agent":
+                await client.set_agent([session_id], action.text)
+            case "budget":
+                number = int(action.number)
+                await client.set_budget(
+                    session_id, Budget(tool_calls=number, model_calls=3 + number)
+                )
+            case "revoke":
+                for each in await client.grants():
+                    await client.revoke(each.grant_id)
+            case "copy":
+                return await client.import_session(await client.export_session(session_id))
+            case "list":
+                rows = await client.sessions()
+                messages = [await client.messages(row.session_id) for row in rows[:2]]
+                return f"{len(rows)} sessions, {sum(map(len, messages))} messages"
             case _:
                 raise AssertionError(action)
+        return "done"
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────
 
     def follow(self, session_id: str) -> None:
         """Listen to a session from its first event on. Idempotent."""
         if session_id not in self._followed and self._nursery is not None:
-            self._followed.add(session_id)
+            self._followed[session_id] = None
             self._nursery.start_soon(self._listen, session_id, name=f"{self.name} listens")
 
     async def _listen(self, session_id: str) -> None:
         client = await self.client()
         view = self.views.setdefault(session_id, View())
+        after_seq = view.stored[-1].seq if view.stored else 0
         try:
-            async with client.events(session_id, after_seq=0) as events:
+            async with client.events(
+                session_id, after_seq=after_seq, epoch=view.epoch or None
+            ) as events:
+                view.epoch = events.epoch
                 async for event in events:
                     if isinstance(event, Stored):
                         self.world.note(f"{self.name} hears {session_id} {event.seq}")
@@ -164,29 +213,56 @@ class PlayedClient:
 
     # ── people ───────────────────────────────────────────────────────────────────────────────────
 
-    async def _answer_questions(self) -> None:
+    async def _people(self) -> None:
         client = await self.client()
         assert self._nursery is not None
         async with client.topic(Topic.APPROVALS, after_seq=0) as topic:
             async for update in topic:
-                if isinstance(update, TopicUpdate) and isinstance(
-                    update.update.event, ApprovalAsked
-                ):
-                    self._nursery.start_soon(self._consider, update.update.event, name="a person")
+                match update.update.event if isinstance(update, TopicUpdate) else None:
+                    case ApprovalAsked() as asked:
+                        self._nursery.start_soon(self._consider, asked, name="a person")
+                    case QuestionAsked() as question:
+                        self._nursery.start_soon(self._say, question, name="a person")
+                    case _:
+                        pass
 
     async def _consider(self, asked: ApprovalAsked) -> None:
         random = chance(self.world.seed, f"person/{self.number}/{asked.arguments}/{asked.reason}")
-        way = random.choice(("allow", "allow", "allow", "deny", "change", "silence"))
-        await trio.sleep(random.choice((0.0, 0.1, 2.0, 20.0, 100.0)))
+        way = random.choice(("allow", "allow", "always", "deny", "never", "change", "silence"))
+        await trio.sleep(random.choice(PAUSES))
         if way == "silence":
             return
-        answer = ApprovalAnswer(decision="deny" if way == "deny" else "allow")
+        decision: Literal["allow", "deny"] = "deny" if way in {"deny", "never"} else "allow"
+        answer = ApprovalAnswer(decision=decision)
+        if way in {"always", "never"}:
+            remember = random.choice(("turn", "session", "agent", "always"))
+            answer = ApprovalAnswer(decision=decision, remember=remember)
         if way == "change":
             changed = asked.arguments.replace('"name":"', '"name":"changed ')
             answer = ApprovalAnswer(decision="allow", arguments=changed)
+        await self._tell(asked.approval_id, way, answer)
+
+    async def _tell(self, approval_id: str, way: str, answer: ApprovalAnswer) -> None:
         client = await self.client()
         try:
-            await client.answer(asked.approval_id, answer)
-            self.world.note(f"{self.name} answers {asked.approval_id}: {way}")
+            await client.answer(approval_id, answer)
+            self.world.note(f"{self.name} answers {approval_id}: {way}")
         except CallboardError as error:
-            self.world.note(f"{self.name} answers {asked.approval_id}: {type(error).__name__}")
+            self.world.note(f"{self.name} answers {approval_id}: {type(error).__name__}")
+            if isinstance(error, ValidationError):  # it can't be remembered
+                await self._tell(approval_id, way, ApprovalAnswer(decision=answer.decision))
+
+    async def _say(self, asked: QuestionAsked) -> None:
+        random = chance(self.world.seed, f"person/{self.number}/{asked.question}")
+        await trio.sleep(random.choice(PAUSES))
+        if random.random() < 0.3:
+            return
+        client = await self.client()
+        try:
+            await client.answer_question(asked.question_id, f"{self.name} says this.")
+        except CallboardError as error:
+            self.world.note(f"{self.name} says: {type(error).__name__}")
+
+
+PAUSES = (0.0, 0.1, 2.0, 20.0, 100.0)
+"""Seconds until a person answers."""

@@ -13,6 +13,7 @@ import trio
 from callboard.runtime.errors import CallboardError, DiskBroken, StorageError, StorageFull
 from callboard.runtime.events import Stored
 from callboard.runtime.store.disk_room import DiskRoom
+from callboard.runtime.store.health.store_health import StoreHealth
 from callboard.runtime.store.interface import Committed, Store
 from callboard.runtime.store.ledger import Ledger
 from callboard.runtime.store.memory_store import _fill
@@ -28,6 +29,16 @@ NAME = "the played store"
 SECONDS = (0.0, 0.0, 0.0, 0.0002, 0.002, 0.03, 0.3)
 
 
+def new_database() -> apsw.Connection:
+    """An empty store; its epoch is always the same."""
+    connection = apsw.Connection(":memory:")
+    _fill(connection)
+    connection.execute("update meta set value = 'epoch' where key = 'epoch'")
+    connection.pragma("foreign_keys", True)
+    connection.pragma("journal_mode", "memory")
+    return connection
+
+
 class Disk:
     """What stays when a daemon is killed.
 
@@ -35,17 +46,12 @@ class Disk:
         commits: How many there were.
         full_until: Until then nothing more can be stored.
         breaks_at: The commit whose fsync fails.
-        kills: Called before (`False`) and after (`True`) each commit, with its number.
     """
 
     def __init__(self, world: World, random: random.Random) -> None:
         self.world = world
         self.random = random
-        self.connection = apsw.Connection(":memory:")
-        _fill(self.connection)
-        self.connection.execute("update meta set value = 'epoch' where key = 'epoch'")
-        self.connection.pragma("foreign_keys", True)
-        self.connection.pragma("journal_mode", "memory")
+        self.connection = new_database()
         self.commits = 0
         self.full_until = 0.0
         self.breaks_at = 0
@@ -58,7 +64,7 @@ class PlayedStore(Store):
     """The store of one life of the daemon, as `sqlite_store` is: one writer, and readers beside it."""
 
     def __init__(self, disk: Disk) -> None:
-        self.disk = DiskRoom(None)
+        self.health = StoreHealth(DiskRoom(None))
         self._disk = disk
         self._ledger = Ledger(disk.connection, NAME, disk.world.now_ms, monotonic=trio.current_time)
         self._queries = Queries(disk.connection, NAME)
@@ -97,14 +103,22 @@ class PlayedStore(Store):
         return results
 
     async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
-        return await self._write(partial(self._ledger.bring_in, events))
+        return await self._write(partial(self._bring_in, events))
+
+    def _bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        stored = self._ledger.bring_in(events)
+        self._disk.world.committed([tuple(stored)])
+        return stored
 
     async def index_words(self) -> bool:
         return await self._write(partial(self._ledger.keep_up, index_step))
 
     async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
-        purged = await self._write(partial(self._ledger.purge, session_ids))
-        self._disk.world.purged(session_ids)
+        return await self._write(partial(self._purge, session_ids))
+
+    def _purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        purged = self._ledger.purge(session_ids)
+        self._disk.world.purged(purged)
         return purged
 
     async def _write(self, work: Callable[[], Result]) -> Result:

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -31,7 +32,7 @@ def chance(seed: int, name: str) -> random.Random:
 @contextmanager
 def played_edges(seed: int, clock: MockClock, network: Network) -> Generator[None]:
     """Time, chance, threads and connections are the world's own around the block."""
-    state = random.getstate()
+    state, ids = random.getstate(), chance(seed, "ids")
     random.seed(f"{seed}/random")
     with (
         seeded_scheduling(seed),
@@ -42,7 +43,11 @@ def played_edges(seed: int, clock: MockClock, network: Network) -> Generator[Non
             monotonic=clock.current_time,
             monotonic_ns=lambda: int(clock.current_time() * 10**9),
         ),
-        mock.patch.object(os, "urandom", chance(seed, "ids").randbytes),
+        # Apart from all else: some libraries draw when they are imported, which is once in a process.
+        mock.patch("callboard.actors.model.choice.random", chance(seed, "retries")),
+        mock.patch("callboard.client.link.random", chance(seed, "pauses")),
+        mock.patch("callboard.runtime.identity.os", SimpleNamespace(urandom=ids.randbytes)),
+        mock.patch.object(os, "urandom", chance(seed, "secrets").randbytes),
         mock.patch.object(trio.to_thread, "run_sync", played_thread(chance(seed, "threads"))),
         mock.patch.object(trio.from_thread, "check_cancelled", _not_cancelled),
         mock.patch.object(trio.lowlevel, "start_thread_soon", _no_thread),

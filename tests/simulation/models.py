@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -14,6 +15,8 @@ from callboard.runtime.history import Answer, Input
 from callboard.runtime.stream import StreamError, TextDelta
 from simulation.edges import chance
 
+CHECKED_SHARE = 4
+"""Of so many requests, one is checked as each wire format would send it."""
 MAX_STEPS = 4
 MAX_CALLS = 3
 SECONDS = (0.0, 0.0, 0.001, 0.05, 1.0, 8.0)
@@ -24,17 +27,21 @@ class PlayedModel:
     """A `LocalModel`: an input has a script, drawn from the seed and its text.
 
     Attributes:
-        requests: What was asked in this world.
+        asked: How often it was asked in this world.
+        is_quick: Whether it answers at once, and never fails.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, check: Callable[[ModelRequest], None]) -> None:
         self._seed = seed
+        self._check = check
         self._asked: Counter[str] = Counter()
-        self.requests: list[ModelRequest] = []
+        self.asked = 0
         self.is_quick = False
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:
-        self.requests.append(request)
+        self.asked += 1
+        if self.asked % CHECKED_SHARE == 0:
+            self._check(request)
         text, step = place_in(request)
         name = f"{text}/{step}"
         self._asked[name] += 1
@@ -89,10 +96,29 @@ def place_in(request: ModelRequest) -> tuple[str, int]:
 
 def draw_call(random: random.Random, name: str) -> Call:
     """A call whose arguments name it, so that each is one of its kind."""
-    tool = random.choice(("look", "look", "note", "post", "post", "put"))
+    tool = random.choices(tuple(CALLS), tuple(CALLS.values()))[0]
+    match tool:
+        case "delegate":
+            kind = random.choice(("branch", "branch", "worker"))
+            return tool, {"kind": kind, "task": name, "wait": random.random() < 0.7}
+        case "ask_user":
+            return tool, {"question": f"What about {name}?", "options": ["this", "that"]}
+        case "message":
+            return tool, {"text": f"About {name}."}
+        case "memory_write":
+            return tool, {"text": f"Remember {name}."}
+        case "plan":
+            return tool, {"items": [{"text": name}]}
+    if random.random() < 0.05:
+        return tool, {"wrong": name}
     arguments: dict[str, Any] = {"name": name, "seconds": random.choice((0, 0, 0.01, 3.0, 50.0))}
     if random.random() < 0.1:
         arguments["fails"] = random.choice(("failure", "crash"))
-    if random.random() < 0.05:
-        arguments = {"wrong": name}
     return tool, arguments
+
+
+CALLS = {
+    "look": 4, "note": 3, "post": 5, "put": 2, "delegate": 2, "ask_user": 1, "message": 0.5,
+    "memory_write": 0.5, "plan": 0.5,
+}  # fmt: skip
+"""How often each tool is called."""

@@ -9,19 +9,27 @@ import msgspec
 from simulation.edges import chance
 
 Kind = Literal[
-    "create", "prompt", "steer", "interrupt", "cancel", "cut", "stop", "kill", "kill_at_commit",
+    "create", "prompt", "steer", "interrupt", "cancel", "cancel_call", "retry", "delete", "restore",
+    "purge", "switch_agent", "budget", "revoke", "copy", "list", "reload", "leave", "cut", "stop",
+    "full", "break", "drain", "kill", "kill_at_commit",
 ]  # fmt: skip
+WEIGHTS: dict[Kind, float] = {
+    "prompt": 20, "steer": 4, "interrupt": 3, "cancel": 3, "cancel_call": 2, "retry": 2,
+    "delete": 1, "restore": 1, "purge": 0.5, "switch_agent": 1, "budget": 1, "revoke": 1, "copy": 0.5,
+    "list": 1, "reload": 1.5, "leave": 1, "cut": 3, "stop": 1, "full": 1, "break": 0.7, "drain": 1.5,
+    "kill": 1.5, "kill_at_commit": 2.5,
+}  # fmt: skip
 
 MAX_SESSIONS = 4
 MAX_CLIENTS = 3
 MAX_ACTIONS = 20
 GAPS = (0.0, 0.0, 0.01, 0.2, 1.0, 5.0, 30.0)
 """Seconds between one action and the next."""
-AGENTS = ("general", "careful", "free", "patient")
+AGENTS = ("general", "careful", "free", "patient", "bounded")
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One thing that somebody does.
+    """One thing that somebody does, or that fails.
 
     Attributes:
         at: Seconds since the world began.
@@ -62,19 +70,13 @@ def draw_plan(seed: int) -> Plan:
         for each in range(sessions)
     ]
     at = 0.0
-    kinds = _kinds(random)
     for number in range(random.randint(5, MAX_ACTIONS)):
         at += random.choice(GAPS)
-        kind = random.choices(list(kinds), list(kinds.values()))[0]
-        seconds = random.choice((0.5, 5.0, 40.0))
+        [kind] = random.choices(list(WEIGHTS), list(WEIGHTS.values()))
         client, session = random.randrange(clients), random.randrange(sessions)
-        size = float(random.randint(1, 12)) if kind == "kill_at_commit" else seconds
-        actions.append(Action(at, kind, client, session, f"p{number}", size))
+        size = random.choice((0.5, 5.0, 40.0))
+        if kind in {"kill_at_commit", "break"}:
+            size = random.randint(1, 12) + random.choice((0.0, 0.5))
+        text = random.choice(AGENTS) if kind == "switch_agent" else f"p{number}"
+        actions.append(Action(at, kind, client, session, text, size))
     return Plan(seed, clients, random.choice((0.0, 0.1, 0.5)), tuple(actions))
-
-
-def _kinds(random: object) -> dict[Kind, float]:
-    return {
-        "prompt": 10, "steer": 3, "interrupt": 2, "cancel": 2,
-        "cut": 2, "stop": 1, "kill": 1, "kill_at_commit": 1,
-    }  # fmt: skip

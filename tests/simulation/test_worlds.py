@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from simulation.plan import draw_plan
+from simulation.planted import PLANTED, Planted, first_seed
 from simulation.world import digest, play
 
 ROOT = Path(__file__).parents[2]
 IS_SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 WORLDS = 2000 if IS_SOAK else 40
+FOUND = [planted for planted in PLANTED if planted.seed is not None]
 SHARES = 4
 """Workers of the test run share the worlds."""
-SAME_WORLDS = 50 if IS_SOAK else 6
+SAME_WORLDS = 50 if IS_SOAK else 4
 
 
 @pytest.mark.parametrize("share", range(SHARES))
@@ -40,3 +42,16 @@ def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
         check=True,
     )
     assert there.stdout.split("\n")[:-1] == here
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name.partition(":")[0])
+def test_a_planted_bug_can_be_planted(planted: Planted) -> None:
+    text = (ROOT / planted.path).read_text()
+    assert text.count(planted.before) == 1, "the code has moved on: plant this bug elsewhere"
+    compile(text.replace(planted.before, planted.after), planted.path, "exec")
+
+
+@pytest.mark.parametrize("planted", FOUND if IS_SOAK else FOUND[:2])
+def test_a_planted_bug_is_found(planted: Planted) -> None:
+    assert planted.seed is not None
+    assert first_seed(planted, range(planted.seed, planted.seed + 1))

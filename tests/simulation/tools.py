@@ -24,6 +24,8 @@ class Took(msgspec.Struct, frozen=True):
 
     Attributes:
         had_started: Whether its start was on record.
+        was_allowed: Whether a person's or a grant's yes was on record.
+        has_ended: Whether its turn, or its call, had ended on record.
     """
 
     at: float
@@ -33,6 +35,8 @@ class Took(msgspec.Struct, frozen=True):
     call_id: str
     name: str
     had_started: bool
+    was_allowed: bool
+    has_ended: bool
 
 
 class _Name(msgspec.Struct):
@@ -90,4 +94,8 @@ async def put(
 
 
 PLAYED_TOOLS = (look, note, post, put)
-TOOL_NAMES = tuple(tool.name for tool in PLAYED_TOOLS)
+TOOL_NAMES = (
+    *(tool.name for tool in PLAYED_TOOLS),
+    *("delegate", "ask_user", "message", "memory_write", "plan"),
+)
+"""What agents have, of ours and of callboard's own."""

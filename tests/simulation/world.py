@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,13 +20,13 @@ from trio.testing import MockClock
 
 import callboard
 from callboard.config.keys.tokens import local_credential
-from callboard.config.sections import ServerSettings, SessionSettings, TitleSource
-from callboard.config.settings import Limits, Settings
-from callboard.embedding.runtime import Runtime, open_runtime
+from callboard.config.settings import Settings
+from callboard.embedding.reconfiguring import reconfigure
+from callboard.embedding.runtime import Runtime, host_of, open_runtime
 from callboard.gateway.gateway import Gateway, open_gateway
 from callboard.gateway.lifecycle import drain
-from callboard.runtime.definitions import Agent, Preset
-from callboard.runtime.errors import CallboardError
+from callboard.gateway.shared.clients_channel import ClientsChannel
+from callboard.runtime.errors import CallboardError, StorageFull
 from callboard.runtime.events import Stored
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.queries import Queries
@@ -38,31 +39,20 @@ from simulation.edges import BEGINS_AT, chance, played_edges
 from simulation.models import PlayedModel
 from simulation.network import Network
 from simulation.plan import Action, Plan
-from simulation.tools import PLAYED_TOOLS, TOOL_NAMES, Took, life_of
+from simulation.settings import AGENTS, DRAIN_SECONDS, SERVER, SETTINGS, STRICTER
+from simulation.tools import PLAYED_TOOLS, Took, life_of
 
 SETTLE_SECONDS = 2_000.0
 """Simulated time in which every session must come to rest once nothing fails any more."""
 LOOK_SECONDS = 5.0
+REPLAYED_SHARE = 1
+"""Of so many worlds, the sessions of one are replayed."""
 BACK_AFTER_SECONDS = 0.2
 """From the end of one life of the daemon to the beginning of the next."""
-DRAIN_SECONDS = 5.0
 
-LIMITS = Limits(
-    first_byte_seconds=20,
-    idle_seconds=20,
-    progress_seconds=30,
-    model_call_seconds=90,
-    retry_wait_seconds=5,
-    max_tool_seconds=40,
-    approval_seconds=60,
-    deferred_seconds=300,
-)
-AGENTS = (
-    Agent(name="general", tools=TOOL_NAMES),
-    Agent(name="careful", tools=TOOL_NAMES, policy=Preset.STRICT),
-    Agent(name="free", tools=TOOL_NAMES, policy=Preset.AUTO),
-    Agent(name="patient", tools=TOOL_NAMES, defer=True),
-)
+
+FOLDERS = 64
+"""Worlds that can be played at the same time by all processes; the locks of these folders stay."""
 
 
 @contextmanager
@@ -70,8 +60,8 @@ def folder_of(seed: int) -> Generator[Path]:
     """The world's folder, which is the same one each time: digests of approvals bind to its path."""
     above = Path(f"/tmp/callboard-simulation-{os.getuid()}")
     above.mkdir(mode=0o700, exist_ok=True)
-    folder = above / str(seed)
-    with (above / f"{seed}.lock").open("w") as lock:
+    folder = above / str(seed % FOLDERS)
+    with (above / f"{seed % FOLDERS}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "work").mkdir(parents=True)
@@ -79,7 +69,6 @@ def folder_of(seed: int) -> Generator[Path]:
             yield folder
         finally:
             shutil.rmtree(folder)
-            os.unlink(lock.name)
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -124,8 +113,12 @@ class World:
         self.acknowledged: dict[str, str] = {}
         self.effects: list[Took] = []
         self.record: dict[str, list[Stored]] = {}
+        self.commits: list[list[Stored]] = []
         self.gone: set[str] = set()
-        self.model = PlayedModel(self.seed)
+        self.settings = SETTINGS
+        self.denies_since: int | None = None
+        self.replayed = 0
+        self.model = PlayedModel(self.seed, partial(invariants.the_next_request_is_valid, self))
         self.lives: list[Life] = []
         self.clients = [PlayedClient(self, each) for each in range(plan.clients)]
         self._sessions: dict[int, str | None] = {}
@@ -152,7 +145,7 @@ class World:
             ):
                 self.credential, token = local_credential()
                 self.token = token.reveal()
-                trio.run(self._run, clock=self.clock)
+                trio.run(self._run, clock=self.clock, instruments=[_Steps(self)])
                 self._nursery = None
                 self._judge()
         except Exception as error:
@@ -193,16 +186,18 @@ class World:
         return Queries(self.disk.connection, NAME)
 
     def committed(self, results: Sequence[CommitResult]) -> None:
-        for result in results:
-            for stored in result if isinstance(result, tuple) else ():
-                self.record.setdefault(stored.session_id, []).append(stored)
-                event = msgspec.json.encode(stored.event).decode()
-                self.note(f"stored {stored.session_id} {stored.seq} {event}")
+        commit = [each for result in results if isinstance(result, tuple) for each in result]
+        self.commits.append(commit)
+        for stored in commit:
+            self.record.setdefault(stored.session_id, []).append(stored)
+            event = msgspec.json.encode(stored.event).decode()
+            self.note(f"stored {stored.session_id} {stored.seq} {event}")
 
-    def purged(self, session_ids: Sequence[str]) -> None:
-        for session_id in session_ids:
-            self.gone.add(session_id)
-            self.note(f"purged {session_id}")
+    def purged(self, events: Sequence[Stored]) -> None:
+        for stored in events:
+            self.gone.add(stored.session_id)
+            self.record[stored.session_id].append(stored)
+            self.note(f"purged {stored.session_id}")
 
     def before_commit(self, number: int) -> None:
         if self._kill_in and int(self._kill_in) == number and self._kill_in % 1 == 0:
@@ -246,6 +241,8 @@ class World:
                 invariants.nothing_is_held_for_ever(self)
             self._is_over = True
             await self.life.stop()
+            if self.seed % REPLAYED_SHARE == 0:
+                await invariants.replays_are_the_same(self)
             nursery.cancel_scope.cancel(reason="the world is over")
 
     def _begin(self, action: Action) -> None:
@@ -254,7 +251,18 @@ class World:
             case "kill":
                 self.life.kill("now")
             case "kill_at_commit":
-                self._kill_in = self.disk.commits + action.number + action.client % 2 / 2
+                self._kill_in = self.disk.commits + action.number
+            case "drain":
+                self.life.drain()
+            case "full":
+                self.note(f"the disk is full for {action.number} s")
+                self.disk.full_until = action.at + action.number
+            case "break":
+                self.disk.breaks_at = self.disk.commits + int(action.number)
+            case "reload":
+                self.life.reload(action.text)
+            case "leave":
+                self.clients[action.client].leave()
             case "cut" | "stop":
                 for connection in connections[-1:]:
                     self.note(f"client {action.client}: {action.kind}")
@@ -281,7 +289,8 @@ class World:
 
     async def _settle(self) -> None:
         """Wait until every action has ended and every session is at rest."""
-        self._kill_in = 0
+        self._kill_in = self.disk.breaks_at = 0
+        self.disk.full_until = 0
         settler = self.clients[0]
         while self._pending or invariants.at_work(self):
             await trio.sleep(LOOK_SECONDS)
@@ -314,7 +323,10 @@ class Life:
         self.is_dead = False
         self.may_fail = False
         self._scope = trio.CancelScope()
-        self._stop = trio.Event()
+        self._is_asked_to_stop = False
+        self._runtime: Runtime | None = None
+        self._gateway: Gateway | None = None
+        self._nursery: trio.Nursery | None = None
 
     def took_effect(self, tool: str, context: callboard.ToolContext, name: str) -> None:
         """Note what a tool did, unless the process is dead."""
@@ -322,7 +334,8 @@ class Life:
             self.world.note(f"effect {tool} {name} of {context.call_id}")
             took = invariants.effect_of(self.world, self.number, tool, context, name)
             self.world.effects.append(took)
-            invariants.started_is_on_record_before_the_effect(self.world, took)
+            for check in invariants.FOR_EACH_EFFECT:
+                check(self.world, took)
 
     async def run(self) -> None:
         life_of.set(self)
@@ -341,7 +354,9 @@ class Life:
                 ):
                     await self._serve(runtime, gateway)
         except Exception as error:
-            if not self.is_dead and not self.may_fail:
+            # A full disk ends a start that can't record what an earlier life left open.
+            is_full = isinstance(error, StorageFull)
+            if not (self.is_dead or self.may_fail or is_full):
                 logging.getLogger(__name__).exception("life %d", self.number)
                 self.world.breaks("nothing_crashes", f"the daemon ends by {error!r}")
         self.world.note(f"life {self.number} is over")
@@ -354,29 +369,50 @@ class Life:
             workspace=self.world.folder / "work",
             tools=PLAYED_TOOLS,
             agents=AGENTS,
-            on_approval="wait",
-            settings=Settings(limits=LIMITS, sessions=SessionSettings(titles=TitleSource.WORDS)),
+            channel=ClientsChannel(),
+            settings=self.world.settings,
             environ={},
             strict=True,
         )
 
     async def _serve(self, runtime: Runtime, gateway: Gateway) -> None:
+        self._runtime, self._gateway = runtime, gateway
+        if self._is_asked_to_stop:
+            gateway.daemon.stop()
         async with trio.open_nursery() as nursery:
-
-            async def stopped() -> None:
-                await self._stop.wait()
-                gateway.daemon.stop()
-
-            nursery.start_soon(stopped, name="a signal")
-            await gateway.stopped.wait()
-            self.world.note(f"life {self.number} drains")
-            gateway.announce_end()
-            await drain(runtime, DRAIN_SECONDS, trio.Event())
+            self._nursery = nursery
+            try:
+                await gateway.stopped.wait()
+                self.world.note(f"life {self.number} drains")
+                gateway.announce_end()
+                await drain(runtime, DRAIN_SECONDS, trio.Event())
+            finally:
+                self._nursery = None
             nursery.cancel_scope.cancel(reason="the daemon ends")
+
+    def reload(self, name: str) -> None:
+        """Read a configuration that denies more, or less."""
+        world = self.world
+        is_over = self.is_dead or self.over.is_set()
+        if self._runtime is not None and self._nursery is not None and not is_over:
+            settings = world.settings = SETTINGS if world.settings is STRICTER else STRICTER
+            world.note(f"reload {name}: {'stricter' if settings is STRICTER else 'laxer'}")
+            self._nursery.start_soon(self._reload, settings, name="reload")
+
+    async def _reload(self, settings: Settings) -> None:
+        assert self._runtime is not None
+        await reconfigure(host_of(self._runtime), settings)
+        self.world.denies_since = self.world.now_ms() if settings is STRICTER else None
+
+    def drain(self) -> None:
+        """Begin to end in order, as a signal has it."""
+        self._is_asked_to_stop = True
+        if self._gateway is not None:
+            self._gateway.daemon.stop()
 
     async def stop(self) -> None:
         """End it in order, and wait for that."""
-        self._stop.set()
+        self.drain()
         await self.over.wait()
 
     def kill(self, when: str) -> None:
@@ -392,7 +428,24 @@ class Life:
         self.over.set()
 
 
-SERVER = ServerSettings(drain_seconds=DRAIN_SECONDS)
+MAX_STEPS = 200_000
+"""Forty times what a world takes: something goes round without waiting for anything."""
+
+
+class _Steps(trio.abc.Instrument):
+    """Ends a world in which a task never rests."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._count += 1
+        if self._count == MAX_STEPS:
+            self._world.breaks("nothing_is_held_for_ever", f"{task.name!r} never rests")
+        if self._count > 2 * MAX_STEPS:
+            os.write(1, f"{self._world.seed} nothing_is_held_for_ever\n".encode())
+            os._exit(70)  # it swallows its cancellation, too
 
 
 class _NoSandbox(Sandbox):
