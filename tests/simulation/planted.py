@@ -248,7 +248,6 @@ PLANTED = (
         "runtime/identity.py",
         '    return f"{prefix}_{os.urandom(20).translate(_OF_BYTE).decode()}"\n',
         '    return f"{prefix}_{os.urandom(1).translate(_OF_BYTE).decode()}"\n',
-        0,
     ),
     Planted(
         "a closed mailbox leaves those who wait",
