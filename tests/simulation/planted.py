@@ -1,7 +1,7 @@
 """Bugs of one line, planted in a copy of callboard: the simulation must find each of them.
 
 `python -m tests.simulation planted [NAME …]` plays worlds on each copy until one breaks an invariant, and
-prints the table of `docs/simulation.md`.
+prints a row of a table for each.
 """
 
 from __future__ import annotations
