@@ -85,6 +85,7 @@ class Bench(NamedTuple):
             environ={
                 "PYTHONPATH": str(HERE / "harness"),
                 "CALLBOARD_STORE": row.store,
+                "PYTHONDONTWRITEBYTECODE": "",  # the first run compiles for all others
                 # What is kept between processes is kept between these, and is nobody else's.
                 **dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"), str(self.folder)),
                 "TMPDIR": str(self.folder),
