@@ -39,7 +39,7 @@ RUNS_TOOLS = {
 RUNS_NONE = {
     "Runtime": {
         "answer", "answer_question", "approval", "approvals", "complete", "create_session",
-        "get_session", "grants", "list_models", "plugins", "purge", "revoke", "search", "sessions", "status", "test_provider", "tools", "usage",
+        "get_session", "grants", "list_models", "plugins", "purge", "questions", "revoke", "search", "sessions", "status", "test_provider", "tools", "usage",
     },
     "Session": {
         "cancel", "changes", "delete", "follow", "rename", "restore", "set_budget", "undo", "usage",

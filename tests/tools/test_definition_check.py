@@ -82,7 +82,7 @@ def of(value: Any) -> dict[str, Any]:
         ({"parameters": True}, "its definition is wrong: `parameters`: expected `object`, got `bool`"),
         ({"parameters": []}, "`parameters`: expected `object`, got `array`"),
         ({"parameters": None}, "`parameters`: expected `object`, got `null`"),
-        ({"output": False}, "`output`: expected `object`, got `bool`"),
+        ({"output": 5}, "`output`: expected `bool | object | null`, got `int`"),
         ({"description": 5}, "`description`: expected `str`, got `int`"),
         ({"tier": "root"}, "`tier`: invalid enum value 'root'"),
         ({"name": 5}, "5 can't be a tool's name"),

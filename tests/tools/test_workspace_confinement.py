@@ -345,7 +345,7 @@ async def test_case_10_a_huge_file_is_paged_not_read(caller: Caller, folder: Pat
     os.truncate(folder / "sparse", 5 * 2**30)
     failure = await caller.failure("read_file", path="sparse")
     assert failure.error_type == "file_too_large"
-    assert "limit=65536" in str(failure)
+    assert "Read it in pages: offset=0, then offset=next_offset" in str(failure)
     page = await caller.output(
         "read_file", path="sparse", encoding="base64", offset=5 * 2**30 - 3, limit=1000
     )

@@ -170,13 +170,15 @@ class SandboxProcess:
         if self._first is None:
             return
         hidden = [*self._recipe.forbidden, *(path for _, path in self._covers)]
+        # A folder of PATH may lie in the workspace: it is mounted there, and then lies below that.
+        bound_first = (path for _, path in self._recipe.bound)
         bound = partial(
             admit,
             recipe=self._recipe,
             group=self._group,
             workspace=self._order.workspace,
             identity=self._order.identity,
-            own=[*hidden, *(path for _, path in self._protected)],
+            own=[*hidden, *bound_first, *(path for _, path in self._protected)],
             hidden=hidden,
         )
         try:
