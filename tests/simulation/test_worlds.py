@@ -15,11 +15,11 @@ from simulation.world import play
 
 ROOT = Path(__file__).parents[2]
 IS_SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
-WORLDS = 2000 if IS_SOAK else 40
+WORLDS = 2000 if IS_SOAK else 20
 FOUND = [planted for planted in PLANTED if planted.seed is not None]
 SHARES = 4
 """Workers of the test run share the worlds."""
-SAME_WORLDS = 50 if IS_SOAK else 4
+SAME_WORLDS = 50 if IS_SOAK else 2
 
 
 @pytest.mark.parametrize("share", range(SHARES))
