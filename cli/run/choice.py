@@ -64,10 +64,11 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         agent = options.flags.agent or "general"
         model, reason = _named(options, settings, agent)
         return RunTarget(session=None, agent=agent, model=model, reason=reason)
-    if options.flags.session in {None, "last"}:
+    name = options.flags.session or "last"
+    if name == "last":
         row = await _last_to_go_on_with(reader, folder_here(options.flags.workspace))
     else:
-        row = await find_session(reader, options.flags.session)
+        row = await find_session(reader, name)
     _check(options, row)
     model, reason = _named(options, settings, row.agent)
     if options.flags.model is None and options.flags.base_url is None:

@@ -249,11 +249,14 @@ class _Job:
             ended += await self._show_missed(runtime, session)
             if turn is None:
                 break
+            over: ConflictError | None = None
             try:
                 ended.append(await self._play(turn))
-            except ConflictError:  # it was over before it was entered
+            except ConflictError as error:  # it was over before it was entered
+                over = error
+            if over is not None:
                 if not (missed := await self._show_missed(runtime, session)):
-                    raise
+                    raise over
                 ended += missed
         return ended
 

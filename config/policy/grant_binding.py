@@ -117,9 +117,10 @@ def lasting_problem(definition: ToolDefinition, arguments: str) -> str | None:
             return f"{name} is a text that a shell or an interpreter reads"
         if isinstance(value, dict) and value and (is_command or runs):
             return f"{name} may say what is run"
-        is_list = isinstance(value, list) and value and (is_command or runs)
-        if is_list and not is_plain(value, said.get("cwd")):
-            return f"{value[0]} may run more than its words say"
+        if isinstance(value, list) and value and (is_command or runs):
+            words: list[object] = value
+            if not is_plain(words, said.get("cwd")):
+                return f"{words[0]} may run more than its words say"
     return None
 
 

@@ -91,13 +91,13 @@ class BudgetedStream(trio.abc.Stream):
             self._count(data)
         except TooManyFrames as flood:
             with trio.move_on_after(TELL_SECONDS):
-                await self.send_all(_close_frame(flood))
+                await self.send_all(_close_frame(flood))  # noqa: ASYNC120  a cancel ends it as well
             raise
         return data
 
     async def _go_on(self, max_bytes: int | None) -> bytes:
         """Read more of a message, for which there must be room, within its time."""
-        with trio.CancelScope() as self._reading:
+        with trio.CancelScope() as self._reading:  # noqa: ASYNC912  left at once, it is over
             if self._holding.is_over:
                 await self._wait_room()
                 self._due_at = trio.current_time() + self._send_seconds
@@ -112,7 +112,7 @@ class BudgetedStream(trio.abc.Stream):
 
     async def _wait_room(self) -> None:
         """Wait for the requests ahead of this message; without any, the costliest message gives way."""
-        with trio.move_on_after(self._send_seconds):
+        with trio.move_on_after(self._send_seconds):  # noqa: ASYNC912  there may be nothing to wait for
             while self._whole and self._holding.is_over:
                 await self._done.park()
         while self._holding.is_over:

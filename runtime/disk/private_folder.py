@@ -86,6 +86,7 @@ def is_left(name: str, dir_fd: int) -> bool:
         fd = os.open(name, flags, dir_fd=dir_fd)
     except OSError:
         return False
+    status: os.stat_result | None = None
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -94,7 +95,7 @@ def is_left(name: str, dir_fd: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return status.st_mtime < time.time() - OLD_SECONDS
+        return status is not None and status.st_mtime < time.time() - OLD_SECONDS
     else:
         return True
     finally:

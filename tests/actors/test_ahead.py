@@ -66,7 +66,7 @@ class SlowDisk(FakeStore):
     async def wait_held(self) -> None:
         """Waits until a commit is held."""
         # ruff: ignore[async-busy-wait] a mock clock
-        while not self._held:
+        while not self._held:  # noqa: ASYNC110  nothing tells
             await trio.sleep(AHEAD_SECONDS)
 
     def let_go(self, error: CallboardError | None = None) -> None:
@@ -219,7 +219,7 @@ async def test_a_result_that_finds_no_company_is_stored_and_shown_soon(
         assert CallFinished not in heard_kinds(heard)
         began = trio.current_time()
         # ruff: ignore[async-busy-wait] a mock clock
-        while CallFinished not in heard_kinds(heard):
+        while CallFinished not in heard_kinds(heard):  # noqa: ASYNC110  nothing tells
             await trio.sleep(AHEAD_SECONDS / 8)
         assert trio.current_time() - began <= AHEAD_SECONDS
         assert scene.slow.kinds[-1] == [CallFinished]
@@ -344,7 +344,7 @@ async def test_an_answer_that_is_not_stored_is_not_either_once_there_is_room(
         await scene.slow.wait_held()
         await trio.sleep(10)  # the second answer waits with the result, or behind its commit
         scene.slow.let_go(NO_ROOM)
-        with trio.fail_after(60):
+        with trio.fail_after(60):  # noqa: ASYNC912
             try:
                 assert (await heard.to_the_end()).outcome == "failed"
             except StorageFull:

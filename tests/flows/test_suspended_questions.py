@@ -70,7 +70,7 @@ async def asking(
 
 
 async def prompt(session: callboard.Session) -> None:
-    with trio.CancelScope() as scope:
+    with trio.CancelScope() as scope:  # noqa: ASYNC912
         try:
             async with session.prompt("Go in.") as turn:
                 async for _ in turn:

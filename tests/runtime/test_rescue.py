@@ -120,7 +120,7 @@ def rescued(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, objec
 
 def rows(folder: Path, sql: str) -> list[tuple[object, ...]]:
     connection = open_writer(folder)
-    found = connection.execute(sql).fetchall()
+    found: list[tuple[object, ...]] = list(connection.execute(sql))
     connection.close()
     return found
 

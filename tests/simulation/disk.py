@@ -134,8 +134,9 @@ class PlayedStore(Store):
             await trio.sleep(self._disk.random.choice(SECONDS))
             result = self._write_now(work)
             await trio.sleep(self._disk.random.choice(SECONDS))
-        self._check()
-        return result
+            self._check()
+            return result
+        raise AssertionError("a shield without a deadline is not left early")
 
     def _write_now(self, work: Callable[[], Result]) -> Result:
         disk, world = self._disk, self._disk.world

@@ -53,7 +53,7 @@ class _Way:
         self.wake()
 
     async def take(self, most: int) -> bytes:
-        while True:
+        while True:  # noqa: ASYNC913
             if self.is_cut:
                 raise trio.BrokenResourceError("the connection is cut")
             if self._pieces:

@@ -109,7 +109,7 @@ async def test_an_error_means_that_nothing_has_changed_or_names_it(
     wanted = tree(folder)
     assert wanted != before, "the control: with a sound disk it happens"
     place = 0
-    while True:
+    while True:  # noqa: ASYNC913
         make_tree(folder)
         versions = VersionStore(tmp_path / f"data{place}")
         result, failure = None, None

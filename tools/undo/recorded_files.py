@@ -206,7 +206,7 @@ class RecordedFiles(FileReader):
                 with contextlib.suppress(StorageError):  # then it counts as broken off
                     self._log.end(change.change_id, is_void=True)
             elif isinstance(error, ToolFailure):
-                raise _in_part(error, touched) from error
+                raise _in_part(error, touched) from error  # noqa: ASYNC104  no Cancelled is one
             raise
         if change is not None:
             try:

@@ -100,9 +100,9 @@ class MortalFile(apsw.VFSFile):
         self._death.synced(self._path)
         self._death.step()
 
-    def xTruncate(self, size: int) -> None:
+    def xTruncate(self, newsize: int) -> None:
         self._death.step()
-        super().xTruncate(size)
+        super().xTruncate(newsize)
 
 
 class MortalDisk(apsw.VFS):
@@ -324,7 +324,7 @@ def live(
             trio.run(act)
             code = 0
             del disk  # the last connection is closed
-        except BaseException:
+        except BaseException:  # noqa: ASYNC103
             traceback.print_exc()
         finally:
             sys.stderr.flush()
