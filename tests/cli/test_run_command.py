@@ -32,6 +32,7 @@ from support.cli.command import PATIENCE_SECONDS, Command, at
 from support.cli.command import command as command
 from support.cli.warm_process import nowhere, start_warm
 from support.sandbox.sandbox_users import needs_sandbox
+from support.waits import until
 
 
 async def test_the_main_job_without_any_model(command: Command) -> None:
@@ -308,7 +309,7 @@ async def test_a_signal_leaves_no_program(command: Command, signals: list[signal
                 said = b""
                 while b"call_progress" not in said:
                     said += await process.stdout.receive_some()
-                assert running(seconds), "the control"
+                await until(lambda: len(running(seconds)) == 2)  # both, as they were forked
                 for number in signals:
                     process.send_signal(number)
                 assert await process.wait() == 130
