@@ -25,6 +25,7 @@ CALLS: dict[str, list[tuple[dict[str, Any], Any]]] = {
     "set_light": [({"room": "hall", "on": True}, "hall: on")],
     "add": [({"numbers": [1, 2.5]}, 3.5)],
     "count_lines": [({"paths": ["a.txt"]}, {"a.txt": 2}), ({"paths": ["b.txt"]}, "file_not_found")],
+    "stock_of": [({"fruit": "pear"}, 3)],
     "switch": [
         ({"name": "lamp", "on": True}, {"lamp": True}),
         ({"name": "door", "on": True}, "validation_error"),
@@ -71,9 +72,10 @@ async def test_a_tool_of_the_page_works(
     (workspace / "a.txt").write_text("one\ntwo\n")
     calls = [(name, arguments) for arguments, _ in CALLS[name]]
     model = callboard.ScriptedModel([reply(calls=calls), reply("Done.")])
+    [shop] = [module.Shop for module in modules if hasattr(module, "Shop")]
     async with callboard.open_runtime(
         model=model, tools=[tools_of(modules)[name]], workspace=workspace, on_approval="allow",
-        environ={},
+        environ={}, app=shop(stock={"pear": 3}),
     ) as runtime:  # fmt: skip
         session = await runtime.create_session()
         async with session.prompt("Go.") as turn:
@@ -117,7 +119,8 @@ async def test_the_switch_asks_when_the_page_says_so(
         assert asked[0].preview == f"{arguments['name']} → off"
 
 
-def test_the_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    [block] = [block for block in BLOCKS if "trio.run(main)" in block]
-    exec(compile(block, str(DOCUMENT), "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out == "3.\n"
+def test_the_programs_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [block for block in BLOCKS if "trio.run(main)" in block]
+    for block in blocks:
+        exec(compile(block, str(DOCUMENT), "exec", dont_inherit=True), {"__name__": "__main__"})
+    assert capsys.readouterr().out == "3.\n3.\n"

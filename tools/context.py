@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
 
@@ -24,6 +25,16 @@ from ..runtime.handles import (
 from ..runtime.memory.memories import MemoryReader, MemoryWriter
 from ..runtime.processes import Processes
 from .workshop import Workshop
+
+if TYPE_CHECKING:  # type checkers bring these along; at run time a default is not needed
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    App = TypeVarWithDefault("App", default=Any)
+else:
+    App = TypeVar("App")
+
+NO_APP: Any = None
+"""The `app` of a program that gave none; a tool whose context wants one is refused at the start."""
 
 MAX_WAITING_LINES = 64
 """Progress lines of one call that wait for the Trio thread; as many as the turn keeps. Further lines are
@@ -62,13 +73,15 @@ class ProgressRelay:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ToolContext:
+class ToolContext(Generic[App]):
     """What a call may know and touch; a missing handle is `None`.
 
     Attributes:
         session_id, turn_id, call_id: The call, and where it belongs.
         session_kind: The kind of its session.
         agent: The agent's configuration.
+        app: What the program gave to `open_runtime(app=…)`; annotate the parameter
+            `ToolContext[Shop]`, and it is a `Shop`. `None` in a tool with `process=True`.
         files_read, files_write: The workspace, as far as the session kind allows it.
         network: Requests to public hosts.
         channel: The people of the session.
@@ -99,6 +112,7 @@ class ToolContext:
     call_id: str
     session_kind: SessionKind
     agent: Agent
+    app: App = NO_APP
     files_read: ReadableFiles | None = None
     files_write: WritableFiles | None = None
     network: Network | None = None

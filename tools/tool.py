@@ -64,11 +64,13 @@ class Tool(abc.ABC):
         waits: Whether its calls only wait, for a person or for another session: they take no
             slot, and only their own timeout bounds them.
         is_ours: Whether its code is callboard's own, which acts through its handles alone.
+        app_type: The type that its context's `app` has to have; `None` if it says nothing.
     """
 
     definition: ToolDefinition
     waits: bool = False
     is_ours: bool = False
+    app_type: Any = None
 
     @property
     def name(self) -> str:
@@ -146,7 +148,7 @@ class FunctionTool(Tool):
         self._options = options
         self._is_async = inspect.iscoroutinefunction(function)
         if not is_own:  # the tests read all of ours
-            _ = self._parts
+            self.app_type = self._parts.parameters.app_type
         approval, effect = options.get("approval"), options.get("effect")
         self._approval = self._rule("approval", approval if callable(approval) else None)
         self._effect = self._rule("effect", effect if callable(effect) else None)

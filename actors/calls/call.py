@@ -199,6 +199,7 @@ class CallPreparation:
         limits: How large arguments may be.
         marked_files: The files that tainted sessions wrote; without it, calls mark and find none.
         versions: Keeps earlier versions of changed files.
+        app: What the program gives its tools.
 
     Attributes:
         limits: The same.
@@ -211,8 +212,10 @@ class CallPreparation:
         limits: Limits,
         marked_files: MarkedFiles | None = None,
         versions: VersionStore | None = None,
+        app: object = None,
     ) -> None:
         self._registry = registry
+        self._app = app
         self._marked_files = MarkedFiles() if marked_files is None else marked_files
         self._versions = VersionStore(None) if versions is None else versions
         self._handles = handles
@@ -298,6 +301,7 @@ class CallPreparation:
             call_id=call.call_id,
             session_kind=place.session_kind,
             agent=place.agent,
+            app=self._app,
             files_read=files_read,
             files_write=files_write,
             network=network,

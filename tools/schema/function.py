@@ -73,6 +73,11 @@ class FunctionParts(msgspec.Struct, frozen=True, kw_only=True):
 def read_function(function: Callable[..., Any], name: str, options: ToolOptions) -> FunctionParts:
     """Read a function as the tool of that name; raise `ValidationError` when it can't be one."""
     parameters = parameters_of(function, ToolContext)
+    if parameters.app_type is not None and options.get("process"):
+        raise ValidationError(
+            f"tool {name}: process=True does not go with the context's app: the program's objects stay "
+            "in its own process. Leave one of the two out."
+        )
     returns = parameters.returns if (own := options.get("output")) is None else own
     definition = _definition(
         options,

@@ -69,6 +69,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         struct: A Struct with one field a parameter, named as in Python.
         annotations: The annotation of each parameter, by that name.
         context_name: The parameter that takes the context, if any.
+        app_type: `Shop` of a context annotated `ToolContext[Shop]`, else `None`.
         description: The first paragraph of its docstring; without one, its signature.
         returns: The annotation of its result when that declares fields, else `None`.
     """
@@ -76,6 +77,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     struct: type[msgspec.Struct]
     annotations: dict[str, Any]
     context_name: str | None
+    app_type: Any
     description: str
     returns: Any
 
@@ -93,12 +95,13 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
     description, described = parse_docstring(inspect.getdoc(function) or "")
     fields: list[tuple[str, Any, Any]] = []
     annotations: dict[str, Any] = {}
-    context_name = None
+    context_name = app_type = None
     for parameter in signature.parameters.values():
         _check_parameter(parameter, hints, name)
         annotation = hints[parameter.name]
-        if annotation is context_type:
+        if (typing.get_origin(annotation) or annotation) is context_type:
             context_name = parameter.name
+            [app_type] = typing.get_args(annotation) or (None,)
             continue
         if annotation is list:
             annotation = list[str]  # A bare `list` holds strings, as docs/writing-tools.md says.
@@ -113,6 +116,7 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
         struct=struct,
         annotations=annotations,
         context_name=context_name,
+        app_type=app_type,
         description=description
         or f"The function {name}({', '.join(annotations)}), which has no description.",
         returns=returns if _declares_fields(returns) else None,

@@ -113,6 +113,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         settings: The settings that all this follows from; `reconfiguring` changes them later.
         remake_agents: Returns all agents by name for other settings; `None` keeps them.
         http: The program's own httpx client for every request; the program closes it.
+        app: What the program gives its tools.
     """
 
     store: Store
@@ -140,6 +141,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()
     remake_agents: Callable[[Settings], Mapping[str, Agent]] | None = None
     http: AsyncClient | None = None
+    app: object = None
 
 
 class Host:
@@ -286,7 +288,7 @@ class Host:
     async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
         plan = self.plan
         preparation = CallPreparation(
-            plan.registry, handles, self.limits, self.marked_files, plan.versions
+            plan.registry, handles, self.limits, self.marked_files, plan.versions, plan.app
         )
         broker_services = self.broker_services = BrokerServices(
             store=plan.store,

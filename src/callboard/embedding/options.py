@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 import msgspec
 import trio
@@ -69,6 +71,21 @@ def checked_tools(tools: object) -> list[Tool]:
     """Return the tools as a list; raise `ValidationError` for anything else."""
     advice = "is not a tool: decorate it with @callboard.tool"
     return _checked_items("tools", tools, lambda item: isinstance(item, Tool), advice)
+
+
+def check_app(tools: Iterable[Tool], app: object) -> None:
+    """Raise `ValidationError` for a tool whose context has an `app` of another type."""
+    for tool in tools:
+        wanted = tool.app_type
+        kind = wanted if isinstance(wanted, type | UnionType) else get_origin(wanted)
+        with suppress(TypeError):  # what `isinstance` does not take, type checkers alone judge
+            if wanted is not None and not isinstance(app, kind):
+                name = getattr(wanted, "__name__", str(wanted))
+                raise ValidationError(
+                    f"tool {tool.name} takes a ToolContext[{name}], and app is {app!r:.80}: pass a "
+                    f"{name} as open_runtime(app=…)",
+                    field="app",
+                )
 
 
 def channel_of(

@@ -54,7 +54,15 @@ from ..tools.workspace.workspace import open_workspace
 from .access import memory_index, search_place, workshop_of
 from .host import Host, Plan, open_host
 from .models import ModelFinder, open_finder
-from .options import agents_of, channel_of, check_options, checked_tools, folder_of, http_of
+from .options import (
+    agents_of,
+    channel_of,
+    check_app,
+    check_options,
+    checked_tools,
+    folder_of,
+    http_of,
+)
 from .session import Following as Following
 from .session import Session as Session
 from .status import RuntimeStatus as RuntimeStatus
@@ -75,6 +83,7 @@ async def open_runtime(
     workspace: str | Path | None = None,
     data: str | Path | None = None,
     tools: Sequence[Tool] = (),
+    app: object = None,
     agents: Sequence[Agent] = (),
     policy: Preset | str | None = None,
     on_approval: Approver | Literal["allow", "deny", "wait"] | None = None,
@@ -100,6 +109,8 @@ async def open_runtime(
         workspace: The folder that sessions work in; the current one by default.
         data: The folder of the store and of stored keys; `None` keeps everything in memory.
         tools: Own tools beside the built-in ones.
+        app: An object of the program for its own tools, such as its database: `app` of their
+            `ToolContext`. The program closes it.
         agents: Own agents beside `general`.
         policy: The preset, how much runs without asking; overrides the agents' own.
         on_approval: Asks a person: an async function; or `"allow"` or `"deny"` for all, or `"wait"`
@@ -144,7 +155,9 @@ async def open_runtime(
     finder = open_finder(wish, model, folder)
     forbidden = () if folder is None else (folder, config_folder(environ))
     sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
-    own_tools: list[KnownTool] = [*builtin_tools(), *checked_tools(tools)]
+    program_tools = checked_tools(tools)
+    check_app(program_tools, app)
+    own_tools: list[KnownTool] = [*builtin_tools(), *program_tools]
     brought = await load_plugins(settings.plugins, [tool.name for tool in own_tools])
     all_tools: list[KnownTool] = [*own_tools, *brought.tools]
     plan = Plan(
@@ -158,6 +171,7 @@ async def open_runtime(
         recorder=None if record is None else await open_recorder(folder_of(record=record)),
         strict=strict,
         http=http_of(http),
+        app=app,
         wakes=wake,
         search=search_place(settings, finder.wish),
         policies=PolicyBook(settings.rules, search_places(settings.search)),

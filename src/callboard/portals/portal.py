@@ -59,6 +59,7 @@ class RuntimeOptions(TypedDict, total=False):
     workspace: str | Path | None
     data: str | Path | None
     tools: Sequence[Tool]
+    app: object
     agents: Sequence[Agent]
     policy: Preset | str | None
     channel: Channel | None
