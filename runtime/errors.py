@@ -7,6 +7,8 @@ they arrive.
 
 from __future__ import annotations
 
+import sys
+from types import TracebackType
 from typing import ClassVar, Literal
 
 NetworkStage = Literal["name", "connect", "tls", "http"]
@@ -201,3 +203,34 @@ def error_of(error_type: str, message: str) -> CallboardError:
         if leaf.type == error_type:
             return leaf(message)
     return InternalError(message)
+
+
+class ShortTracebacks:
+    """A block around what a program calls: an error that says all in its message shows the program's lines alone.
+
+    The frames inside of callboard and below it are cut off, and the foreign exception behind the error is
+    kept as its `__context__`, which is not printed. Faults of callboard's own keep everything, and
+    `python -X dev` keeps it of all errors.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, CallboardError) and not sys.flags.dev_mode:
+            shorten(error)
+
+
+def shorten(error: CallboardError) -> None:
+    """Cut an error's traceback and what led to it, unless it is a fault of callboard's own."""
+    cause = error.__cause__
+    if isinstance(error, InternalError) and (type(error) is InternalError or cause is not None):
+        return
+    error.__traceback__ = None
+    if cause is not None:
+        error.__cause__, error.__context__ = None, cause

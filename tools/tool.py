@@ -30,7 +30,7 @@ from ..runtime.definitions import (
     ToolFailure,
     ToolResult,
 )
-from ..runtime.errors import ValidationError
+from ..runtime.errors import ShortTracebacks, ValidationError
 from .context import ToolContext as ToolContext
 from .processes.function_process import ContextFields, run_in_process
 from .processes.threads import run_function
@@ -334,8 +334,13 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             print(runtime.tools()[-1].name)
     """
     if function is None:
-        return lambda decorated: FunctionTool(decorated, **options)
-    return FunctionTool(function, **options)
+        return lambda decorated: _made(decorated, options)
+    return _made(function, options)
+
+
+def _made(function: Callable[..., Any], options: Any) -> FunctionTool:
+    with ShortTracebacks():
+        return FunctionTool(function, **options)
 
 
 class ToolFamily(Protocol):

@@ -120,10 +120,12 @@ class Mailbox(Generic[Content]):
     Args:
         name: For errors and logs.
         capacity: How many messages it holds before senders wait; a named constant of the actor.
+        ended: What is said to senders when the actor has ended for good.
     """
 
-    def __init__(self, name: str, capacity: int) -> None:
+    def __init__(self, name: str, capacity: int, ended: str = "") -> None:
         self.name = name
+        self._ended = ended or f"{name} has ended; nothing was delivered"
         self._send: trio.MemorySendChannel[Content]
         self._receive: trio.MemoryReceiveChannel[Content]
         self._send, self._receive = trio.open_memory_channel[Content](capacity)
@@ -243,7 +245,7 @@ class Mailbox(Generic[Content]):
         )
 
     def _stopped(self) -> ActorStopped:
-        return ActorStopped(f"{self.name} has ended; nothing was delivered")
+        return ActorStopped(self._ended)
 
 
 class Request(Message, Generic[Answer], frozen=True, kw_only=True):

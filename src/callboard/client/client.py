@@ -14,7 +14,7 @@ from ..runtime.budget import Budget
 from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.channel import UserQuestion
 from ..runtime.definitions import Agent, InputMode
-from ..runtime.errors import CallboardError, ValidationError
+from ..runtime.errors import CallboardError, ShortTracebacks, ValidationError, shorten
 from ..runtime.events import Stored
 from ..runtime.history import Attachment
 from ..runtime.identity import new_id
@@ -549,7 +549,8 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
             print((await client.messages(session.session_id))[-1].content)
     """
     check_trio("callboard.connect", "Under asyncio, call trio.run in a thread")
-    client = Client(*find_address(url, token))
+    with ShortTracebacks():
+        client = Client(*find_address(url, token))
     raised: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
@@ -563,6 +564,8 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
     except* CallboardError as group:
         if raised is None:
             raised = group.exceptions[0]
+            if isinstance(raised, CallboardError):
+                shorten(raised)
     finally:
         if raised is not None:
             raise raised

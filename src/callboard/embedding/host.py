@@ -84,6 +84,10 @@ STOP_SECONDS = 15.0
 """How long sessions may take to end their turns when the runtime closes; then they are cancelled."""
 
 
+CLOSED = "this runtime is closed; open a new one"
+"""Said to who calls it then: an actor that ends for good ends with its runtime."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a host is built from.
 
@@ -177,12 +181,12 @@ class Host:
         self.budgets = BudgetBook(plan.store, plan.prices, self.agents)
         self.channels = Channels(plan.channel)
         self._supervisors: list[Supervisor] = []
-        self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
-        self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY)
+        self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY, CLOSED)
+        self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY, CLOSED)
         self.dispatcher: Mailbox[DispatcherMessage] = Mailbox(
-            "tool dispatcher", DISPATCHER_CAPACITY
+            "tool dispatcher", DISPATCHER_CAPACITY, CLOSED
         )
-        self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", DIRECTORY_CAPACITY)
+        self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", DIRECTORY_CAPACITY, CLOSED)
         self.tree = SessionTree(
             self.directory,
             self.journal,

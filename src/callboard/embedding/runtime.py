@@ -27,7 +27,7 @@ from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel, UserQuestion
 from ..runtime.definitions import Agent, Preset, ToolDefinition
 from ..runtime.disk.own_folders import OwnFolders
-from ..runtime.errors import NotFoundError
+from ..runtime.errors import NotFoundError, ShortTracebacks
 from ..runtime.events import SessionCreated
 from ..runtime.handles import PersonAnswer
 from ..runtime.identity import RequestKey
@@ -146,51 +146,55 @@ async def open_runtime(
         "callboard.open_runtime",
         "Use callboard.aio.open_runtime under asyncio, callboard.start_in_thread without an event loop",
     )
-    check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
-    check_options(settings=settings, environ=environ)
-    settings = Settings() if settings is None else checked(settings, "settings")
-    environ = os.environ if environ is None else environ
-    folder = None if data is None else folder_of(data=data)
-    wish = ModelSelection(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
-    finder = open_finder(wish, model, folder)
-    forbidden = () if folder is None else (folder, config_folder(environ))
-    sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
-    program_tools = checked_tools(tools)
-    check_app(program_tools, app)
-    own_tools: list[KnownTool] = [*builtin_tools(), *program_tools]
-    brought = await load_plugins(settings.plugins, [tool.name for tool in own_tools])
-    all_tools: list[KnownTool] = [*own_tools, *brought.tools]
-    plan = Plan(
-        models=finder,
-        registry=ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version),
-        plugins=brought.plugins,
-        agents=agents_of(settings, agents, policy),
-        remake_agents=lambda new: agents_of(new, agents, policy),
-        is_policy_given=policy is not None,
-        channel=channel_of(channel, on_approval),
-        recorder=None if record is None else await open_recorder(folder_of(record=record)),
-        strict=strict,
-        http=http_of(http),
-        app=app,
-        wakes=wake,
-        search=search_place(settings, finder.wish),
-        policies=PolicyBook(settings.rules, search_places(settings.search)),
-        forbidden=forbidden,
-        settings=settings,
-        limits=settings.limits,
-        network=settings.network,
-        prices=PriceTable(settings.prices),
-        skills=SkillShelf(folder),
-        versions=VersionStore(folder),
-        folders=OwnFolders(folder),
-        memory_index=memory_index(settings.memory, folder),
-        workshop=workshop_of(settings, finder.wish),
-        sandbox=sandbox,
-        store=await _open_store(folder),  # the last one: what fails before leaves nothing open
-    )
+    with ShortTracebacks():
+        check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
+        check_options(settings=settings, environ=environ)
+        settings = Settings() if settings is None else checked(settings, "settings")
+        environ = os.environ if environ is None else environ
+        folder = None if data is None else folder_of(data=data)
+        wish = ModelSelection(
+            base_url=base_url, dialect=dialect, settings=settings, environ=environ
+        )
+        finder = open_finder(wish, model, folder)
+        forbidden = () if folder is None else (folder, config_folder(environ))
+        sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
+        program_tools = checked_tools(tools)
+        check_app(program_tools, app)
+        own_tools: list[KnownTool] = [*builtin_tools(), *program_tools]
+        brought = await load_plugins(settings.plugins, [tool.name for tool in own_tools])
+        all_tools: list[KnownTool] = [*own_tools, *brought.tools]
+        plan = Plan(
+            models=finder,
+            registry=ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version),
+            plugins=brought.plugins,
+            agents=agents_of(settings, agents, policy),
+            remake_agents=lambda new: agents_of(new, agents, policy),
+            is_policy_given=policy is not None,
+            channel=channel_of(channel, on_approval),
+            recorder=None if record is None else await open_recorder(folder_of(record=record)),
+            strict=strict,
+            http=http_of(http),
+            app=app,
+            wakes=wake,
+            search=search_place(settings, finder.wish),
+            policies=PolicyBook(settings.rules, search_places(settings.search)),
+            forbidden=forbidden,
+            settings=settings,
+            limits=settings.limits,
+            network=settings.network,
+            prices=PriceTable(settings.prices),
+            skills=SkillShelf(folder),
+            versions=VersionStore(folder),
+            folders=OwnFolders(folder),
+            memory_index=memory_index(settings.memory, folder),
+            workshop=workshop_of(settings, finder.wish),
+            sandbox=sandbox,
+            store=await _open_store(folder),  # the last one: what fails before leaves nothing open
+        )
     async with open_host(plan) as host:
-        await finder.look_around(host.http)
-        finder.target(None)  # a default model that can't be used is an error at the start
+        with ShortTracebacks():
+            await finder.look_around(host.http)
+            finder.target(None)  # a default model that can't be used is an error at the start
         yield Runtime(host, folder_of(workspace=workspace or "."), finder, folder)
 
 

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Literal, Unpack
 
 from ..embedding.options import checked_tools
+from ..runtime.errors import ShortTracebacks
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from .aio_handles import Following as Following
 from .aio_handles import Records as Records
@@ -104,7 +105,8 @@ class Opening:
             {**self._options, "tools": tools, "on_approval": approver, "channel": channel}
         )
         try:
-            return Runtime(portal, await asyncio.wrap_future(portal.started))
+            with ShortTracebacks():
+                return Runtime(portal, await asyncio.wrap_future(portal.started))
         except BaseException:
             await close_portal(portal)
             raise

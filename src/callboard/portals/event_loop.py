@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import trio
 
-from ..runtime.errors import ActorStopped
+from ..runtime.errors import ActorStopped, ShortTracebacks
 from ..runtime.redaction import redacting_logger
 from ..tools.tool import FunctionTool, Tool
 from .portal import CLOSE_SECONDS, GONE_SECONDS, Crossing, Handle, Portal
@@ -153,9 +153,10 @@ Outer = TypeVar("Outer")
 async def cross(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
     """Run a call in the portal. Cancelling this cancels the call and waits until it is gone."""
     crossing = Crossing(function)
-    portal.submit(crossing)
     try:
-        return await asyncio.wrap_future(crossing.future)
+        with ShortTracebacks():
+            portal.submit(crossing)
+            return await asyncio.wrap_future(crossing.future)
     except asyncio.CancelledError:
         portal.cancel(crossing)
         await _wait_gone(crossing.future, GONE_SECONDS)  # noqa: ASYNC102  an event loop has no scopes

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal, Unpack
 
 from ..actors.permissions.asking import Approver
+from ..runtime.errors import ShortTracebacks
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from .channels import adapted_channel
 from .plain_handles import Following as Following
@@ -53,7 +54,8 @@ def start_in_thread(
     channel = adapted_channel(options.get("channel"), in_thread)
     portal = Portal({**options, "on_approval": approver, "channel": channel})
     try:
-        return Runtime(portal, portal.started.result())
+        with ShortTracebacks():
+            return Runtime(portal, portal.started.result())
     except BaseException:
         close_portal(portal)
         raise

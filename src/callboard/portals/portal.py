@@ -27,6 +27,7 @@ import trio
 
 from ..config.settings import Settings
 from ..embedding import runtime as embedded
+from ..embedding.host import CLOSED
 from ..embedding.turn import LEAVE_SECONDS, Turn, TurnEvent
 from ..providers.provider import LocalModel
 from ..runtime.channel import Channel
@@ -268,7 +269,7 @@ class Portal:
             )
 
     def _closed(self) -> ActorStopped:
-        return self._find_crash() or ActorStopped("this runtime is closed; open a new one")
+        return self._find_crash() or ActorStopped(CLOSED)
 
     def _find_crash(self) -> ActorStopped | None:
         crash = self._crash

@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import trio
 
+from ..runtime.errors import ShortTracebacks
 from .portal import Handle, Portal
 
 MAX_APPROVAL_THREADS = 64
@@ -25,7 +26,8 @@ Outer = TypeVar("Outer")
 
 def cross(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
     """Run a call in the portal. An interrupt cancels the call and waits until it is gone."""
-    return portal.call(function)
+    with ShortTracebacks():
+        return portal.call(function)
 
 
 def cross_to_end(portal: Portal, function: Callable[[], Awaitable[object]]) -> None:
