@@ -26,7 +26,9 @@ from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
 from ..parameters import Config, Data, data_path, offered
 from ..record_names import folder_here
-from ..terminal.complaint import complain
+from ..run.attachments import read_attachments
+from ..run.flags import TurnFlags
+from ..terminal.complaint import complain, wrong_usage
 from ..terminal.output import Output
 from .daemon import (
     AGAIN_SECONDS,
@@ -59,29 +61,23 @@ SessionOption = Annotated[
         help="Go on with this session: its id, the beginning of it, of its title, or last.",
     ),
 ]
-AgentOption = Annotated[
-    str | None,
+ResumeOption = Annotated[
+    bool,
     Parameter(
-        alias="-a", completer=offered("agents"), help="A configured agent; general by default."
+        name=("--continue", "-c"), help="Go on with the last session of this folder.", negative=()
     ),
 ]
-WorkspaceOption = Annotated[
-    Path | None, Parameter(alias="-w", help="The folder that tools may touch; by default this one.")
-]
-ModelOption = Annotated[
-    str | None,
-    Parameter(
-        alias="-m", completer=offered("models"), help="PROVIDER/MODEL, or a provider's name."
-    ),
-]
+Prompt = Annotated[str | None, Parameter(help="What to send at once.")]
+How = Annotated[TurnFlags | None, Parameter(name="*")]
 
 
 def chat(
+    prompt: Prompt = None,
+    /,
     *,
+    flags: How = None,
     session: SessionOption = None,
-    agent: AgentOption = None,
-    workspace: WorkspaceOption = None,
-    model: ModelOption = None,
+    resume: ResumeOption = False,
     config: Config = None,
     data: Data = None,
 ) -> int:
@@ -91,11 +87,15 @@ def chat(
     command is one as long as it lasts. Without a terminal, each line of the input is a prompt,
     and the exit code is as of run.
     """
+    flags = flags or TurnFlags()
+    if mistake := flags.mistake():
+        return wrong_usage(mistake, "chat")
     forbid_core_dumps()
     settings = load_settings(config)
     folder = data_path(data)
     start_logging(folder, verbose=False)
-    place = Path(folder_here(workspace))
+    place = Path(folder_here(flags.workspace))
+    session = session or ("last" if resume else None)
     if session is None and place.is_dir():
         fit = fit_folder(place, (folder, config_folder()))
         if fit is None:
@@ -103,10 +103,17 @@ def chat(
         place = fit
     options = ChatOptions(
         workspace=place,
-        agent=agent or "general",
-        model=model,
+        agent=flags.agent or "general",
+        model=flags.model,
         session=session,
         config=config,
+        turn=flags.turn_options(flags.model if session is not None else None),
+        budget=flags.budgets[0],
+        session_budget=flags.budgets[1],
+        prompt=prompt,
+        attachments=read_attachments(flags.attach),
+        base_url=flags.base_url,
+        dialect=flags.dialect,
     )
     return trio.run(_chat, options, settings, folder)
 

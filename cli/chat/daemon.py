@@ -19,9 +19,12 @@ import trio
 
 from ...config.daemon_file import RunningDaemon, find_daemon
 from ...config.settings import Settings
+from ...runtime.budget import Budget
 from ...runtime.disk.data_lock import DataInUse
-from ...runtime.errors import NotFoundError, StorageError
+from ...runtime.errors import ConflictError, NotFoundError, StorageError
+from ...runtime.history import Attachment
 from ...runtime.redaction import Secret
+from ...runtime.turn_options import TurnOptions
 
 if TYPE_CHECKING:
     from ...config.sections import ServerSettings
@@ -81,8 +84,15 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workspace: Where new sessions work; a root of a daemon inside the command.
+        model: The one that new sessions are begun with.
         session: An id, the beginning of one, or `last`.
         config: The file that the settings were read from; `None` is the usual one.
+        turn: What each prompt changes of the agent.
+        budget: What each turn may use.
+        session_budget: What a session may use, from now on.
+        prompt: What is sent at once.
+        attachments: The files that go with the first prompt.
+        base_url, dialect: Where the model is, for a daemon inside the command.
     """
 
     workspace: Path
@@ -90,6 +100,13 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     session: str | None = None
     config: Path | None = None
+    turn: TurnOptions = TurnOptions()
+    budget: Budget | None = None
+    session_budget: Budget | None = None
+    prompt: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    base_url: str | None = None
+    dialect: str | None = None
 
 
 def find_chat_daemon(data: Path) -> ChatDaemon | None:
@@ -123,6 +140,11 @@ async def open_chat_daemon(
             daemon = await wait_chat_daemon(data, APPEAR_SECONDS)
         if daemon is None:
             raise held or NotFoundError(f"no daemon can be reached on {data}")
+        if options.base_url is not None and not daemon.is_own:
+            raise ConflictError(
+                "--base-url is not for a chat with a daemon that runs: name the place first, `callboard "
+                "providers add NAME --base-url URL`, and then --model NAME/MODEL."
+            )
         yield daemon
 
 
@@ -157,6 +179,8 @@ async def _open_own_daemon(
     async with (
         open_runtime(
             model=options.model,
+            base_url=options.base_url,
+            dialect=options.dialect,
             workspace=options.workspace,
             data=data,
             channel=ClientsChannel(),

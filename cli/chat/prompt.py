@@ -12,7 +12,7 @@ import os
 import sys
 import termios
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -160,6 +160,7 @@ class LiveScreen:
     """
 
     def __init__(self, output: Output, data: Path, commands: list[str], *, has_signs: bool) -> None:
+        self.pressed: dict[str, Callable[[], None]] = {}
         self._output = output
         self._held_output = HeldOutput(output)
         self._modes = TerminalModes(0)
@@ -182,7 +183,7 @@ class LiveScreen:
         session: PromptSession[Typed] = PromptSession(
             self._message,
             history=InputHistory(data),
-            key_bindings=_bindings(),
+            key_bindings=_bindings(self._press),
             completer=WordCompleter(commands, sentence=True),
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
@@ -360,6 +361,10 @@ class LiveScreen:
         if app.is_running and not app.is_done:
             app.exit(result=Typed("interrupt", app.current_buffer.text))
 
+    def _press(self, key: str) -> None:
+        if (call := self.pressed.get(key)) is not None:
+            self._trio.run_sync_soon(call)
+
     def keep(self, text: str) -> None:
         """Put a text into the input line for the next time."""
         self._kept = Document(text)
@@ -373,8 +378,12 @@ def _size() -> Size:
     return Size(rows=rows or _USUAL_ROWS, columns=columns or _USUAL_COLUMNS)
 
 
-def _bindings() -> KeyBindings:
+def _bindings(press: Callable[[str], None]) -> KeyBindings:
     bindings = KeyBindings()
+
+    @bindings.add("s-tab")
+    def cycle(event: KeyPressEvent) -> None:
+        press("s-tab")
 
     @bindings.add("enter")
     def send(event: KeyPressEvent) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
@@ -60,11 +61,13 @@ class PlainScreen:
 
     Attributes:
         columns: How wide it is; 0 where the terminal wraps by itself.
+        pressed: What to call at keys that a screen with an input line has, by prompt_toolkit's names.
     """
 
     columns = 0
 
     def __init__(self, output: Output, descriptor: int = 0) -> None:
+        self.pressed: dict[str, Callable[[], None]] = {}
         self._output = output
         self._held_output = HeldOutput(output)
         self._keyboard = Keyboard(descriptor, output)

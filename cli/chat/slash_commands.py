@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import difflib
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
 from ...client.client import Client
+from ...providers.catalog.known import KNOWN_MODELS
 from ...runtime.changes.undo_report import UndoReport
+from ...runtime.definitions import Preset
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.store.rows import SessionRow
@@ -42,7 +45,8 @@ async def run_command(chat: Talk, line: str) -> None:
     if command is None:
         close = [known for known in COMMANDS if known.startswith(name)] if name else []
         if len(close) != 1:
-            like = f" It may be {', '.join(f'/{each}' for each in close)}." if close else ""
+            close = close or close_to(name, COMMANDS)
+            like = f" Did you mean {' or '.join(f'/{each}' for each in close)}?" if close else ""
             raise ValidationError(
                 f"there is no command /{name}; /help lists them.{like} A text that begins with a slash "
                 "is sent with two"
@@ -50,6 +54,11 @@ async def run_command(chat: Talk, line: str) -> None:
         command = COMMANDS[close[0]]
     if (under_way := command.run(chat, argument.strip())) is not None:
         await under_way
+
+
+def close_to(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known name that is most like this one, if one is."""
+    return difflib.get_close_matches(name, known, 1)
 
 
 async def find_session(client: Client, name: str, folder: str) -> SessionRow:
@@ -165,6 +174,7 @@ async def _rename(chat: Talk, argument: str) -> None:
     if not argument:
         raise ValidationError("say the new title: /rename TITLE")
     await chat.client.rename(view.session_id, argument)
+    chat.say("  renamed")
 
 
 async def _agent(chat: Talk, argument: str) -> None:
@@ -202,15 +212,44 @@ async def _agents(chat: Talk, argument: str) -> None:
 
 
 async def _model(chat: Talk, argument: str) -> None:
-    if argument:
-        chat.begin(model=argument)
-        chat.say(f"  a new session begins with your next prompt, with {safe_line(argument)}")
+    if not argument:
+        chat.say(
+            f"  {safe_line(chat.facts.model)}; /model PROVIDER/MODEL takes another from the next prompt on"
+        )
         return
-    status = await chat.client.status()
-    lines = [f"  new sessions: {safe_line(status.model)}, {safe_line(status.model_reason)}"]
-    if chat.view is not None and chat.view.model:
-        lines.insert(0, f"  this session: {safe_line(chat.view.model)}")
-    chat.say("\n".join([*lines, "  /model PROVIDER/MODEL begins a session with another"]))
+    await _check_model(chat, argument)
+    if chat.view is None:
+        chat.change(model=argument)
+    chat.change_turns(model=argument if chat.view is not None else None)
+    chat.say(f"  from your next prompt on {safe_line(argument)} answers")
+
+
+async def _check_model(chat: Talk, name: str) -> None:
+    """Raise `NotFoundError` unless there is a provider of that name; say which model may be meant."""
+    if "provider/list" not in chat.client.welcome.methods:
+        return
+    providers = [row.name for row in await chat.client.providers.list()]
+    provider = name.partition("/")[0]
+    if provider in providers:
+        return
+    known = [f"{each}/{row.model}" for each, rows in KNOWN_MODELS.items() for row in rows]
+    like = [each for each in known if each.partition("/")[2] == name] or close_to(
+        name, [*known, *providers]
+    )
+    hint = f"; did you mean {like[0]}?" if like else f"; there are {', '.join(providers)}"
+    raise NotFoundError(f"there is no provider {provider!r}: write PROVIDER/MODEL{hint}")
+
+
+def _policy(chat: Talk, argument: str) -> None:
+    presets = [str(each) for each in Preset]
+    if not argument:
+        said = f"  {chat.facts.policy or 'as the agent has it'}; /policy {'|'.join(presets)}, or Shift-Tab"
+    elif argument not in presets:
+        raise ValidationError(f"there is no policy {argument!r}; there are {', '.join(presets)}")
+    else:
+        chat.change_turns(policy=Preset(argument))
+        said = f"  from your next prompt on the policy is {argument}"
+    chat.say(said)
 
 
 async def _tools(chat: Talk, argument: str) -> None:
@@ -326,7 +365,10 @@ COMMANDS: dict[str, SlashCommand] = {
     "agent": SlashCommand("/agent NAME", "give the session another agent", _agent),
     "agents": SlashCommand("/agents", "list the agents", _agents),
     "model": SlashCommand(
-        "/model [NAME]", "show the model, or begin a session with another", _model
+        "/model [NAME]", "show the model, or take another from the next prompt on", _model
+    ),
+    "policy": SlashCommand(
+        "/policy [PRESET]", "show how much runs without asking, or change it", _policy
     ),
     "tools": SlashCommand("/tools", "list the tools that models can ask for", _tools),
     "steer": SlashCommand("/steer TEXT", "tell the running turn something", _steer),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 import trio
 
 from ...client.client import Client
-from ...runtime.definitions import InputMode
+from ...runtime.definitions import InputMode, Preset
 from ...runtime.errors import AuthError, CallboardError, NetworkError
 from ...runtime.event_types.turns import RerunWay
-from ...runtime.events import InputAccepted, Stored, TurnEnded
+from ...runtime.events import InputAccepted, MessageCompleted, Stored, TurnEnded
 from ...runtime.store.rows import SessionRow
+from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.topics import Snapshot
 from ..ask.notify import heard, tell_desktop
 from ..ask.pending_questions import PendingQuestion
@@ -25,6 +28,7 @@ from ..terminal.markdown_live import MarkdownRows
 from .daemon import ChatOptions
 from .questions import ChatQuestions, InputEnded, put_to_nobody, waiting_questions
 from .screen import Typed
+from .status_line import StatusFacts, context_text, read_facts, status_line
 from .surface import Surface, view_of
 from .view import ChatView
 
@@ -81,6 +85,9 @@ class Talk:
         self._skips = False
         self._is_cancelling = False
         self._said_how_to_leave = False
+        self._facts = StatusFacts()
+        self._looks_stale = trio.Event()
+        self._screen.pressed["s-tab"] = self.cycle_policy
 
     # ── one daemon ───────────────────────────────────────────────────────────────────────────────
 
@@ -100,6 +107,11 @@ class Talk:
                 self._nursery = nursery
                 nursery.start_soon(self._follow, name="events")
                 nursery.start_soon(self._tick, name="clock")
+                if self._surface.is_live:
+                    nursery.start_soon(self._look_up, name="status line")
+                if (prompt := self._options.prompt) is not None:
+                    self.change(prompt=None)
+                    await self._act(prompt)
                 await self._converse()
                 nursery.cancel_scope.cancel(reason="left")
 
@@ -133,12 +145,46 @@ class Talk:
         if self._skips:
             self._rows.write(dim(f"(all of it: callboard show {row.session_id})", "dim") + "\n")
 
-    def begin(self, *, agent: str | None = None, model: str | None = None) -> None:
-        """Have the next prompt begin a session, with this agent and model."""
-        given = {"agent": agent, "model": model}
-        changed = {name: value for name, value in given.items() if value is not None}
-        self._options = msgspec.structs.replace(self._options, **changed)
+    @property
+    def turn(self) -> TurnOptions:
+        """What each prompt from now on changes of the agent."""
+        return self._options.turn
+
+    @property
+    def facts(self) -> StatusFacts:
+        """What is known of the session that is shown, with what the next prompt changes."""
+        turn, facts = self._options.turn, self._facts
+        return msgspec.structs.replace(
+            facts,
+            model=turn.model or (self.view is None and self._options.model) or facts.model,
+            policy=turn.policy or facts.policy,
+        )
+
+    def begin(self, *, agent: str | None = None) -> None:
+        """Have the next prompt begin a session, with this agent."""
+        if agent is not None:
+            self.change(agent=agent)
         self._set_view(None)
+
+    def change(self, **options: Any) -> None:
+        """Change options of the chat, by their names in `ChatOptions`."""
+        self._options = msgspec.structs.replace(self._options, **options)
+        self.look_again()
+
+    def change_turns(self, **options: Any) -> None:
+        """Change what prompts from now on have other than the agent, by the names in `TurnOptions`."""
+        self.change(turn=msgspec.structs.replace(self._options.turn, **options))
+
+    def cycle_policy(self) -> None:
+        """Take the next preset, for prompts from now on."""
+        now = self.facts.policy or Preset.BALANCED
+        order = [Preset.BALANCED, Preset.STRICT, Preset.AUTO]
+        self.change_turns(policy=order[(order.index(now) + 1) % len(order)])
+
+    def look_again(self) -> None:
+        """Have the status line follow, soon."""
+        self._looks_stale.set()
+        self._refresh()
 
     def _set_view(self, session_id: str | None) -> None:
         self._folder = ""
@@ -150,7 +196,8 @@ class Talk:
         self._following.cancel(reason="another session is shown")
         self._begun.set()
         self._begun = trio.Event()
-        self._refresh()
+        self._facts = StatusFacts()
+        self.look_again()
 
     # ── what happens ─────────────────────────────────────────────────────────────────────────────
 
@@ -195,6 +242,8 @@ class Talk:
                 await self._screen.wait_room()
 
     def _note(self, stored: Stored) -> None:
+        if isinstance(stored.event, MessageCompleted):
+            self._looks_stale.set()
         if isinstance(stored.event, TurnEnded):
             self._is_cancelling = False
             self.codes.append(CODES.get(stored.event.outcome, FAILED))
@@ -206,22 +255,30 @@ class Talk:
             await trio.sleep(TICK_SECONDS)
             self._refresh()
 
-    def _refresh(self) -> None:
-        view = self.view
-        lines = view.live_lines(self._screen.columns) if view is not None else self._invitation()
-        self._screen.show_live(self._rows.open_row, lines)
+    async def _look_up(self) -> None:
+        """Keep what the status line says of the session, and what it cost."""
+        while True:
+            await self._looks_stale.wait()
+            self._looks_stale = trio.Event()
+            view = self.view
+            with suppress(CallboardError):  # what it said before stays
+                session_id = None if view is None else view.session_id
+                facts = await read_facts(self.client, session_id, self._options)
+                if view is self.view:
+                    self._facts = facts
+            self._refresh()
+            await trio.sleep(TICK_SECONDS)
 
-    def _invitation(self) -> list[str]:
-        style, options = self._surface.style, self._options
-        dot = " · " if style.signs else ", "
-        parts = [
-            "a new session",
-            short_path(self.folder),
-            safe_line(options.agent),
-            safe_line(options.model or ""),
-            "/help",
-        ]
-        return [style.paint(dot.join(part for part in parts if part), "dim")]
+    def _refresh(self) -> None:
+        if not self._surface.is_live:
+            return
+        view, facts, columns = self.view, self.facts, self._screen.columns
+        lines = view.live_lines(columns) if view is not None else []
+        tail = "/help" if self.is_at_rest else "Ctrl-C cancels"
+        context = "new session" if view is None else context_text(view.context_tokens, facts.model)
+        style = self._surface.style
+        lines.append(status_line(style, columns, self.folder, facts, context, tail))
+        self._screen.show_live(self._rows.open_row, lines)
 
     def notice(self, text: str) -> None:
         """Print a line of callboard's own."""
@@ -323,6 +380,7 @@ class Talk:
             self._acting = scope
             try:
                 if text.startswith("/") and not text.startswith("//"):
+                    self._echo(text)
                     await self._run_command(self, text)
                 else:
                     await self.send(text.removeprefix("/") if text.startswith("//") else text)
@@ -337,6 +395,13 @@ class Talk:
         if scope.cancelled_caught and not self.is_over:
             self.notice("not waited for any longer; it may be done all the same")
 
+    def _echo(self, text: str) -> None:
+        """Print a command that was typed: the input line is empty again."""
+        if self._surface.is_live:
+            sign = "▸" if self._surface.style.signs else ">"
+            line = self._surface.style.paint(f"{sign} {safe_line(text)}", "bold")
+            self._rows.write(f"\n{line}\n")
+
     # ── what commands do ─────────────────────────────────────────────────────────────────────────
 
     async def send(self, text: str, mode: str = "queue") -> None:
@@ -344,12 +409,28 @@ class Talk:
         if self.view is None:
             new = self._options
             row = await create_session(
-                self.client, new.workspace, self.confirm, agent=new.agent, model=new.model
+                self.client,
+                new.workspace,
+                self.confirm,
+                agent=new.agent,
+                model=new.model,
+                budget=new.session_budget,
             )
             self._set_view(row.session_id)
         view = self.view
         assert view is not None
-        ticket = await self.client.prompt(view.session_id, text, mode=InputMode(mode))
+        has_turn = mode != "steer"  # what steers becomes part of a turn, which has its options
+        ticket = await self.client.prompt(
+            view.session_id,
+            text,
+            self._options.attachments,
+            budget=self._options.budget if has_turn else None,
+            mode=InputMode(mode),
+            options=self._options.turn
+            if has_turn and self._options.turn != TurnOptions()
+            else None,
+        )
+        self.change(attachments=())
         await self._wait_shown(view, ticket.seq)
 
     async def again(self, why: RerunWay) -> None:

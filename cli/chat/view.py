@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from ...client.subscriptions import RemoteEvent
-from ...runtime.definitions import InputSource
+from ...runtime.definitions import InputMode, InputSource
 from ...runtime.event_types.plan import PlanItem
 from ...runtime.events import (
     CallDeferred,
@@ -39,6 +39,7 @@ from ..show.live_pieces import LivePieces
 from ..show.question_text import block
 from ..show.transcript import Transcript, TurnEvent
 from ..terminal.escaping import safe_line, safe_text, shortened
+from ..terminal.folding import fitted
 from ..terminal.style import Style, counted, seconds
 
 MAX_TAIL_LINES = 3
@@ -47,6 +48,8 @@ MAX_TAIL_CHARS = 2000
 """Characters that are kept for these lines."""
 MAX_SHOWN_CALLS = 4
 """Running calls with a place of their own above the input, on the smallest screens too."""
+MAX_SHOWN_INPUTS = 3
+"""Inputs that wait, with a row of their own: the next ones."""
 MAX_BRIEF_CHARS = 60
 """The argument beside a call's name is cut here."""
 
@@ -80,6 +83,7 @@ class ChatView:
         epoch: The store in which that counts; empty before anything was heard.
         is_running: Whether a turn is under way.
         outcome: How the last turn ended.
+        context_tokens: What the last model call read and wrote, where that was counted.
         plan: The model's plan.
         thinking: The model's last reasoning.
     """
@@ -99,11 +103,12 @@ class ChatView:
         self.epoch = ""
         self.is_running = False
         self.outcome = ""
-        self.model = ""
+        self.context_tokens = 0
         self.title = ""
         self.plan: tuple[PlanItem, ...] = ()
         self.thinking = ""
         self.waiting: dict[str, InputAccepted] = {}
+        self._unshown: set[str] = set()
         self._transcript = transcript
         self._write = write
         self._style = style
@@ -178,6 +183,8 @@ class ChatView:
             self._transcript.show(MessageDiscarded("", "the record has another text"))
             self._text(whole)
         self._forget_answer()
+        if (usage := message.usage) is not None and usage.input_tokens is not None:
+            self.context_tokens = usage.input_tokens + (usage.output_tokens or 0)
         if thinking := "\n".join(p.text for p in message.parts if isinstance(p, Thinking)):
             self.thinking = thinking
         self._transcript.show(message)
@@ -200,17 +207,14 @@ class ChatView:
         match event:
             case InputAccepted(source=InputSource.PERSON):
                 self._input(event)
-            case InputCancelled():
-                if self.waiting.pop(event.input_id, None) is not None:
-                    self.notice(f"an input is cancelled: {event.reason}")
+            case InputCancelled(reason=reason):
+                self._begin_input(event.input_id, f"this input is cancelled: {reason}")
             case InputDelivered():
-                self.waiting.pop(event.input_id, None)
-                self.notice("the model hears what you said meanwhile")
+                self._begin_input(event.input_id, "the model hears that now")
             case TurnStarted():
                 self.is_running, self._began = True, self._now()
-                self.model = f"{event.provider}/{event.model}"
                 for input_id in event.input_ids:
-                    self.waiting.pop(input_id, None)
+                    self._begin_input(input_id)
             case TurnResumed():
                 self.is_running, self._began = True, self._now()
                 self._transcript.show(event)
@@ -251,6 +255,22 @@ class ChatView:
 
     def _input(self, said: InputAccepted) -> None:
         self.waiting[said.input_id] = said
+        if self._is_live and self.is_running:
+            self._unshown.add(said.input_id)
+        else:
+            self._show_input(said)
+
+    def _begin_input(self, input_id: str, note: str = "") -> None:
+        """Print an input at its place, if it waited until now in a row of its own."""
+        if (said := self.waiting.pop(input_id, None)) is None:
+            return
+        if input_id in self._unshown:
+            self._unshown.discard(input_id)
+            self._show_input(said)
+        if note:
+            self.notice(note)
+
+    def _show_input(self, said: InputAccepted) -> None:
         self._transcript.interrupt()
         sign = "▸" if self._style.signs else ">"
         first, *others = safe_text(said.text).split("\n")
@@ -278,39 +298,39 @@ class ChatView:
             lines += self._call_lines(running, now, width)
         if more := len(self._running) - MAX_SHOWN_CALLS:
             lines += [f"… and {counted(more, 'call')} more"] if more > 0 else []
-        lines.append(self._style.paint(shortened(self._state(now), width), "dim"))
+        sign = "▸" if self._style.signs else ">"
+        hidden = [each for each in self.waiting.values() if each.input_id in self._unshown]
+        for waiting in hidden[:MAX_SHOWN_INPUTS]:
+            how = "steers the turn" if waiting.mode is InputMode.STEER else "waits for its turn"
+            said = fitted(f"{sign} {safe_line(waiting.text)}", max(width - len(how) - 3, 1))
+            lines.append(self._style.paint(f"{said} ({how})", "dim"))
+        if self.is_running or self.waiting:
+            lines.append(self._style.paint(fitted(self._state(now), width), "dim"))
         return lines
 
     def _call_lines(self, running: _Running, now: float, width: int) -> list[str]:
         took = seconds(round((now - running.began) * 1000))
         sign = "⋯" if self._style.signs else "."
-        head = shortened(f"{sign} {safe_line(running.name)} {took}  {running.brief}", width)
+        head = fitted(f"{sign} {safe_line(running.name)} {took}  {running.brief}", width)
         tail = [line for line in running.tail.split("\n") if line.strip()][-MAX_TAIL_LINES:]
         bar = "│" if self._style.signs else "|"
         return [
             self._style.paint(head, "yellow"),
             *(
-                self._style.paint(shortened(f"  {bar} {line.expandtabs(4)}", width), "dim")
+                self._style.paint(fitted(f"  {bar} {line.expandtabs(4)}", width), "dim")
                 for line in tail
             ),
         ]
 
     def _state(self, now: float) -> str:
-        dot = " · " if self._style.signs else ", "
-        parts = []
-        if self.is_running:
-            what = "thinking" if self._thinking_since is not None else "working"
-            parts += [f"{what} {seconds(1000 * int(now - self._began))}", "Ctrl-C cancels"]
-        else:
-            parts.append(safe_line(self.title) or self.session_id or "a new session")
-        if self.waiting and self.is_running:
+        what = "thinking" if self._thinking_since is not None else "working"
+        parts = [f"{what} {seconds(1000 * int(now - self._began))}"] if self.is_running else []
+        if self.waiting:
             parts.append(f"{counted(len(self.waiting), 'input')} waiting")
         if self.plan:
             done = sum(item.status == "done" for item in self.plan)
             parts.append(f"plan {done}/{len(self.plan)}")
-        if self.model:
-            parts.append(safe_line(self.model))
-        return dot.join(parts if self.is_running else [*parts, "/help"])
+        return (" · " if self._style.signs else ", ").join(parts)
 
 
 def _brief(arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""The options of `callboard run` and `callboard record`: where a run works, and what it changes."""
+"""The options of turns: where `run`, `record` and `chat` work, and what they change; those of `run` alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..parameters import DialectOption, Json, offered
 if TYPE_CHECKING:
     from ...config.settings import Settings
     from ...runtime.budget import Budget
+    from ...runtime.turn_options import TurnOptions
 
 
 FIELDS = {
@@ -55,8 +56,8 @@ def budget_of(text: str) -> Budget:
 
 
 @dataclass(frozen=True)
-class RunFlags:
-    """What the command line says of a run; what is left out is as the agent has it."""
+class TurnFlags:
+    """What the command line says of turns; what is left out is as the agent has it."""
 
     model: Annotated[
         str | None,
@@ -68,27 +69,9 @@ class RunFlags:
         str | None, Parameter(help="Any server that speaks one of the wire formats.")
     ] = None
     dialect: DialectOption = None
-    json: Json = False
     workspace: Annotated[
         Path | None,
         Parameter(alias="-w", help="The folder that tools may touch; by default this one."),
-    ] = None
-    resume: Annotated[
-        bool,
-        Parameter(
-            name=("--continue", "-c"),
-            help="Go on with the last session of this folder, or with --session; without a prompt, "
-            "with what was left in it.",
-            negative=(),
-        ),
-    ] = False
-    session: Annotated[
-        str | None,
-        Parameter(
-            alias="-s",
-            completer=offered("sessions"),
-            help="With --continue: another session, its id or the beginning of it.",
-        ),
     ] = None
     policy: Annotated[
         Literal["auto", "balanced", "strict"] | None,
@@ -140,8 +123,6 @@ class RunFlags:
             return "--model is empty: write PROVIDER/MODEL, or leave it out"
         if self.dialect is not None and self.base_url is None:
             return "--dialect goes with --base-url: a provider has its own"
-        if self.session is not None and not self.resume:
-            return "--session goes with --continue: it says which session goes on"
         if len(self.fallback) > MAX_FALLBACKS:
             return f"--fallback is given {len(self.fallback)} times; {MAX_FALLBACKS} are the most"
         for name in self.fallback:
@@ -166,6 +147,20 @@ class RunFlags:
         return (
             budget_of(turn) if turn is not None else None,
             budget_of(session) if session is not None else None,
+        )
+
+    def turn_options(self, model: str | None) -> TurnOptions:
+        """Return the options that replace those of the agent in a turn, with this model."""
+        from ...runtime.definitions import Preset, ThinkingEffort
+        from ...runtime.turn_options import TurnOptions
+
+        return TurnOptions(
+            model=model,
+            fallbacks=self.fallback or None,
+            thinking=None if self.thinking is None else ThinkingEffort(self.thinking),
+            temperature=self.temperature,
+            max_output_tokens=self.max_tokens,
+            policy=None if self.policy is None else Preset(self.policy),
         )
 
     def apply(self, settings: Settings, name: str) -> Settings:
@@ -196,3 +191,33 @@ class RunFlags:
             return settings
         agent = msgspec.structs.replace(settings.agent(name), **changes)
         return msgspec.structs.replace(settings, agents={**settings.agents, name: agent})
+
+
+@dataclass(frozen=True)
+class RunFlags(TurnFlags):
+    """What the command line says of a run."""
+
+    json: Json = False
+    resume: Annotated[
+        bool,
+        Parameter(
+            name=("--continue", "-c"),
+            help="Go on with the last session of this folder, or with --session; without a prompt, "
+            "with what was left in it.",
+            negative=(),
+        ),
+    ] = False
+    session: Annotated[
+        str | None,
+        Parameter(
+            alias="-s",
+            completer=offered("sessions"),
+            help="With --continue: another session, its id or the beginning of it.",
+        ),
+    ] = None
+
+    def mistake(self) -> str | None:
+        """Return what is wrong with the values, if something is."""
+        if self.session is not None and not self.resume:
+            return "--session goes with --continue: it says which session goes on"
+        return super().mistake()

@@ -16,7 +16,6 @@ from ...client.client import Client, connect
 from ...client.subscriptions import RemoteEvents
 from ...config.daemon_file import RunningDaemon
 from ...runtime.budget import Budget
-from ...runtime.definitions import Preset, ThinkingEffort
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import (
     DurableEvent,
@@ -78,14 +77,7 @@ def turn_options(options: RunOptions, session: SessionRow | None) -> TurnOptions
     flags = options.flags
     # A new session is begun with its model, and keeps it.
     is_other = session is not None and session.model is None
-    found = TurnOptions(
-        model=flags.model if is_other or options.prompt is None else None,
-        fallbacks=flags.fallback or None,
-        thinking=None if flags.thinking is None else ThinkingEffort(flags.thinking),
-        temperature=flags.temperature,
-        max_output_tokens=flags.max_tokens,
-        policy=None if flags.policy is None else Preset(flags.policy),
-    )
+    found = flags.turn_options(flags.model if is_other or options.prompt is None else None)
     return None if found == TurnOptions() else found
 
 

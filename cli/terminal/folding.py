@@ -74,6 +74,23 @@ def columns_taken(pieces: list[str]) -> int:
     return used
 
 
+def text_columns(text: str) -> int:
+    """Return how many columns a text takes; colours take none."""
+    return columns_taken(_COLOUR.split(text))
+
+
+def fitted(text: str, columns: int) -> str:
+    """Return a text without colours, cut with an ellipsis where it takes more columns."""
+    if len(text) * 2 <= columns or text_columns(text) <= columns:
+        return text
+    used = 0
+    for index, char in enumerate(text):
+        used += char_columns(char, used)
+        if used >= columns:
+            return text[:index] + "…"
+    return text
+
+
 def char_columns(char: str, used: int) -> int:
     """Return how many columns a character takes at a column."""
     if char == "\t":

@@ -1,0 +1,108 @@
+"""The last line above the input of a chat: where it works, with what, how full the context is, what it cost."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...client.client import Client
+from ...providers.catalog.known import KNOWN_MODELS
+from ...runtime.definitions import Preset
+from ..terminal.escaping import safe_line, short_path
+from ..terminal.folding import fitted, text_columns
+from ..terminal.style import Style, cost_text
+from .daemon import ChatOptions
+
+SHORT_FOLDER_CHARS = 20
+"""What is kept of the folder's end where the line is too long."""
+
+
+class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the daemon knows of the session that is shown, or of the next one.
+
+    Attributes:
+        agent: Its agent.
+        model: What answers the next prompt, unless that brings another.
+        policy: The preset of its agent; `None` when the daemon does not say.
+        cost: What its model calls cost, as text.
+    """
+
+    agent: str = ""
+    model: str = ""
+    policy: Preset | None = None
+    cost: str = ""
+
+
+async def read_facts(client: Client, session_id: str | None, options: ChatOptions) -> StatusFacts:
+    """Ask the daemon.
+
+    Raises:
+        CallboardError: It does not answer, or the session is gone.
+    """
+    methods = client.welcome.methods
+    row = None if session_id is None else await client.session(session_id)
+    name = options.agent if row is None else row.agent
+    agents = await client.agents() if "agent/list" in methods else ()
+    agent = next((each for each in agents if each.name == name), None)
+    model = (options.model if row is None else row.model) or (agent.model if agent else None)
+    cost = ""
+    if row is not None and "usage/get" in methods:
+        total = (await client.usage(session_id=row.session_id)).total
+        if total.calls and total.cost is not None:
+            cost = cost_text(total.cost, 0, 0)
+            lacks = total.unpriced_calls or total.uncounted_calls
+            cost = f"at least {cost}" if lacks else cost
+    return StatusFacts(
+        agent=name,
+        model=model or (await client.status()).model,
+        policy=agent.policy if agent is not None else None,
+        cost=cost,
+    )
+
+
+def context_text(tokens: int, model: str) -> str:
+    """Return how much of a model's context is used: `12k tokens, 6% of 200k`; nothing where none is."""
+    if not tokens:
+        return ""
+    provider, _, name = model.partition("/")
+    known = {each.model: each.context_tokens for each in KNOWN_MODELS.get(provider, ())}
+    window = known.get(name)
+    if window is None:
+        return f"{_short(tokens)} tokens"
+    return f"{100 * tokens // window}% of {_short(window)}"
+
+
+def _short(tokens: int) -> str:
+    if tokens < 10_000:
+        return f"{tokens / 1000:.1f}k" if tokens >= 1000 else str(tokens)
+    return f"{tokens // 1000}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:g}M"
+
+
+def status_line(
+    style: Style, columns: int, folder: str, facts: StatusFacts, context: str, tail: str
+) -> str:
+    """Return the line, no wider than the terminal; what tells least is left out first."""
+    dot = " · " if style.signs else ", "
+    agent = "" if facts.agent in {"", "general"} else facts.agent
+    model, policy = safe_line(facts.model), str(facts.policy or "")
+    room = max(columns - 1, 1)
+    ends = [safe_line(agent), model, policy, context, facts.cost, tail]
+    for parts in (
+        [short_path(folder), *ends],
+        [short_path(folder, SHORT_FOLDER_CHARS), *ends],
+        [short_path(folder, SHORT_FOLDER_CHARS), model, policy, context, facts.cost, tail],
+        [short_path(folder, SHORT_FOLDER_CHARS), model, policy, context, tail],
+        [model, policy, context, tail],
+        [model, policy, tail],
+    ):
+        text = dot.join(filter(None, parts))
+        if text_columns(text) <= room:
+            break
+    painted = style.paint(fitted(text, room), "dim")
+    if policy == Preset.AUTO and dot + policy in text:
+        return painted.replace(dot + policy, dot + style.paint(policy, "yellow") + _again(style), 1)
+    return painted
+
+
+def _again(style: Style) -> str:
+    """Return what begins the dim part again behind another colour."""
+    return style.paint("", "dim").removesuffix("\x1b[0m") if style.colours else ""

@@ -1,0 +1,80 @@
+"""`callboard chat`: options of turns, changed while it goes on, and the line that shows them."""
+
+from __future__ import annotations
+
+from callboard.cli.chat.status_line import StatusFacts, context_text, status_line
+from callboard.cli.terminal.folding import text_columns
+from callboard.cli.terminal.style import Style
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import Preset
+from support.cli.chat_scene import chatting, say, scripted
+from support.cli.chat_scene import command as command
+from support.cli.command import Command
+
+CTRL_D, SHIFT_TAB = "\x04", "\x1b[Z"
+CREATE = ("write_file", {"path": "new.txt", "content": "new"})
+DEFAULT = "local/scripted · "
+
+
+async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
+    """Options of the command line reach the model; model and policy change from one prompt to the next."""
+    (command.workspace / "notes.txt").write_text("attached words")
+    options = ("--policy", "strict", "--temperature", "0.5", "--attach", "notes.txt", "Hello")
+    steps = [reply(calls=[CREATE]), *map(reply, ("One.", "Two.", "Three."))]
+    async with scripted(command, *steps) as server:
+        async with command.at_terminal("chat", *options) as terminal:
+            await terminal.expect("attached: notes.txt")
+            await terminal.expect("may write_file run?")  # which only strict asks
+            await terminal.expect("your answer:")
+            await terminal.type("y\n")
+            await terminal.expect("  One.\n")
+            await terminal.expect(DEFAULT + "strict · 15 tokens · /help")
+            await terminal.type(SHIFT_TAB)
+            await terminal.expect("auto")  # only what differs is drawn again
+            await say(terminal, "/policy lax")
+            await terminal.expect("▸ /policy lax\n")  # what was typed stands above what came of it
+            await terminal.expect("there is no policy 'lax'; there are auto, balanced, strict")
+            await say(terminal, "/policy balanced")
+            await terminal.expect("from your next prompt on the policy is balanced")
+            await say(terminal, "/model gpt-6-sol")
+            await terminal.expect("openai/gpt-6-sol?")
+            await say(terminal, "/model local/other")
+            await terminal.expect("from your next prompt on local/other answers")
+            await say(terminal, "And now?")
+            await terminal.expect("  Two.\n")
+            await terminal.expect("local/other · balanced · 15 tokens · /help")
+            await terminal.type(CTRL_D)
+            assert await terminal.end() == 0
+        async with chatting(command, "-c", "--max-tokens", "77") as terminal:
+            await terminal.expect(DEFAULT)
+            await say(terminal, "Again")
+            await terminal.expect("  Three.\n")
+    bodies = [request.body for request in server.requests]
+    assert [body["model"] for body in bodies] == ["scripted", "scripted", "other", "scripted"]
+    assert [body.get("temperature") for body in bodies] == [0.5, 0.5, 0.5, None]
+    assert "attached words" in str(bodies[0]["messages"][-1])
+    assert "77" in str({k: v for k, v in bodies[-1].items() if k != "messages"})
+    assert len((await command("sessions")).out.splitlines()) == 1
+
+
+async def test_a_wrong_value_is_said_before_anything_begins(command: Command) -> None:
+    done = await command("chat", "--budget", "much")
+    assert (done.code, "--budget: 'much' is not NAME=AMOUNT" in done.err) == (2, True)
+
+
+def test_the_status_line_fits_and_leaves_out_what_tells_least() -> None:
+    facts = StatusFacts(
+        agent="reader", model="local/漢字", policy=Preset.BALANCED, cost="at least $0.12"
+    )
+    folder = "/srv/of/a/team/and/a/project/that/has/a/long/name"
+    for columns in (20, 40, 60, 80, 200):
+        line = status_line(Style(), columns, folder, facts, "6% of 200k", "/help")
+        assert text_columns(line) < columns
+        assert line.endswith("/help") or columns == 20
+        assert ("balanced" in line, "name" in line) == (columns > 20, columns >= 80)
+
+
+def test_the_context_is_a_share_where_the_window_is_known() -> None:
+    assert context_text(21_000, "openai/gpt-6-sol") == "2% of 1.05M"
+    assert context_text(21_000, "local/own") == "21k tokens"
+    assert context_text(0, "local/own") == ""
