@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # a command imports the one that it needs
     from ..embedding.runtime import Runtime
     from ..runtime.changes.undo_report import UndoReport
     from ..runtime.channel import Channel
-    from ..runtime.definitions import Agent
+    from ..runtime.definitions import Agent, Preset, PresetWord
 
 Result = TypeVar("Result")
 Book = TypeVar("Book")
@@ -94,7 +94,7 @@ async def open_backend(
     *,
     settings: Settings | None = None,
     agents: Sequence[Agent] = (),
-    policy: str | None = None,
+    policy: Preset | PresetWord | None = None,
     channel: Channel | None = None,
 ) -> AsyncGenerator[Client | LocalBackend]:
     """Give the daemon of the data folder, or a runtime of this process, around the block.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -63,6 +63,10 @@ class DialectName(enum.StrEnum):
     OPENAI_RESPONSES = "openai_responses"
     ANTHROPIC = "anthropic"
     GEMINI = "gemini"
+
+
+DialectWord: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini"]
+"""A wire format as a program may also write it."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

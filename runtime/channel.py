@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -11,7 +11,7 @@ from .approval import ApprovalAnswer, ApprovalRequest
 from .definitions import ErrorType, ToolFailure
 from .handles import PersonAnswer
 
-ApprovalSaid: TypeAlias = ApprovalAnswer | str | bool
+ApprovalSaid: TypeAlias = ApprovalAnswer | Literal["allow", "deny"] | bool
 """What `Channel.approve` may return: `allow`, `deny`, a bool, or a whole answer."""
 AnswerSaid: TypeAlias = PersonAnswer | str
 """What `Channel.ask` may return: a text, perhaps one of the options, or a whole answer."""

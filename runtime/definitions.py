@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -96,6 +96,8 @@ class Tier(enum.StrEnum):
 
 
 _TIER_ORDER = tuple(Tier)
+TierWord: TypeAlias = Literal["read_only", "workspace", "system", "elevated"]
+"""A tier as a program may also write it."""
 
 
 class Preset(enum.StrEnum):
@@ -112,6 +114,10 @@ class Preset(enum.StrEnum):
     AUTO = "auto"
     BALANCED = "balanced"
     STRICT = "strict"
+
+
+PresetWord: TypeAlias = Literal["auto", "balanced", "strict"]
+"""A preset as a program may also write it."""
 
 
 class ThinkingEffort(enum.StrEnum):
@@ -164,6 +170,10 @@ class Effect(enum.StrEnum):
     """It never runs again by itself."""
 
 
+EffectWord: TypeAlias = Literal["read", "idempotent", "once"]
+"""An effect as a program may also write it."""
+
+
 class Capability(enum.StrEnum):
     """A handle that a tool needs to act."""
 
@@ -175,6 +185,19 @@ class Capability(enum.StrEnum):
     MEMORY_WRITE = "memory.write"
     CHANNEL = "channel"
     SESSIONS = "sessions"
+
+
+CapabilityWord: TypeAlias = Literal[
+    "files.read",
+    "files.write",
+    "processes",
+    "network",
+    "memory.read",
+    "memory.write",
+    "channel",
+    "sessions",
+]
+"""A capability as a program may also write it."""
 
 
 class CallStatus(enum.StrEnum):
@@ -240,6 +263,33 @@ class ErrorType(enum.StrEnum):
         return _RETRY.get(self, "no")
 
 
+ErrorTypeWord: TypeAlias = Literal[
+    "tool_not_found",
+    "tool_not_available",
+    "validation_error",
+    "permission_denied",
+    "access_denied",
+    "not_empty",
+    "storage_full",
+    "approval_expired",
+    "path_not_allowed",
+    "file_not_found",
+    "not_a_file",
+    "not_a_directory",
+    "already_exists",
+    "file_too_large",
+    "binary_file",
+    "edit_conflict",
+    "network_error",
+    "url_not_allowed",
+    "sandbox_unavailable",
+    "timeout",
+    "cancelled",
+    "interrupted",
+    "execution_error",
+]
+"""A type of error as a program may also write it."""
+
 _RETRY = {
     ErrorType.TOOL_NOT_FOUND: "other_tool",
     ErrorType.VALIDATION_ERROR: "arguments",
@@ -279,7 +329,7 @@ class ToolFailure(ToolError):
             return stock[article]
     """
 
-    def __init__(self, error_type: ErrorType | str, message: str, **details: Any) -> None:
+    def __init__(self, error_type: ErrorType | ErrorTypeWord, message: str, **details: Any) -> None:
         super().__init__(message)
         try:
             self.error_type = ErrorType(error_type)

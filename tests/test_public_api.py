@@ -9,16 +9,18 @@ import os
 import textwrap
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 import trio
 
 import callboard
-from callboard.config.settings import Limits, Settings
+from callboard.config.settings import DialectName, DialectWord, Limits, Settings
 from callboard.providers.testing.script import Step, fail
+from callboard.runtime import definitions
 from callboard.tools.tool import FunctionTool
 from support.gateway.daemon_scene import open_client, open_daemon
 
@@ -222,3 +224,18 @@ def test_all_that_is_there_counts_as_exported() -> None:
 )
 def test_an_example_that_is_none_is_found(docstring: str) -> None:
     assert Example("x", docstring).code == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "choices"),
+    [
+        (definitions.TierWord, callboard.Tier),
+        (definitions.PresetWord, callboard.Preset),
+        (definitions.EffectWord, definitions.Effect),
+        (definitions.CapabilityWord, definitions.Capability),
+        (definitions.ErrorTypeWord, callboard.ErrorType),
+        (DialectWord, DialectName),
+    ],
+)
+def test_what_may_be_written_as_a_word_is_what_there_is(words: Any, choices: type[Enum]) -> None:
+    assert list(get_args(words)) == [choice.value for choice in choices]

@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 import trio
 
-from ...runtime.channel import Channel
+from ...runtime.channel import ApprovalSaid, Channel
 from ...runtime.definitions import SessionKind
 from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.kernel.user_code import raise_stop
@@ -25,7 +25,7 @@ from .question import MAX_SHOWN_CHARACTERS, OpenQuestion
 
 logger = redacting_logger(__name__)
 
-Approver = Callable[[ApprovalRequest], Awaitable[ApprovalAnswer | str | bool]]
+Approver = Callable[[ApprovalRequest], Awaitable[ApprovalSaid]]
 """Asks a person, or answers for them: `allow`, `deny`, a bool, or a whole answer."""
 
 LOOK_SECONDS = 1.0
@@ -64,7 +64,7 @@ class ApproverChannel(Channel):
     def __init__(self, approver: Approver) -> None:
         self._approver = approver
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | str | bool:
+    async def approve(self, request: ApprovalRequest) -> ApprovalSaid:
         """See `Channel`."""
         return await self._approver(request)
 

@@ -242,7 +242,7 @@ class ApprovalCommand:
             self._data,
             settings=self._settings,
             agents=[Agent(name=name) for name in asked.unknown],
-            policy=asked.preset or None,
+            policy=Preset(asked.preset) if asked.preset else None,
             channel=_nobody(asked.channel),
         )
         async with opening as backend, open_record(self._data) as reader:

@@ -62,7 +62,7 @@ async def left_behind(
     calls: Sequence[tuple[str, Any]],
     *,
     below: Sequence[tuple[str, Any]] = (),
-    policy: str | None = None,
+    policy: Any = None,
     tools: Sequence[Tool] = (),
 ) -> AsyncGenerator[ScriptedServer]:
     """What a process leaves that is killed while people are asked; the server answers what comes.

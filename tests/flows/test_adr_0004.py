@@ -138,7 +138,7 @@ def test_the_table_of_kinds() -> None:
 
 
 @pytest.mark.parametrize("needs", [[], ["files.read"], ["files.write"], ["channel"], ["sessions"]])
-async def test_a_context_holds_what_the_tool_needs(tmp_path: Path, needs: list[str]) -> None:
+async def test_a_context_holds_what_the_tool_needs(tmp_path: Path, needs: list[Any]) -> None:
     """The agent's id and the configuration are `agent`; the workspace is a handle, no path."""
     seen: list[callboard.ToolContext] = []
 

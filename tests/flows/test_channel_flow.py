@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -376,7 +376,7 @@ async def test_a_channel_approves(
 
 async def test_a_channel_of_plain_functions_approves(tmp_path: Path) -> None:
     class Quick(callboard.Channel):
-        def approve(self, request: callboard.ApprovalRequest) -> str:
+        def approve(self, request: callboard.ApprovalRequest) -> Literal["allow"]:
             return "allow"
 
     options: dict[str, Any] = {"channel": Quick(), "tools": [act]}

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -280,7 +280,7 @@ async def test_after_a_restart_the_same_preview_is_shown(tmp_path: Path) -> None
     session_id = waiting.killed_while_waiting(tmp_path)
     asked: list[callboard.ApprovalRequest] = []
 
-    async def look(request: callboard.ApprovalRequest) -> str:
+    async def look(request: callboard.ApprovalRequest) -> Literal["deny"]:
         asked.append(request)
         return "deny"
 

@@ -43,7 +43,7 @@ def ruled(*rules: Rule) -> Settings:
     return Settings(rules=placed, limits=Limits(model_retries=0))
 
 
-def make_act(ran: list[str], tier: str = "system") -> Tool:
+def make_act(ran: list[str], tier: Any = "system") -> Tool:
     @callboard.tool(name="act", tier=tier)
     async def act(context: callboard.ToolContext) -> str:
         """Acts."""
@@ -139,7 +139,7 @@ class Seen:
     def tools(self) -> list[Tool]:
         return [self._probe(name, tier, needs) for name, (tier, needs) in NEEDS.items()]
 
-    def _probe(self, name: str, tier: str, needs: Sequence[str]) -> Tool:
+    def _probe(self, name: str, tier: Any, needs: Sequence[Any]) -> Tool:
         async def probe(context: callboard.ToolContext) -> str:
             """Notes what it was given."""
             given = {each for each in HANDLES if getattr(context, each) is not None}

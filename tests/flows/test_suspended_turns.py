@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import trio
@@ -32,11 +33,11 @@ ONE, TWO = '{"text":"one"}', '{"text":"two"}'
 class Person:
     """Answers as told, and keeps what was asked; a text without an answer waits for ever."""
 
-    def __init__(self, **answers: str) -> None:
+    def __init__(self, **answers: Literal["allow", "deny"]) -> None:
         self.answers = answers
         self.asked: dict[str, str] = {}
 
-    async def __call__(self, request: callboard.ApprovalRequest) -> str:
+    async def __call__(self, request: callboard.ApprovalRequest) -> Literal["allow", "deny"]:
         self.asked[request.arguments] = request.approval_id
         text = json.loads(request.arguments)["text"]
         if text not in self.answers:

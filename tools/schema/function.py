@@ -12,7 +12,16 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolDefinition
+from ...runtime.definitions import (
+    Capability,
+    CapabilityWord,
+    Effect,
+    EffectWord,
+    Resource,
+    Tier,
+    TierWord,
+    ToolDefinition,
+)
 from ...runtime.errors import ValidationError
 from ..context import ToolContext
 from ..processes.function_process import FunctionPlace, place_of
@@ -28,13 +37,13 @@ PreviewRule = Callable[[Any, ToolContext], "str | Awaitable[str | None] | None"]
 KeyRule = Callable[[Any], Iterable[Resource | str]]
 """Arguments → the keys of this call; a text is a key to write."""
 
-TierRule = Callable[[Any], Tier | str]
+TierRule = Callable[[Any], Tier | TierWord]
 """Arguments → the tier of this call."""
 
-NeedsRule = Callable[[Any], Iterable[Capability | str]]
+NeedsRule = Callable[[Any], Iterable[Capability | CapabilityWord]]
 """Arguments → what this call needs besides the tool's `needs`."""
 
-EffectRule = Callable[[Any], Effect | str]
+EffectRule = Callable[[Any], Effect | EffectWord]
 """Arguments → the effect of this call."""
 
 
@@ -42,11 +51,11 @@ class ToolOptions(TypedDict, total=False):
     """The options of `@tool`; `callboard.tools.tool.tool` describes them."""
 
     name: str | None
-    tier: Tier | str
-    needs: Iterable[Capability | str]
+    tier: Tier | TierWord
+    needs: Iterable[Capability | CapabilityWord]
     timeout_seconds: float
     approval: Literal["never", "always"] | ApprovalRule
-    effect: Effect | str | EffectRule
+    effect: Effect | EffectWord | EffectRule
     resources: KeyRule | None
     raise_tier: TierRule | None
     preview: PreviewRule | None

@@ -17,7 +17,7 @@ from ..config.validation import checked
 from ..providers.catalog.table import check_provider
 from ..providers.provider import LocalModel
 from ..runtime.channel import Channel
-from ..runtime.definitions import Agent, Preset
+from ..runtime.definitions import Agent, Preset, PresetWord
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..tools.tool import Tool
@@ -139,7 +139,7 @@ def _approver_channel(
 
 
 def agents_of(
-    settings: Settings, own: Sequence[Agent], policy: Preset | str | None
+    settings: Settings, own: Sequence[Agent], policy: Preset | PresetWord | None
 ) -> dict[str, Agent]:
     """Return all agents by name; raise `ValidationError`."""
     agents = {"general": settings.agent("general"), **settings.agents}

@@ -16,7 +16,7 @@ from ..config.files import config_folder
 from ..config.policy.policy import PolicyBook
 from ..config.prices import PriceTable
 from ..config.search_engines import search_places
-from ..config.settings import Settings
+from ..config.settings import DialectName, DialectWord, Settings
 from ..config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from ..config.validation import checked
 from ..providers.catalog.catalog import ModelSelection
@@ -25,7 +25,7 @@ from ..providers.recording import open_recorder
 from ..runtime.budget import Budget, checked_budget
 from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel, UserQuestion
-from ..runtime.definitions import Agent, Preset, ToolDefinition
+from ..runtime.definitions import Agent, Preset, PresetWord, ToolDefinition
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import NotFoundError, ShortTracebacks
 from ..runtime.events import SessionCreated
@@ -43,7 +43,7 @@ from ..runtime.messages import (
 from ..runtime.store.interface import Store, StoreReader
 from ..runtime.store.lists import Hit, WordSearch
 from ..runtime.store.memory_store import open_memory_store
-from ..runtime.store.rows import ApprovalRow, GrantRow, SessionRow
+from ..runtime.store.rows import ApprovalRow, ApprovalState, GrantRow, SessionRow
 from ..tools.builtin import KnownTool, builtin_tools
 from ..tools.plugins import Plugin, load_plugins
 from ..tools.registry import ToolRegistry
@@ -79,13 +79,13 @@ async def open_runtime(
     *,
     model: str | LocalModel | None = None,
     base_url: str | None = None,
-    dialect: str | None = None,
+    dialect: DialectName | DialectWord | None = None,
     workspace: str | Path | None = None,
     data: str | Path | None = None,
     tools: Sequence[Tool] = (),
     app: object = None,
     agents: Sequence[Agent] = (),
-    policy: Preset | str | None = None,
+    policy: Preset | PresetWord | None = None,
     on_approval: Approver | Literal["allow", "deny", "wait"] | None = None,
     channel: Channel | None = None,
     settings: Settings | None = None,
@@ -342,7 +342,7 @@ class Runtime:
         await trio.lowlevel.checkpoint()
         return status_of(self._host)
 
-    async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
+    async def approvals(self, *, state: ApprovalState | None = "waiting") -> list[ApprovalRow]:
         """Return approval questions, the latest first.
 
         Args:

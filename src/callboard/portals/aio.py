@@ -24,8 +24,9 @@ from types import TracebackType
 from typing import Any, Literal, Unpack
 
 from ..embedding.options import checked_tools
+from ..runtime.channel import ApprovalSaid
 from ..runtime.errors import ShortTracebacks
-from ..runtime.messages import ApprovalAnswer, ApprovalRequest
+from ..runtime.messages import ApprovalRequest
 from .aio_handles import Following as Following
 from .aio_handles import Records as Records
 from .aio_handles import Runtime as Runtime
@@ -35,9 +36,7 @@ from .channels import adapted_channel
 from .event_loop import EventLoop, close_portal
 from .portal import Portal, RuntimeOptions
 
-LoopApprover = Callable[
-    [ApprovalRequest], Awaitable[ApprovalAnswer | str | bool] | ApprovalAnswer | str | bool
-]
+LoopApprover = Callable[[ApprovalRequest], Awaitable[ApprovalSaid] | ApprovalSaid]
 """A function on the event loop that asks a person, or decides for them: it returns `"allow"`,
 `"deny"`, a bool, or an `ApprovalAnswer`."""
 

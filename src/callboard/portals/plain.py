@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Literal, Unpack
 
 from ..actors.permissions.asking import Approver
+from ..runtime.channel import ApprovalSaid
 from ..runtime.errors import ShortTracebacks
-from ..runtime.messages import ApprovalAnswer, ApprovalRequest
+from ..runtime.messages import ApprovalRequest
 from .channels import adapted_channel
 from .plain_handles import Following as Following
 from .plain_handles import Records as Records
@@ -21,7 +22,7 @@ from .plain_handles import Turn as Turn
 from .portal import Portal, RuntimeOptions
 from .threads import close_portal, in_thread
 
-BlockingApprover = Callable[[ApprovalRequest], ApprovalAnswer | str | bool]
+BlockingApprover = Callable[[ApprovalRequest], ApprovalSaid]
 """A function that asks a person, or decides for them, in a thread of its own: it returns `"allow"`,
 `"deny"`, a bool, or an `ApprovalAnswer`."""
 

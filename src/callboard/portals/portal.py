@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 import trio
 
-from ..config.settings import Settings
+from ..config.settings import DialectName, DialectWord, Settings
 from ..embedding import runtime as embedded
 from ..embedding.host import CLOSED
 from ..embedding.turn import LEAVE_SECONDS, Turn, TurnEvent
 from ..providers.provider import LocalModel
 from ..runtime.channel import Channel
-from ..runtime.definitions import Agent, Preset, ToolDefinition
+from ..runtime.definitions import Agent, Preset, PresetWord, ToolDefinition
 from ..runtime.errors import ActorStopped, ConflictError, DeadlineError, StorageError
 from ..runtime.events import TurnEnded
 from ..tools.plugins import Plugin
@@ -56,13 +56,13 @@ class RuntimeOptions(TypedDict, total=False):
 
     model: str | LocalModel | None
     base_url: str | None
-    dialect: str | None
+    dialect: DialectName | DialectWord | None
     workspace: str | Path | None
     data: str | Path | None
     tools: Sequence[Tool]
     app: object
     agents: Sequence[Agent]
-    policy: Preset | str | None
+    policy: Preset | PresetWord | None
     channel: Channel | None
     settings: Settings | None
     environ: Mapping[str, str] | None
