@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 from ...config.daemon_file import RunningDaemon, find_daemon
-from ...config.settings import Settings
+from ...config.settings import DialectWord, Settings
 from ...runtime.budget import Budget
 from ...runtime.disk.data_lock import DataInUse
 from ...runtime.errors import ConflictError, NotFoundError, StorageError
@@ -106,7 +106,7 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | None = None
     attachments: tuple[Attachment, ...] = ()
     base_url: str | None = None
-    dialect: str | None = None
+    dialect: DialectWord | None = None
 
 
 def find_chat_daemon(data: Path) -> ChatDaemon | None:
