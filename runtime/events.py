@@ -356,7 +356,7 @@ class StreamBatch(msgspec.Struct, frozen=True, tag_field="type", tag="stream_bat
 
 
 class CallProgress(msgspec.Struct, frozen=True, tag_field="type", tag="call_progress"):
-    """Output of a running call. Live only.
+    """A line of output of a running call, or several lines; without the last line's end. Live only.
 
     Example:
         async for event in turn:

@@ -330,7 +330,8 @@ class CallBatch:
 
         def on_progress(text: str) -> None:
             # Progress is live only: a slow listener misses some, and gets the whole result.
-            show(CallProgress(call.call_id, without_surrogates(mask(text))))
+            line = without_surrogates(mask(text.removesuffix("\n")))
+            show(CallProgress(call.call_id, line))
 
         return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress)
 

@@ -124,7 +124,7 @@ class _Below:
                 stays = True
                 return Delegated(session_id=child_id, outcome="running")
             if on_progress is not None:
-                on_progress(f"{delegation.kind} {child_id} runs\n")
+                on_progress(f"{delegation.kind} {child_id} runs")
             return await self._wait(child_id, ticket, subscription)
         finally:
             if not stays:

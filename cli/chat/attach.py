@@ -28,7 +28,7 @@ from ..ask.terminal_channel import TerminalChannel, channel_at
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Json, data_path, offered
 from ..record_names import find_session
-from ..run.pending import names_of_open_calls
+from ..run.pending import open_calls
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.view import RunView, view_of
@@ -156,7 +156,7 @@ class _Attached:
         if self._channel is not None:
             self._channel.questions = client
         after_seq = await _begin_of_turn(reader, row)
-        self._view.know(await names_of_open_calls(reader, row.session_id))
+        self._view.know(await open_calls(reader, row.session_id))
         status = await client.status()
         model, reason = row.model or status.model, "in the daemon"
         self._view.begin(row.session_id, model, reason, row.workspace, [])

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from ...client.subscriptions import RemoteEvent
 from ...runtime.definitions import InputMode, InputSource
 from ...runtime.event_types.plan import PlanItem
@@ -35,10 +33,11 @@ from ...runtime.events import (
 )
 from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
+from ..show.call_text import CallText
 from ..show.live_pieces import LivePieces
 from ..show.question_text import block
 from ..show.transcript import Transcript, TurnEvent
-from ..terminal.escaping import safe_line, safe_text, shortened
+from ..terminal.escaping import safe_line, safe_text
 from ..terminal.folding import fitted
 from ..terminal.style import Style, counted, seconds
 
@@ -50,21 +49,18 @@ MAX_SHOWN_CALLS = 4
 """Running calls with a place of their own above the input, on the smallest screens too."""
 MAX_SHOWN_INPUTS = 3
 """Inputs that wait, with a row of their own: the next ones."""
-MAX_BRIEF_CHARS = 60
-"""The argument beside a call's name is cut here."""
 
 
 class _Running:
     """A call that has begun."""
 
-    def __init__(self, name: str, brief: str, began: float) -> None:
-        self.name = name
-        self.brief = brief
+    def __init__(self, text: CallText, began: float) -> None:
+        self.text = text
         self.began = began
         self.tail = ""
 
     def add(self, text: str) -> None:
-        self.tail = (self.tail + safe_text(text))[-MAX_TAIL_CHARS:]
+        self.tail = f"{self.tail}\n{safe_text(text)}"[-MAX_TAIL_CHARS:]
 
 
 class ChatView:
@@ -235,12 +231,14 @@ class ChatView:
     def _take_call(self, event: Event) -> None:
         match event:
             case CallProposed():
-                brief = _brief(event.arguments)
-                self._running[event.call_id] = _Running(event.name, brief, self._now())
+                text = CallText(event.name, event.arguments)
+                self._running[event.call_id] = _Running(text, self._now())
             case CallStarted():
                 # A person may have been asked before; their time is not the tool's.
                 if (running := self._running.get(event.call_id)) is not None:
                     running.began = self._now()
+                    if self._is_live and not running.text.code():
+                        return  # its line stands above the input
             case CallFinished() | CallDeferred():
                 self._running.pop(event.call_id, None)
             case TurnEnded():
@@ -311,7 +309,7 @@ class ChatView:
     def _call_lines(self, running: _Running, now: float, width: int) -> list[str]:
         took = seconds(round((now - running.began) * 1000))
         sign = "⋯" if self._style.signs else "."
-        head = fitted(f"{sign} {safe_line(running.name)} {took}  {running.brief}", width)
+        head = fitted(f"{sign} {running.text.name} {took}  {running.text.subject}", width)
         tail = [line for line in running.tail.split("\n") if line.strip()][-MAX_TAIL_LINES:]
         bar = "│" if self._style.signs else "|"
         return [
@@ -331,13 +329,3 @@ class ChatView:
             done = sum(item.status == "done" for item in self.plan)
             parts.append(f"plan {done}/{len(self.plan)}")
         return (" · " if self._style.signs else ", ").join(parts)
-
-
-def _brief(arguments: str) -> str:
-    """Return the first text among the arguments, which mostly says what the call is about."""
-    try:
-        values = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
-        return ""
-    texts = [v for v in values.values() if isinstance(v, str)] if isinstance(values, dict) else []
-    return shortened(safe_line(texts[0]), MAX_BRIEF_CHARS) if texts else ""

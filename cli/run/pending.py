@@ -11,7 +11,7 @@ from ...runtime.errors import ConflictError
 from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalRequest
 from ...runtime.store.interface import StoreReader
-from ...runtime.store.rows import ApprovalRow
+from ...runtime.store.rows import ApprovalRow, CallRow
 from ..show.sessions import asked_by_models
 
 MAX_WAITING = 1000
@@ -53,10 +53,10 @@ async def check_answered(reader: StoreReader, session_id: str) -> None:
         )
 
 
-async def names_of_open_calls(reader: StoreReader, session_id: str) -> dict[str, str]:
-    """Return the tools of the calls that have no result yet, by call."""
+async def open_calls(reader: StoreReader, session_id: str) -> list[CallRow]:
+    """Return the calls that have no result yet."""
     rows = await reader.calls(session_id=session_id, limit=MAX_CALLS)
-    return {row.call_id: row.name for row in rows if not row.status.is_final}
+    return [row for row in rows if not row.status.is_final]
 
 
 def held(data: Path, holder: str) -> str:

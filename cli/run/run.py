@@ -40,7 +40,7 @@ from .choice import RunOptions, RunTarget, choose
 from .pending import (
     check_answered,
     held,
-    names_of_open_calls,
+    open_calls,
     open_questions,
     put_here,
     running_below,
@@ -374,7 +374,7 @@ class _Job:
             if budget is not None:
                 await session.set_budget(budget)
             begun = []
-            view.know(await names_of_open_calls(runtime.store, session.session_id))
+            view.know(await open_calls(runtime.store, session.session_id))
             row = await runtime.store.session(session.session_id)
             self._seen = row.head_seq if row is not None else 0
         else:

@@ -62,7 +62,7 @@ class LivePieces:
                 return list(event.events)
             case CallProgress():
                 shown = self._outputs.get(event.call_id, 0)
-                self._outputs[event.call_id] = shown + len(event.text)
+                self._outputs[event.call_id] = shown + len(event.text) + 1
             case MessageDiscarded():
                 self._stream_id, self._known = "", []
         return [event]
@@ -101,10 +101,11 @@ class LivePieces:
     def _rest_of_outputs(self, outputs: tuple[RunningOutput, ...]) -> list[TurnEvent]:
         found: list[TurnEvent] = []
         for output in outputs:
-            total = output.left_out + len(output.text)
+            total = output.left_out + len(output.text) + 1  # each line with its end
             new = total - self._outputs.get(output.call_id, 0)
             if new > 0:
-                found.append(CallProgress(output.call_id, output.text[-new:]))
+                lines = f"{output.text}\n"[-new:].removesuffix("\n")
+                found.append(CallProgress(output.call_id, lines))
             self._outputs[output.call_id] = total
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from ...runtime.events import (
     CallFinished,
     CallProgress,
     CallProposed,
+    CallStarted,
     ChildAsks,
     DurableEvent,
     GrantGiven,
@@ -40,10 +41,12 @@ from ...runtime.events import (
     TurnSuspended,
 )
 from ...runtime.history import Call, Part, Refusal, Text
+from ...runtime.store.rows import CallRow
 from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
 from ...tools.schema.validation import without_advice
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import Style, counted, dollars, seconds
+from .call_text import CallText
 from .event_lines import answer_line, event_line, trouble_line
 from .question_text import ANSWERED_BY
 
@@ -79,7 +82,8 @@ class Transcript:
         self._write = write
         self._write_text = write_text or write
         self._style = style
-        self._names: dict[str, str] = {}
+        self._bar = "│" if style.signs else "|"
+        self._open: dict[str, CallText] = {}
         self._answered_here: set[str] = set()
         self._denied_here: set[str] = set()
         self._is_tainted = False
@@ -97,9 +101,9 @@ class Transcript:
         self._cost = 0.0
         self._lacks_cost = False
 
-    def know(self, names: Mapping[str, str]) -> None:
-        """Note the tools of calls that were proposed before this transcript began, by call."""
-        self._names.update(names)
+    def know(self, calls: Iterable[CallRow]) -> None:
+        """Note calls that were proposed before this transcript began."""
+        self._open.update((call.call_id, CallText(call.name, call.arguments)) for call in calls)
 
     def answered_here(self, approval_id: str) -> None:
         """Note that the answer to this question is given at this terminal."""
@@ -126,10 +130,10 @@ class Transcript:
             case ThinkingDelta():
                 self._thinking()
             case CallProposed():
-                self._names[event.call_id] = event.name
+                self._open[event.call_id] = CallText(event.name, event.arguments)
             case CallProgress():
-                name = self._names.get(event.call_id, "")
-                self._note(f"{name}: {event.text}" if name else event.text)
+                call = self._open.setdefault(event.call_id, CallText("", ""))
+                self._output(call, call.output(event.text))
             case CallFinished():
                 self._call(event)
             case MessageCompleted():
@@ -156,8 +160,10 @@ class Transcript:
         self._is_in_text = self._is_thinking = False
 
     def _tell(self, event: TurnEvent) -> None:
-        """Print what happens about permissions and between sessions; questions are printed by who asks."""
+        """Print what begins, permissions, and what comes between sessions; who asks prints questions."""
         match event:
+            case CallStarted():
+                self._started(event.call_id)
             case ApprovalAsked() | QuestionAsked() | ChildAsks():
                 self.interrupt()
             case ApprovalAnswered():
@@ -219,15 +225,39 @@ class Transcript:
         if event.decision in {"revised", "void"} or (
             event.decision == "allow" and event.answered_by != ANSWERED_BY
         ):
-            self._note(f"{self._names.get(event.call_id, event.call_id)}: {answer_line(event)}")
+            call = self._open.get(event.call_id)
+            name = call.name if call is not None else event.call_id
+            self._note(f"{name}: {answer_line(event)}")
+
+    def _started(self, call_id: str) -> None:
+        """Print what a program runs, unless a person here has just read it in a question."""
+        call = self._open.get(call_id)
+        if call is None or not call.is_program or call_id in self._denied_here:
+            return
+        lines = call.code()
+        self._note(f"{call.name}:" if lines else f"{call.name}: {call.subject}")
+        for line in lines:
+            self._line(self._style.paint(f"  {self._bar} {line}", "dim"))
+
+    def _output(self, call: CallText, lines: list[str]) -> None:
+        if lines:
+            self.interrupt()
+        name = f"{call.name}: " if call.name else ""
+        for line in lines:
+            self._line(self._style.paint(name + line, "dim"))
 
     def _call(self, call: CallFinished) -> None:
+        known = self._open.pop(call.call_id, None) or CallText(call.name, "")
+        self._output(known, known.rest(f"callboard show {self.session_id}".rstrip()))
+        if call.arguments is not None:  # a person may have changed them
+            known = CallText(call.name, call.arguments)
         self._calls += 1
         is_good = call.status is CallStatus.SUCCESS
         self._failed_calls += not is_good
         word = "" if is_good else f" {call.status}"
         head = f"{safe_line(call.name)}{word} {seconds(call.duration_ms)}"
         said = safe_line(without_advice(call.display or _brief(call.result)))
+        said = said.removeprefix(f"{known.name}: ")
         if call.status is CallStatus.DENIED:
             # At which one is not known: it may be this one, in an earlier run.
             who = "by you" if call.call_id in self._denied_here else "at a terminal"
@@ -235,7 +265,8 @@ class Transcript:
         self._denied_here.discard(call.call_id)
         self.interrupt()
         line = f"{self._style.mark(call.status)} {shortened(head, MAX_LINE_CHARS)}"
-        self._line(f"{line}  {shortened(said, MAX_LINE_CHARS)}".rstrip())
+        about = "" if known.subject in said else f"  {known.subject}"
+        self._line(f"{line}{about}  {shortened(said, MAX_LINE_CHARS)}".rstrip())
 
     def _summary(self, ended: TurnEnded) -> None:
         parts = [ended.outcome.replace("_", " "), seconds(ended.duration_ms)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ...config.prices import PriceTable
 from ...config.settings import Settings
 from ...runtime.events import Stored
+from ...runtime.store.rows import CallRow
 from ..terminal.complaint import complain
 from ..terminal.json_lines import EventLine, json_line, stored_line
 from ..terminal.style import style_of
@@ -43,7 +44,7 @@ class JsonView:
         """Say it on stderr."""
         complain(text)
 
-    def know(self, names: Mapping[str, str]) -> None:
+    def know(self, calls: Iterable[CallRow]) -> None:
         """Do nothing: programs have the record."""
 
     def interrupt(self) -> None:

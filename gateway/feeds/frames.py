@@ -118,7 +118,7 @@ def merged_frames(
         if isinstance(first, StreamBatch):
             merged = StreamBatch(first.stream_id, first.offset, joined(pieces))
         else:
-            merged = CallProgress(first.call_id, "".join(text))
+            merged = CallProgress(first.call_id, "\n".join(text))
         frames.append(SharedFrame(session_id, merged))
     return frames
 

@@ -44,7 +44,7 @@ OF_LIVE_STATE = frozenset({CallFinished, MessageCompleted, TurnEnded})
 
 
 class RunningOutput(msgspec.Struct, frozen=True):
-    """The output of a running call so far; `left_out` characters came before `text`."""
+    """The lines of a running call so far; `left_out` characters came before `text`."""
 
     call_id: str
     text: str
@@ -91,8 +91,9 @@ class LiveState:
         elif isinstance(update, CallProgress):
             output = self._outputs.get(update.call_id)
             if output is None:
-                output = self._outputs[update.call_id] = _Output(RunningOutput(update.call_id, ""))
-            output.add(update.text)
+                self._outputs[update.call_id] = _Output(RunningOutput(update.call_id, update.text))
+            else:
+                output.add(update.text)
         else:
             self._forget_answer()
 
@@ -131,8 +132,8 @@ class _Output:
         self._left_out = start.left_out
 
     def add(self, text: str) -> None:
-        self._texts.append(text)
-        self._size += len(text)
+        self._texts += ("\n", text)
+        self._size += 1 + len(text)
         if self._size > 2 * MAX_OUTPUT:
             self.shown()
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from callboard.cli.show.live_pieces import LivePieces
+from callboard.client.subscriptions import RemoteEvent
+from callboard.gateway.feeds.frames import merged_frames
 from callboard.runtime.events import (
     CallProgress,
     MessageCompleted,
@@ -108,15 +110,28 @@ def test_another_attempt_withdraws_what_was_shown() -> None:
     assert pieces.take(snapshot(LiveState())) == []
 
 
-def test_output_of_a_running_call_goes_on_where_it_was() -> None:
+@pytest.mark.parametrize("heard", range(5))
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_output_of_a_running_call_keeps_its_lines(heard: int, is_merged: bool) -> None:
+    """Whoever joins late, or reads so slowly that pieces are joined, gets the same lines."""
+    lines = [CallProgress("call_1", text) for text in ("one", "", "two", "  three\nfour")]
+    pieces, state = LivePieces(), LiveState()
+    for line in lines:
+        state.fold(line)
+    begun: list[RemoteEvent] = [*lines[:heard]]
+    if is_merged:
+        begun = [frame.update for frame in merged_frames("session_1", lines[:heard])]
+    begun += [snapshot(state), snapshot(state)]
+    told_all = [each for event in begun for each in pieces.take(event)]
+    assert "\n".join(each.text for each in told_all if isinstance(each, CallProgress)) == (
+        "one\n\ntwo\n  three\nfour"
+    )
+
+
+def test_output_goes_on_behind_what_a_snapshot_leaves_out() -> None:
     pieces = LivePieces()
-    progress = CallProgress("call_1", "one two")
-    assert pieces.take(progress) == [progress]
-    for text, left_out, rest in (
-        ("one two three", 0, " three"),
-        ("one two three", 0, None),
-        ("e four", 12, " four"),
-    ):
+    pieces.take(CallProgress("call_1", "one two"))
+    for text, left_out, rest in (("one two\nthree", 0, "three"), ("e\nfour", 12, "four")):
         output = RunningOutput("call_1", text, left_out)
         shown = pieces.take(Snapshot("session_1", 1, None, (output,)))
-        assert shown == ([] if rest is None else [CallProgress("call_1", rest)])
+        assert shown == [CallProgress("call_1", rest)]

@@ -18,6 +18,7 @@ from callboard.runtime.events import (
     CallFinished,
     CallProgress,
     CallProposed,
+    CallStarted,
     GrantGiven,
     HistoryCompacted,
     InputAccepted,
@@ -33,6 +34,7 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.history import Call, Part, Refusal, Text, Thinking
+from callboard.runtime.store.rows import CallRow
 from callboard.runtime.stream import Done, RefusalDelta, StopReason, TextDelta, ThinkingDelta, Usage
 
 PLAIN = Style()
@@ -128,10 +130,63 @@ def test_progress_is_shown_under_the_name_of_its_tool() -> None:
     assert shown(proposed, CallProgress("c", "50 %")) == "build: 50 %\n"
 
 
+def proposed(name: str, **arguments: object) -> CallProposed:
+    text = msgspec.json.encode(arguments).decode()
+    return CallProposed(
+        turn_id="t", message_id="m", call_id="c", index=0, name=name, arguments=text
+    )
+
+
+STARTED = CallStarted(turn_id="t", call_id="c")
+
+
+def test_what_a_program_runs_is_shown_when_it_begins_and_when_it_has_ended() -> None:
+    done = finished(name="shell", display="shell: exit code 0 after 1.2 s", duration_ms=1200)
+    assert shown(proposed("shell", command="pytest -q"), STARTED, done) == (
+        "shell: $ pytest -q\n✓ shell 1.2 s  $ pytest -q  exit code 0 after 1.2 s\n"
+    )
+    assert shown(proposed("shell", cwd="src", command=["ls", "a b"]), STARTED) == (
+        "shell: $ ls 'a b'\n"
+    )
+    denied = finished(CallStatus.DENIED, name="shell", display="denied by terminal")
+    assert shown(proposed("shell", command="rm -rf /"), denied) == (
+        "✗ shell denied 0 ms  $ rm -rf /  denied at a terminal\n"
+    )
+    wrote = finished(name="write_file", display="Wrote it")
+    assert shown(proposed("write_file", content="x", path="notes/a.txt"), STARTED, wrote) == (
+        "✓ write_file 0 ms  notes/a.txt  Wrote it\n"
+    )
+
+
+def test_a_program_text_is_folded() -> None:
+    code = "\n".join(["def f():", "    return 1", *(f"print({n})" for n in range(9))])
+    done = finished(name="run_code", display="run_code: exit code 0")
+    assert shown(proposed("run_code", language="python", code=code), STARTED, done) == (
+        "run_code:\n  │ def f():\n  │     return 1\n"
+        + "".join(f"  │ print({n})\n" for n in range(4))
+        + "  │ … 5 lines more\n✓ run_code 0 ms  def f(): (+ 10 lines)  exit code 0\n"
+    )
+
+
+def test_of_a_long_output_the_first_and_the_last_lines_are_shown() -> None:
+    lines = [CallProgress("c", f"  row {number}") for number in range(100)]
+    done = finished(name="build", display="built")
+    text = shown(proposed("build"), *lines, CallProgress("c", "one\ntwo"), done)
+    rows = [f"build:   row {number}" for number in range(10)]
+    gap = "build: … 87 lines left out (callboard show session_1)"
+    last = ["build:   row 97", "build:   row 98", "build:   row 99", "build: one", "build: two"]
+    assert text.splitlines() == [*rows, gap, *last, "✓ build 0 ms  built"]
+
+
 def test_progress_after_a_resume_has_the_name_of_its_tool_too() -> None:
     pieces: list[str] = []
     transcript = Transcript(pieces.append, PLAIN)
-    transcript.know({"c": "build"})
+    row = CallRow(
+        call_id="c", session_id="s", turn_id="t", name="build", status=CallStatus.RUNNING,
+        arguments="{}", result=None, display="", proposed_at_ms=1, started_at_ms=1,
+        finished_at_ms=None, duration_ms=None,
+    )  # fmt: skip
+    transcript.know([row])
     transcript.show(CallProgress("c", "50 %"))
     transcript.show(CallProgress("other", "on its way"))
     assert "".join(pieces) == "build: 50 %\non its way\n"
@@ -182,7 +237,7 @@ def test_nothing_foreign_reaches_the_terminal_as_a_command() -> None:
     )
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert "\\x1b]0;title\\x07 second" in text
+    assert "\\x1b]0;title\\x07\nsecond\n" in text
 
 
 def test_colours_only_where_they_are_colours() -> None:

@@ -163,7 +163,7 @@ async def test_output_of_calls_and_text_keep_their_order(
         await stage.say("two ")
         mock_clock.jump(HOLD_SECONDS)
         await trio.testing.wait_all_tasks_blocked()
-        assert await took(client) == ["one ", "ab", "c", "two "]
+        assert await took(client) == ["one ", "a\nb", "c", "two "]
 
 
 async def test_who_joins_meanwhile_reads_the_held_text_once(

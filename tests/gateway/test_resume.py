@@ -120,7 +120,7 @@ async def test_who_joins_while_a_tool_prints_sees_all_that_it_printed() -> None:
         await until(lambda: early.snapshots)
         async with open_client(daemon) as client:
             await client.prompt(session.session_id, "Count.")
-        printed = "".join(f"{number}\n" for number in range(5))
+        printed = "0\n1\n2\n3\n4"
         await until(lambda: list(early.outputs.values()) == [printed])
         nursery.start_soon(_join, daemon, session.session_id, late)
         await until(lambda: late.snapshots)

@@ -54,7 +54,8 @@ class Witness:
                 self.batches += 1
                 self._batch(event)
             case CallProgress(call_id=call_id, text=text):
-                self.outputs[call_id] = self.outputs.get(call_id, "") + text
+                before = self.outputs.get(call_id)
+                self.outputs[call_id] = text if before is None else f"{before}\n{text}"
             case MessageDiscarded(stream_id=stream_id):
                 assert stream_id == self._stream_id or not self._stream_id
                 self._forget()
