@@ -13,6 +13,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from support.providers.sdk_types import Known, RequestType
 
 checked: Counter[str] = Counter()
@@ -247,7 +249,7 @@ def check_gemini_types(body: Any) -> None:
     assert body.keys() <= known.keys()
     for key, value in body.items():
         for each in value if isinstance(value, list) else [value]:
-            text = json.dumps(each)
+            text = msgspec.json.encode(each)
             if _gemini_seen.lacks(key, text):
                 known[key].model_validate_json(text)
                 _gemini_seen.note(key, text)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import types
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 
@@ -17,16 +17,16 @@ class Known:
     def __init__(self) -> None:
         self._digests: set[bytes] = set()
 
-    def lacks(self, place: str, text: str) -> bool:
+    def lacks(self, place: str, text: bytes) -> bool:
         """Whether this text was not noted yet at this place of a request."""
         return self._digest(place, text) not in self._digests
 
-    def note(self, place: str, text: str) -> None:
+    def note(self, place: str, text: bytes) -> None:
         """This was checked, and is sound."""
         self._digests.add(self._digest(place, text))
 
-    def _digest(self, place: str, text: str) -> bytes:
-        return hashlib.sha256(f"{place} {text}".encode()).digest()
+    def _digest(self, place: str, text: bytes) -> bytes:
+        return hashlib.sha256(place.encode() + b" " + text).digest()
 
 
 class RequestType:
@@ -45,10 +45,10 @@ class RequestType:
 
     def check(self, body: Any) -> None:
         """Fails where the body is no such request, or would be read as another one."""
-        new: list[tuple[str, str]] = []
+        new: list[tuple[str, bytes]] = []
         for name in self._lists:
             if isinstance(body.get(name), list):
-                items = [(json.dumps(item), item) for item in body[name]]
+                items = [(msgspec.json.encode(item), item) for item in body[name]]
                 items = [(text, item) for text, item in items if self._known.lacks(name, text)]
                 body = {**body, name: [item for _, item in items]}
                 new += [(name, text) for text, _ in items]
