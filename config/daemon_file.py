@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import msgspec
 
@@ -33,7 +33,7 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
         pid: Its process.
         token: Lets the commands of its user in; ends with the process.
         started_at_ms: When it started, in Unix milliseconds.
-        is_chat: Whether it runs inside a `callboard chat`, and ends with that.
+        command: What it is: `callboard serve`, or a command that is the daemon as long as it lasts.
         drain_seconds: Time that turns have to end when it stops.
     """
 
@@ -41,7 +41,7 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     token: Secret
     started_at_ms: int
-    is_chat: bool = False
+    command: Literal["serve", "chat", "run"] = "serve"
     drain_seconds: float = 0.0
 
 

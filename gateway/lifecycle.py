@@ -158,7 +158,8 @@ async def run_daemon(plan: DaemonPlan) -> None:
 def check_alone(data: Path) -> None:
     """Raise `ConflictError` if a daemon runs on the data folder already."""
     if (other := find_daemon(data)) is not None:
-        what = "a chat is the daemon of" if other.is_chat else "a daemon runs on"
+        is_other = other.command != "serve"
+        what = f"a {other.command} is the daemon of" if is_other else "a daemon runs on"
         raise ConflictError(
             f"{what} {data} already: process {other.pid}, at {other.url}. Use that one, "
             "stop it with `callboard stop`, or choose another folder with --data and another port "

@@ -1,9 +1,9 @@
 """Chat: a conversation at a terminal, and `attach`, a second look at a session.
 
 A chat always speaks to a daemon over its websocket: the one that runs on the data folder, or one inside
-the command, which other commands find like any other until the chat leaves (`daemon`). `talk` is one
-conversation: it follows the events of a session, reads what is typed, and puts questions one at a time.
-When the daemon is lost, `chat` waits for another one and goes on with the same talk.
+the command, which other commands find like any other (`cli.sharing`). `talk` is one conversation: it
+follows the events of a session, reads what is typed, and puts questions one at a time. When the daemon
+is gone, the client waits for the next one.
 
 The input line stays below while text goes by above it. prompt_toolkit edits it in a thread
 (`prompt.LiveScreen`), which alone writes to the terminal meanwhile; a question or an editor takes the
@@ -16,5 +16,5 @@ folder where no session works in the one that was meant, `attach` is its own com
 Comes in: lines and keys, events of a session, signals.
 Goes out: prompts, cancellations and answers through `Client`; text on the terminal; an exit code.
 Owns: the terminal, the history of inputs (`chat_history.jsonl`), and a daemon of its own if none ran.
-Imports: `cli.ask`, `cli.run`, `cli.show`, `client`; `gateway` and `embedding` for a daemon of its own.
+Imports: `cli.ask`, `cli.run`, `cli.sharing`, `cli.show`, `client`.
 """

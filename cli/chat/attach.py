@@ -14,8 +14,8 @@ from typing import Annotated
 import trio
 from cyclopts import Parameter
 
-from ...client.client import Client, connect
-from ...config.daemon_file import RunningDaemon, find_daemon
+from ...client.client import Client, connect_here
+from ...config.daemon_file import find_daemon
 from ...config.files import load_settings
 from ...config.settings import Settings
 from ...runtime.errors import CallboardError, NotFoundError
@@ -25,6 +25,7 @@ from ...runtime.store.rows import SessionRow
 from ..ask.daemon_questions import DaemonQuestions
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel, channel_at
+from ..daemon.away import watch_connection
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Json, data_path, offered
 from ..record_names import find_session
@@ -64,18 +65,15 @@ def attach(
     goes on.
     """
     settings, folder = load_settings(config), data_path(data)
-    daemon = find_daemon(folder)
-    if daemon is None:
+    if find_daemon(folder) is None:
         raise NotFoundError(
             f"no daemon runs on {folder}, so nothing goes on there: `callboard serve` starts one, and "
             "`callboard show` prints what is on record."
         )
-    return trio.run(_attach, daemon, folder, settings, session, until_idle, json)
+    return trio.run(_attach, folder, settings, session, until_idle, json)
 
 
-async def _attach(
-    daemon: RunningDaemon, data: Path, settings: Settings, name: str, until_idle: bool, json: bool
-) -> int:
+async def _attach(data: Path, settings: Settings, name: str, until_idle: bool, json: bool) -> int:
     output = Output(1)
     view = view_of(output.write, settings, json=json)
     asking = asking_screen(output, is_json=json)
@@ -89,7 +87,7 @@ async def _attach(
                 nursery.start_soon(screen.run, name="output")
             nursery.start_soon(attached.watch_signals, signals, name="signals")
             nursery.start_soon(attached.watch_output, name="output lost")
-            code = await attached.run(daemon, data, name)
+            code = await attached.run(data, name)
             nursery.cancel_scope.cancel(reason="left")
     return code
 
@@ -106,12 +104,12 @@ class _Attached:
         self._until_idle = until_idle
         self._scope = trio.CancelScope()
 
-    async def run(self, daemon: RunningDaemon, data: Path, name: str) -> int:
+    async def run(self, data: Path, name: str) -> int:
         """Show the session; print errors after the output that came before them."""
         code = ANSWERED
         with self._scope:
             try:
-                await self._look(daemon, data, name)
+                await self._look(data, name)
             except CallboardError as failure:
                 await self._output.drain()
                 complain(str(failure))
@@ -133,15 +131,13 @@ class _Attached:
         await self._output.wait_lost()
         self._scope.cancel(reason="nobody reads the output")
 
-    async def _look(self, daemon: RunningDaemon, data: Path, name: str) -> None:
+    async def _look(self, data: Path, name: str) -> None:
         raised: CallboardError | None = None
-        async with (
-            open_record(data) as reader,
-            connect(daemon.url, daemon.token.reveal()) as client,
-        ):
+        async with open_record(data) as reader, connect_here(data) as client:
             row = await find_session(reader, name)
             async with trio.open_nursery() as nursery:
                 questions = DaemonQuestions(client, self._channel, nursery, self._view.notice)
+                nursery.start_soon(watch_connection, client, self._view.notice, name="connection")
                 try:
                     await self._follow(client, reader, row, questions)
                 except CallboardError as error:

@@ -2,51 +2,42 @@
 
 a daemon that runs, or one of the command's own ──► client ──► talk
 signals, a lost terminal                         ──► cancel the turn, or leave
-a daemon that comes back                         ──► another client, the same talk
 """
 
 from __future__ import annotations
 
-import math
 import signal
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import trio
 from cyclopts import Parameter
 
-from ...client.client import Client, connect
+from ...client.client import Client, connect_here
 from ...config.files import config_folder, load_settings
 from ...config.settings import Settings
 from ...runtime.disk.core_dumps import forbid_core_dumps
-from ...runtime.errors import AuthError, CallboardError, NetworkError
+from ...runtime.errors import CallboardError, ConflictError
 from ...runtime.store.rows import SessionRow
+from ..daemon.away import LOOK_SECONDS, watch_connection
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
 from ..parameters import Config, Data, data_path, offered
 from ..record_names import folder_here
 from ..run.attachments import read_attachments
 from ..run.flags import TurnFlags
+from ..sharing.holder import Holder, holding
+from ..sharing.own_daemon import ChatOptions, OwnDaemon, open_own_daemon
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.output import Output
-from .daemon import (
-    AGAIN_SECONDS,
-    ChatDaemon,
-    ChatOptions,
-    OwnEnd,
-    find_chat_daemon,
-    open_chat_daemon,
-    wait_chat_daemon,
-)
 from .place import fit_folder
 from .slash_commands import COMMANDS, find_session, run_command
 from .surface import open_surface
 from .talk import Talk
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LOST_SECONDS = 2.0
-"""A lost connection is mentioned after this time; shorter breaks concern nobody."""
 DRAIN_SECONDS = 2.0
 """Time to print the last lines: the reader may be stopped."""
 AWAY = "the daemon is away; what you send waits for it (Ctrl-C to stop waiting, /quit to leave)"
@@ -148,10 +139,9 @@ class _Chat:
         self._output = output
         self._surface = open_surface(output, settings, data, [f"/{name}" for name in COMMANDS])
         self.talk = Talk(self._surface, options, run_command)
-        self._is_first = True
         self._scope = trio.CancelScope()
         self._code: int | None = None
-        self._own_end: OwnEnd | None = None
+        self._holder: Holder | None = None
 
     @property
     def code(self) -> int:
@@ -166,75 +156,54 @@ class _Chat:
         """Run the chat; return the error that ended it, if one did."""
         try:
             with self._scope, self._surface.screen.taken():
-                async with open_chat_daemon(self._options, self._settings, self._data) as daemon:
-                    self._own_end = daemon.own_end
-                    await self._talk_with(daemon)
-                    while not self.talk.is_over and not daemon.is_own:
-                        other = await wait_chat_daemon(self._data, math.inf)
-                        assert other is not None
-                        await self._talk_with(other)
-                    self._say_goodbye(daemon)
+                open_own = partial(open_own_daemon, self._options, self._settings, self._data)
+                async with holding(self._data, open_own, self.talk.notice) as self._holder:
+                    await self._talk()
+                    self._say_goodbye(self._holder)
         except CallboardError as error:
             return error
         return None
 
-    async def _talk_with(self, daemon: ChatDaemon) -> None:
-        """Talk by way of one daemon, until it is lost or the person leaves."""
+    async def _talk(self) -> None:
+        """Talk by way of the daemon, or of its successors, until the person leaves."""
+        holder = self._holder
+        assert holder is not None
+        if self._options.base_url is not None and holder.own is None:
+            raise ConflictError(
+                "--base-url is not for a chat with a daemon that runs: name the place first, `callboard "
+                "providers add NAME --base-url URL`, and then --model NAME/MODEL."
+            )
         raised: CallboardError | None = None
-        try:
-            async with (
-                connect(daemon.url, daemon.token.reveal()) as client,
-                trio.open_nursery() as nursery,
-            ):
-                nursery.start_soon(self._watch, client, daemon, name="connection")
-                if not self._is_first:
-                    self.talk.notice("connected again")
-                try:
-                    await self.talk.run(client, self._begin, is_host=daemon.is_own)
-                except CallboardError as error:
-                    raised = error
-                nursery.cancel_scope.cancel(reason="left")
-        except (AuthError, NetworkError):
-            if self._is_first:
-                raise
-            await trio.sleep(AGAIN_SECONDS)  # it ended again meanwhile
+        async with connect_here(self._data) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(watch_connection, client, self.talk.notice, AWAY, name="connection")
+            nursery.start_soon(self._watch, client, holder, name="the daemon's end")
+            try:
+                await self.talk.run(client, self._begin, holder)
+            except CallboardError as error:
+                raised = error
+            nursery.cancel_scope.cancel(reason="left")
         if raised is not None:
             raise raised
-        self._is_first = False
 
     async def _begin(self, client: Client) -> SessionRow | None:
-        if not self._is_first or self._options.session is None:
+        if self._options.session is None:
             return None
         folder = folder_here(self._options.workspace)
         return await find_session(client, self._options.session, folder)
 
-    async def _watch(self, client: Client, daemon: ChatDaemon) -> None:
-        """Print when the daemon is away, and leave it when another one has taken its place."""
-        is_announced = is_stopping = False
-        away = 0.0
+    async def _watch(self, client: Client, holder: Holder) -> None:
+        """Print that the daemon stops; when it is this command, end as it does."""
+        is_stopping = False
         while True:
-            await trio.sleep(AGAIN_SECONDS)
-            if daemon.own_end is not None and daemon.own_end.wanted.is_set():
-                await self._end_own(daemon.own_end)
+            await trio.sleep(LOOK_SECONDS)
+            if holder.own is not None and holder.own.wanted.is_set():
+                await self._end_own(holder.own)
                 return
             if client.stops_in is not None and not is_stopping:
                 self.talk.notice(f"the daemon stops: turns have {client.stops_in:g} s to end")
             is_stopping = client.stops_in is not None
-            if client.is_connected:
-                if is_announced:
-                    self.talk.notice("connected again")
-                is_announced, away = False, 0.0
-                continue
-            away += AGAIN_SECONDS
-            found = find_chat_daemon(self._data)
-            if found is not None and found.token.reveal() != daemon.token.reveal():
-                self.talk.lose()
-                return
-            if away >= LOST_SECONDS and not is_announced:
-                is_announced = True
-                self.talk.notice(AWAY)
 
-    async def _end_own(self, end: OwnEnd) -> None:
+    async def _end_own(self, end: OwnDaemon) -> None:
         """End as any daemon does, since another command wants it."""
         if not self.talk.is_at_rest:
             self.talk.notice(f"`callboard stop` ends this chat: its turn has {end.seconds:g} s")
@@ -246,11 +215,11 @@ class _Chat:
         self.talk.notice("`callboard stop` ended this chat")
         self.talk.leave()
 
-    def _say_goodbye(self, daemon: ChatDaemon) -> None:
+    def _say_goodbye(self, holder: Holder) -> None:
         view = self.talk.view
         if view is None or not self._surface.can_ask:
             return
-        how = "is on record" if daemon.is_own or view.is_idle else "goes on in the daemon"
+        how = "is on record" if holder.own is not None or view.is_idle else "goes on in the daemon"
         again = f"callboard chat --session {view.session_id}"
         self._output.write(f"{view.session_id} {how}; {again} comes back to it\n")
 
@@ -259,10 +228,10 @@ class _Chat:
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
         """Leave Ctrl-C to the talk; end the chat in order at other signals."""
         async for number in signals:
-            own_end = self._own_end
+            own = self._holder.own if self._holder is not None else None
             if number == signal.SIGINT and self._surface.can_ask:
                 self.talk.interrupt()
-            elif number == signal.SIGTERM and own_end is not None and own_end.ask():
+            elif number == signal.SIGTERM and own is not None and own.ask():
                 pass  # `_watch` does the rest
             else:
                 self._code = INTERRUPTED

@@ -1,4 +1,4 @@
-"""A talk shows a session, reads what is typed and asks questions, through one daemon after another."""
+"""A talk shows a session, reads what is typed and asks questions, through a client of the daemon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from ...runtime.definitions import InputMode, Preset
 from ...runtime.errors import AuthError, CallboardError, NetworkError
 from ...runtime.event_types.turns import RerunWay
 from ...runtime.events import InputAccepted, MessageCompleted, Stored, TurnEnded
+from ...runtime.identity import new_id
 from ...runtime.store.rows import SessionRow
+from ...runtime.text import excerpt
 from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.topics import Snapshot
 from ..ask.notify import heard, tell_desktop
@@ -22,10 +24,11 @@ from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
+from ..sharing.holder import Holder
+from ..sharing.own_daemon import ChatOptions
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.keyboard import Keyboard
 from ..terminal.markdown_live import MarkdownRows
-from .daemon import ChatOptions
 from .questions import ChatQuestions, InputEnded, put_to_nobody, waiting_questions
 from .screen import Typed
 from .status_line import StatusFacts, context_text, read_facts, status_line
@@ -36,6 +39,8 @@ PAST_EVENTS = 300
 """Events that are shown of a session that is opened again: its last turns."""
 TICK_SECONDS = 0.25
 """Time between two updates of how long things take."""
+MAX_SHOWN_CHARS = 60
+"""Of a prompt that waits, which the input line does not show any more."""
 CODES = {"answered": ANSWERED, "cancelled": INTERRUPTED}
 
 
@@ -43,11 +48,23 @@ Beginning = Callable[[Client], Awaitable[SessionRow | None]]
 """Returns the session that is shown first."""
 
 
+class _Unsure(msgspec.Struct, frozen=True):
+    """A prompt of which no answer says that it is on record.
+
+    Attributes:
+        prompt: What was asked for.
+        key: The same prompt, sent again with this key, is on record once.
+    """
+
+    prompt: tuple[object, ...]
+    key: str
+
+
 class Talk:
     """One chat.
 
     Attributes:
-        client: The present daemon.
+        client: Its client.
         view: The session that is shown, once there is one.
         is_over: Whether the person left.
         codes: How turns ended, as exit codes.
@@ -72,7 +89,7 @@ class Talk:
         self._options = options
         self._folder = ""
         self._run_command = run_command
-        self._is_host = False
+        self._holder: Holder
         self._rows = MarkdownRows(self._screen.write, lambda: self._screen.columns, surface.style)
         self._keyboard = Keyboard(0, surface.output)
         self._begun = trio.Event()
@@ -88,16 +105,15 @@ class Talk:
         self._facts = StatusFacts()
         self._looks_stale = trio.Event()
         self._screen.pressed["s-tab"] = self.cycle_policy
+        self._unsure: _Unsure | None = None
 
-    # ── one daemon ───────────────────────────────────────────────────────────────────────────────
-
-    async def run(self, client: Client, begin: Beginning, *, is_host: bool) -> None:
-        """Talk until the person leaves, or the daemon is lost for good.
+    async def run(self, client: Client, begin: Beginning, holder: Holder) -> None:
+        """Talk until the person leaves; `holder` says whether this process is the daemon.
 
         Raises:
             CallboardError: The first session can't be shown.
         """
-        self.client, self._is_host = client, is_host
+        self.client, self._holder = client, holder
         self._scope = trio.CancelScope()
         self.questions.unsettle()
         if (row := await begin(client)) is not None:
@@ -114,10 +130,6 @@ class Talk:
                     await self._act(prompt)
                 await self._converse()
                 nursery.cancel_scope.cancel(reason="left")
-
-    def lose(self) -> None:
-        """End this talk because the daemon is lost; the chat goes on."""
-        self._scope.cancel(reason="the daemon is lost")
 
     def leave(self) -> None:
         """End the chat."""
@@ -212,8 +224,9 @@ class Talk:
                 await trio.lowlevel.checkpoint()
                 try:
                     await self._follow_session(view)
-                except (AuthError, NetworkError):
-                    self.lose()  # another daemon has taken its place, or none will
+                except (AuthError, NetworkError) as error:  # no daemon will be connected to
+                    self.notice(str(error))
+                    self.leave()
                 except CallboardError as error:
                     self.notice(str(error))
                     self._set_view(None)
@@ -333,7 +346,7 @@ class Talk:
             await self._act(typed.text.strip())
 
     def _end_of_input(self) -> None:
-        ends_turn = self._is_host and self._surface.can_ask and not self.is_at_rest
+        ends_turn = self._holder.own is not None and self._surface.can_ask and not self.is_at_rest
         if ends_turn and not self._said_how_to_leave:
             self._said_how_to_leave = True
             self.notice("no daemon runs, so leaving ends the turn; Ctrl-D again leaves")
@@ -388,12 +401,19 @@ class Talk:
                 self.leave()
             except CallboardError as error:
                 self.notice(str(error))
+                self._hand_back(text)
                 if not self._surface.can_ask:
                     self.codes.append(FAILED)
             finally:
                 self._acting = None
         if scope.cancelled_caught and not self.is_over:
             self.notice("not waited for any longer; it may be done all the same")
+            self._hand_back(text)
+
+    def _hand_back(self, text: str) -> None:
+        """Put a prompt that was not taken into the input line again; sent from there, it counts once."""
+        if self._unsure is not None:
+            self._screen.keep(text)
 
     def _echo(self, text: str) -> None:
         """Print a command that was typed: the input line is empty again."""
@@ -420,16 +440,23 @@ class Talk:
         view = self.view
         assert view is not None
         has_turn = mode != "steer"  # what steers becomes part of a turn, which has its options
+        given = self._options.turn if has_turn and self._options.turn != TurnOptions() else None
+        budget = self._options.budget if has_turn else None
+        prompt = (view.session_id, text, self._options.attachments, mode, given, budget)
+        if self._unsure is None or self._unsure.prompt != prompt:
+            self._unsure = _Unsure(prompt, new_id("request"))
+        if not self.client.is_connected:
+            self.notice(f"this waits for the daemon: {excerpt(text, MAX_SHOWN_CHARS)}")
         ticket = await self.client.prompt(
             view.session_id,
             text,
             self._options.attachments,
-            budget=self._options.budget if has_turn else None,
+            budget=budget,
             mode=InputMode(mode),
-            options=self._options.turn
-            if has_turn and self._options.turn != TurnOptions()
-            else None,
+            options=given,
+            key=self._unsure.key,
         )
+        self._unsure = None
         self.change(attachments=())
         await self._wait_shown(view, ticket.seq)
 
@@ -466,7 +493,9 @@ class Talk:
         """Put a question to whoever sits there."""
         session_id = self.view.session_id if self.view is not None else ""
         if not self._surface.can_ask:
-            said = await put_to_nobody(self.client, asked, session_id, is_host=self._is_host)
+            said = await put_to_nobody(
+                self.client, asked, session_id, is_host=self._holder.own is not None
+            )
             self.questions.drop(asked)
             if said:
                 self.notice(said)

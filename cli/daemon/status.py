@@ -47,7 +47,8 @@ async def _ask(daemon: RunningDaemon) -> Status | None:
 
 
 def _lines(daemon: RunningDaemon, status: Status | None) -> list[str]:
-    what = "a chat is the daemon, and serves" if daemon.is_chat else "callboard serves"
+    is_other = daemon.command != "serve"
+    what = f"a {daemon.command} is the daemon, and serves" if is_other else "callboard serves"
     where = f"{what} at {daemon.url} (process {daemon.pid})"
     if status is None:
         return [

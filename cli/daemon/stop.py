@@ -51,7 +51,8 @@ def stop(*, now: Now = False, data: Data = None) -> int:
     if daemon is None:
         raise NotFoundError(f"no daemon runs on {folder}: there is nothing to stop.")
     trio.run(_stop, folder, daemon, now)
-    what = "The chat that was the daemon" if daemon.is_chat else "The daemon"
+    is_other = daemon.command != "serve"
+    what = f"The {daemon.command} that was the daemon" if is_other else "The daemon"
     sys.stdout.write(f"{what} has ended (process {daemon.pid}).\n")
     return ANSWERED
 

@@ -12,9 +12,8 @@ from typing import Self
 
 import trio
 
-from ...client.client import Client, connect
+from ...client.client import Client, connect_here
 from ...client.subscriptions import RemoteEvents
-from ...config.daemon_file import RunningDaemon
 from ...runtime.budget import Budget
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import (
@@ -34,6 +33,7 @@ from ...runtime.wire.providers import SelectedModel
 from ...runtime.wire.sessions import Cancel, Cancelled, SetBudget, Ticket
 from ..ask.daemon_questions import DaemonQuestions
 from ..ask.terminal_channel import TerminalChannel
+from ..daemon.away import watch_connection
 from ..daemon.roots import create_session
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
@@ -83,7 +83,6 @@ def turn_options(options: RunOptions, session: SessionRow | None) -> TurnOptions
 
 @asynccontextmanager
 async def open_remote_place(
-    daemon: RunningDaemon,
     data: Path,
     options: RunOptions,
     choice: RunTarget,
@@ -100,13 +99,14 @@ async def open_remote_place(
     """
     check_options(options)
     wanted = turn_options(options, choice.session)
-    async with open_record(data) as reader, connect(daemon.url, daemon.token.reveal()) as client:
+    async with open_record(data) as reader, connect_here(data) as client:
         default = await client.request("model/default", Nothing(), SelectedModel)
         if choice.model is not None:
             default = SelectedModel(choice.model, choice.reason or "because --model says so")
         raised: BaseException | None = None
         async with trio.open_nursery() as nursery:
             questions = DaemonQuestions(client, channel, nursery, view.notice)
+            nursery.start_soon(watch_connection, client, view.notice, name="connection")
             try:
                 yield RemotePlace(client, reader, questions, options, default, confirm, wanted)
             except BaseException as error:  # noqa: ASYNC103  raised again below

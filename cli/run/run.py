@@ -215,11 +215,11 @@ class _Job:
         """Open where the run works: the daemon that has the sessions, else a runtime of its own."""
         flags = self._options.flags
         settings = flags.apply(self._settings, choice.agent)
-        if (daemon := find_daemon(self._data)) is not None:
+        if find_daemon(self._data) is not None:
             from .remote import open_remote_place  # mostly no daemon runs
 
             return open_remote_place(
-                daemon, self._data, self._options, choice, self._view, self._channel, self._confirm
+                self._data, self._options, choice, self._view, self._channel, self._confirm
             )
         from ...embedding.runtime import open_runtime  # a run in the daemon does not need it
 

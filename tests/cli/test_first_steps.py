@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from callboard.cli.app import execute
@@ -143,9 +144,10 @@ def test_a_second_daemon_is_told_that_a_chat_is_the_first(tmp_path: Path) -> Non
     from callboard.gateway.lifecycle import check_alone
 
     check_alone(tmp_path)
-    for is_chat, what in ((True, "a chat is the daemon of"), (False, "a daemon runs on")):
-        running = RunningDaemon(
-            url="ws://x/ws", pid=1, token=Secret("t"), started_at_ms=1, is_chat=is_chat
-        )
+    serve = RunningDaemon(url="ws://x/ws", pid=1, token=Secret("t"), started_at_ms=1)
+    for running, what in (
+        (msgspec.structs.replace(serve, command="chat"), "a chat is the daemon of"),
+        (serve, "a daemon runs on"),
+    ):
         with DaemonFile(tmp_path, running), pytest.raises(ConflictError, match=what):
             check_alone(tmp_path)

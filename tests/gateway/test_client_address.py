@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
 
 from callboard.client.address import authorization, read_address
 from callboard.client.client import connect
@@ -12,7 +13,7 @@ from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.config.files import data_folder
 from callboard.runtime.errors import AuthError, NotFoundError, ValidationError
 from callboard.runtime.redaction import Secret
-from support.gateway.daemon_scene import open_daemon
+from support.gateway.daemon_scene import Daemon, open_daemon
 
 
 @pytest.mark.parametrize(
@@ -100,3 +101,32 @@ async def test_without_a_url_it_is_the_daemon_of_this_user(
         with pytest.raises(AuthError, match=daemon.url):
             async with connect(daemon.url):  # another one's address gets no token of this user
                 pass
+
+
+async def test_it_goes_on_with_the_next_daemon_which_has_another_place_and_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
+
+    async with trio.open_nursery() as nursery:
+        first, of_first = await nursery.start(_daemon_here)
+        async with connect() as client:
+            await client.create_session(title="before")
+            of_first.cancel()
+            second, of_second = await nursery.start(_daemon_here)
+            assert second.url != first.url
+            assert second.token != first.token
+            await client.create_session(title="after")
+            assert [row.title for row in await client.sessions()] == ["after"]
+        of_second.cancel()
+
+
+async def _daemon_here(task_status: trio.TaskStatus[tuple[Daemon, trio.CancelScope]]) -> None:
+    with trio.CancelScope() as scope:
+        async with open_daemon() as daemon:
+            running = RunningDaemon(
+                url=daemon.url, pid=1, token=Secret(daemon.token), started_at_ms=1
+            )
+            with DaemonFile(data_folder(), running):
+                task_status.started((daemon, scope))
+                await trio.sleep_forever()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import h11
 import msgspec
+import trio
 import trio_websocket
 from wsproto.utilities import ProtocolError
 
@@ -23,6 +25,10 @@ from ..runtime.redaction import Secret
 
 EXAMPLE = "ws://127.0.0.1:8790/ws"
 MAX_PORT = 65535
+OWN_SECONDS = 10.0
+"""The time for a daemon of this user to appear, or to answer, that another process becomes."""
+OWN_PAUSE_SECONDS = 0.25
+"""The longest pause between two looks for it: a look at a file says whether there is one."""
 MAX_SHOWN_CHARS = 200
 """Characters of a wrong URL in an error message."""
 
@@ -52,8 +58,13 @@ class Address(msgspec.Struct, frozen=True):
         return f"{'wss' if self.is_tls else 'ws'}://{self.host_header}{self.path}"
 
 
-def find_address(url: str | None, token: str) -> tuple[str, Secret]:
-    """Return a URL and a token; what is not given is taken from this user's own daemon.
+def find_address(url: str | None, token: str, data: Path | None = None) -> tuple[str, Secret]:
+    """Return a URL and a token; what is not given is taken from the daemon that runs on a data folder.
+
+    Args:
+        url: The URL, or `None` to look for it.
+        token: The token, or nothing for that of the daemon that is found.
+        data: The data folder; by default this user's own.
 
     Raises:
         NotFoundError: No URL is given, and none of this user's daemons runs.
@@ -61,13 +72,20 @@ def find_address(url: str | None, token: str) -> tuple[str, Secret]:
     """
     if url is not None:
         return url, Secret(token)
-    folder = data_folder()
+    folder = data_folder() if data is None else data
     if (daemon := find_daemon(folder)) is None:
         raise NotFoundError(
             f"no daemon runs on {folder}: `callboard serve` starts one. Another one needs its URL and "
             f"a token of it: connect({EXAMPLE!r}, token)."
         )
     return daemon.url, Secret(token) if token else daemon.token
+
+
+async def wait_own(data: Path) -> None:
+    """Wait for a daemon on a data folder of this user, for some seconds: another may take its place."""
+    with trio.move_on_after(OWN_SECONDS):
+        while find_daemon(data) is None:  # noqa: ASYNC110  another process writes the file
+            await trio.sleep(OWN_PAUSE_SECONDS)
 
 
 def read_address(url: str) -> Address:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
@@ -19,7 +21,6 @@ from ..runtime.events import Stored
 from ..runtime.history import Attachment
 from ..runtime.identity import new_id
 from ..runtime.kernel.user_code import check_trio
-from ..runtime.redaction import Secret
 from ..runtime.store.feeds import Topic
 from ..runtime.store.lists import CallPage, Hit, SessionPage
 from ..runtime.store.rows import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
@@ -50,7 +51,7 @@ from ..runtime.wire.daemon import (
 )
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
-from .address import find_address
+from .address import find_address, wait_own
 from .administration import (
     ClientKeys,
     ClientMemories,
@@ -60,6 +61,7 @@ from .administration import (
     ClientUpkeep,
 )
 from .files import fetch_file, send_file
+from .link import Place
 from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
 
 if TYPE_CHECKING:  # what a request needs of it is imported when it is made
@@ -89,8 +91,8 @@ class Client:
         print([row.title for row in await client.sessions()])
     """
 
-    def __init__(self, url: str, token: Secret) -> None:
-        self._subscriptions = ClientSubscriptions(url, token)
+    def __init__(self, place: Place, *, is_own: bool = False) -> None:
+        self._subscriptions = ClientSubscriptions(place, is_own)
         self._link = self._subscriptions.link
         self.memories = ClientMemories(self)
         self.providers = ClientProviders(self)
@@ -197,10 +199,12 @@ class Client:
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
         options: TurnOptions | None = None,
         is_untrusted: bool = False,
+        key: str | None = None,
     ) -> wire.Ticket:
         """Prompt a session; the input is on record, once, when this returns.
 
-        It waits while the daemon is away, or restarts, for two minutes at most.
+        It waits while the daemon is away, or restarts, for two minutes at most. A prompt that was given
+        up may be sent again with the same `key`, and is still on record once.
 
         For `mode` see `Session.submit`. `options` replace those of the agent for its turn. With
         `is_untrusted`, strangers may have written the text.
@@ -214,7 +218,8 @@ class Client:
             options=options,
             is_untrusted=is_untrusted,
         )
-        return await self.request("session/prompt", params, wire.Ticket, key=new_id("request"))
+        key = key or new_id("request")
+        return await self.request("session/prompt", params, wire.Ticket, key=key)
 
     async def ask(
         self,
@@ -528,7 +533,7 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
 
     Args:
         url: The URL of its websocket, as `callboard serve` prints it. By default that of the daemon
-            on this user's data folder, which then needs no token.
+            on this user's data folder, which then needs no token: wherever that is after a restart.
         token: A credential, as `callboard serve` or `callboard token create` prints it.
 
     Raises:
@@ -550,13 +555,31 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
     """
     check_trio("callboard.connect", "Under asyncio, call trio.run in a thread")
     with ShortTracebacks():
-        client = Client(*find_address(url, token))
+        client = Client(partial(find_address, url, token), is_own=url is None)
+    async with _connected(client):
+        yield client
+
+
+@asynccontextmanager
+async def connect_here(data: Path) -> AsyncGenerator[Client]:
+    """Connect to this user's daemon of a data folder, whichever process that is by now, for the block.
+
+    Raises `NotFoundError` when none appears for some seconds, and what `connect` does.
+    """
+    await wait_own(data)
+    client = Client(partial(find_address, None, "", data), is_own=True)
+    async with _connected(client):
+        yield client
+
+
+@asynccontextmanager
+async def _connected(client: Client) -> AsyncGenerator[None]:
     raised: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(client.run, name="client")
             try:
-                yield client
+                yield
             except BaseException as error:  # noqa: ASYNC103  raised again below
                 raised = error
             finally:

@@ -25,7 +25,15 @@ from ..runtime.errors import (
 from ..runtime.redaction import Secret
 from ..runtime.wire.hello import ClientName, Hello, Versions, Welcome
 from ..runtime.wire.rpc import PROTOCOL, ServerFrame, error_from
-from .address import HANDSHAKE_FAILURES, authorization, farewell, read_address, refusal
+from .address import (
+    HANDSHAKE_FAILURES,
+    OWN_PAUSE_SECONDS,
+    OWN_SECONDS,
+    authorization,
+    farewell,
+    read_address,
+    refusal,
+)
 from .reading import read_params, read_result
 from .stream import WatchedStream, open_stream
 
@@ -151,6 +159,8 @@ BROKE = "the connection to the daemon broke; whether the request was done is not
 CLOSED = "this client has ended: ask inside of its `async with callboard.connect(…)`"
 
 Result = TypeVar("Result")
+Place = Callable[[], tuple[str, Secret]]
+"""Returns where the daemon is, and what it lets in; a failure of the first look is raised."""
 
 
 class ConnectionBroke(NetworkError):
@@ -192,9 +202,11 @@ class Link:
     """One connection at a time.
 
     Args:
-        url: The URL of the websocket.
-        token: The credential.
+        place: Returns the URL of the websocket and the credential; asked again for each connection,
+            since a daemon of this user has others after each start.
         listener: Gets the daemon's notifications.
+        is_own: Whether it is a daemon of this user: then a look at a file says where it is, and the
+            first attempt waits for one that starts or changes its place.
 
     Attributes:
         url: The URL as messages show it.
@@ -203,11 +215,15 @@ class Link:
     Raises:
         ValidationError: The URL can't be that of a daemon.
         AuthError: The token has signs that no token has.
+        CallboardError: What `place` raises.
     """
 
-    def __init__(self, url: str, token: Secret, listener: Listener) -> None:
-        self._address = read_address(url)
-        self._authorization = authorization(token)
+    def __init__(self, place: Place, listener: Listener, *, is_own: bool = False) -> None:
+        self._place = place
+        self._last_pause = OWN_PAUSE_SECONDS if is_own else LAST_PAUSE_SECONDS
+        self._first_seconds = OWN_SECONDS if is_own else 0.0
+        self._found = place()
+        self._take_place()
         self._listener = listener
         self._connection = trio.CancelScope()
         self._gone = trio.Event()
@@ -217,24 +233,45 @@ class Link:
         self._asked: dict[int, _Asked] = {}
         self._last_id = 0
         self._failure: CallboardError | None = None
-        self.url = self._address.url
         self.welcome: Welcome | None = None
+
+    def _take_place(self) -> None:
+        url, token = self._found
+        self._address = read_address(url)
+        self._authorization = authorization(token)
+        self.url = self._address.url
+
+    def _look_again(self) -> bool:
+        """Look where the daemon is by now; return whether that is another place than before."""
+        try:
+            found = self._place()
+        except CallboardError:
+            return False  # none is there: the next look may find one
+        if found == self._found:
+            return False
+        self._found = found
+        self._take_place()
+        return True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:  # noqa: ASYNC128
         """Keep connected until cancelled; raise the error of the first attempt, if it fails."""
         pause = FIRST_PAUSE_SECONDS
+        patience = trio.current_time() + self._first_seconds
         try:
             while True:
                 failure = await self._serve_once(task_status)
                 if failure is None:
                     pause = FIRST_PAUSE_SECONDS
-                elif self.welcome is None:
-                    raise failure
-                elif isinstance(failure, AuthError | ConflictError):
+                elif isinstance(failure, AuthError | ConflictError) and not self._look_again():
+                    if self.welcome is None:
+                        raise failure
                     self._end(failure)
                     return
+                elif self.welcome is None and trio.current_time() >= patience:
+                    raise failure
                 await trio.sleep(pause * random.uniform(0.5, 1.0))  # not all clients at once
-                pause = min(2 * pause, LAST_PAUSE_SECONDS)
+                pause = min(2 * pause, self._last_pause)
+                self._look_again()
         finally:
             if self._failure is None:
                 self._end(ConflictError(CLOSED))

@@ -32,7 +32,6 @@ from ..runtime.events import (
     error_of_turn,
 )
 from ..runtime.history import text_of
-from ..runtime.redaction import Secret
 from ..runtime.store.feeds import Topic
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.rpc import RpcError, error_from
@@ -47,7 +46,7 @@ from ..runtime.wire.topics import (
     TopicUpdate,
     Update,
 )
-from .link import Link
+from .link import Link, Place
 from .reading import OtherForm, read_params, read_snapshot, read_topic_update, read_update
 
 MAX_WAITING_EVENTS = 10_000
@@ -319,8 +318,8 @@ class ClientSubscriptions:
         stops_in: The seconds that turns have, since the daemon said that it stops; `None` until then.
     """
 
-    def __init__(self, url: str, token: Secret) -> None:
-        self.link = Link(url, token, self)
+    def __init__(self, place: Place, is_own: bool) -> None:
+        self.link = Link(place, self, is_own=is_own)
         self.epoch: str | None = None
         self.stops_in: float | None = None
         self._sessions: dict[str, RemoteFeed[Any]] = {}

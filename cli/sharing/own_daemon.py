@@ -1,8 +1,6 @@
-"""Where a chat finds its daemon: the one that runs on the data folder, or one inside the command itself.
+"""A daemon inside a command, which other commands of the user find as they find any.
 
-Either way it is spoken to over the websocket. The command's own listens on a port of loopback that
-nobody knows, with a token that ends with the process; other commands of the user find it as they
-find any daemon, until the chat leaves.
+It listens on a port of loopback that nobody knows, with a token that ends with the process.
 """
 
 from __future__ import annotations
@@ -10,20 +8,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
-from ...config.daemon_file import RunningDaemon, find_daemon
+from ...config.daemon_file import RunningDaemon
 from ...config.settings import DialectWord, Settings
 from ...runtime.budget import Budget
-from ...runtime.disk.data_lock import DataInUse
-from ...runtime.errors import ConflictError, NotFoundError, StorageError
 from ...runtime.history import Attachment
-from ...runtime.redaction import Secret
 from ...runtime.turn_options import TurnOptions
 
 if TYPE_CHECKING:
@@ -32,14 +27,9 @@ if TYPE_CHECKING:
     from ...gateway.gateway import Gateway
     from ...gateway.shared.configuration import Configuration
 
-AGAIN_SECONDS = 0.25
-"""Time between two looks for a daemon."""
-APPEAR_SECONDS = 10.0
-"""Time for a process that has the data folder to say where it listens: it may be starting."""
 
-
-class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a daemon inside the command ends when another command stops it.
+class OwnDaemon(msgspec.Struct, frozen=True, kw_only=True):
+    """A daemon inside the command, and how it ends when another command stops it.
 
     Attributes:
         wanted: Set when it must stop.
@@ -58,25 +48,6 @@ class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
         is_news = not self.hurry.is_set()
         (self.hurry if self.wanted.is_set() else self.wanted).set()
         return is_news
-
-
-class ChatDaemon(msgspec.Struct, frozen=True, kw_only=True):
-    """A daemon that can be connected to.
-
-    Attributes:
-        url: The URL of its websocket.
-        token: Lets the commands of its user in.
-        own_end: How the command's own daemon ends; `None` when it is another's.
-    """
-
-    url: str
-    token: Secret
-    own_end: OwnEnd | None = None
-
-    @property
-    def is_own(self) -> bool:
-        """Whether sessions end with this process."""
-        return self.own_end is not None
 
 
 class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,60 +80,17 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     dialect: DialectWord | None = None
 
 
-def find_chat_daemon(data: Path) -> ChatDaemon | None:
-    """Return the daemon that runs on a data folder, or `None`."""
-    try:
-        running = find_daemon(data)
-    except StorageError:
-        return None  # it is being written or removed just now
-    return None if running is None else ChatDaemon(url=running.url, token=running.token)
-
-
 @asynccontextmanager
-async def open_chat_daemon(
+async def open_own_daemon(
     options: ChatOptions, settings: Settings, data: Path
-) -> AsyncGenerator[ChatDaemon]:
-    """Give a daemon for the block: the one that runs, or one of this process.
+) -> AsyncGenerator[OwnDaemon]:
+    """Be the daemon of a data folder around the block.
 
     Raises:
-        DataInUse: Another process has the data folder, and is not a daemon.
+        DataInUse: Another process has the data folder.
         CallboardError: No runtime can be opened.
     """
-    async with AsyncExitStack() as stack:
-        daemon, held = find_chat_daemon(data), None
-        if daemon is None:
-            try:
-                own = _open_own_daemon(options, settings, data)
-                daemon = await stack.enter_async_context(own)
-            except DataInUse as error:
-                held = error
-        if daemon is None:
-            daemon = await wait_chat_daemon(data, APPEAR_SECONDS)
-        if daemon is None:
-            raise held or NotFoundError(f"no daemon can be reached on {data}")
-        if options.base_url is not None and not daemon.is_own:
-            raise ConflictError(
-                "--base-url is not for a chat with a daemon that runs: name the place first, `callboard "
-                "providers add NAME --base-url URL`, and then --model NAME/MODEL."
-            )
-        yield daemon
-
-
-async def wait_chat_daemon(data: Path, seconds: float) -> ChatDaemon | None:
-    """Wait for a daemon on the data folder; return `None` when there is none in time."""
-    with trio.move_on_after(seconds):
-        while True:
-            if (found := find_chat_daemon(data)) is not None:
-                return found
-            await trio.sleep(AGAIN_SECONDS)
-    return None
-
-
-@asynccontextmanager
-async def _open_own_daemon(
-    options: ChatOptions, settings: Settings, data: Path
-) -> AsyncGenerator[ChatDaemon]:
-    # Here: with a daemon, a chat needs none of it.
+    # Here: with a daemon, a command needs none of it.
     from ...config.daemon_file import DaemonFile
     from ...config.keys.tokens import local_credential
     from ...embedding.runtime import open_runtime
@@ -195,14 +123,14 @@ async def _open_own_daemon(
             pid=os.getpid(),
             token=token,
             started_at_ms=time.time_ns() // 1_000_000,
-            is_chat=True,
+            command="chat",
             drain_seconds=server.drain_seconds,
         )
         with DaemonFile(data, running):
-            yield ChatDaemon(url=url, token=token, own_end=_own_end(runtime, gateway, server))
+            yield _own(runtime, gateway, server)
 
 
-def _own_end(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnEnd:
+def _own(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnDaemon:
     from ...gateway.lifecycle import drain
 
     hurry = trio.Event()
@@ -211,7 +139,7 @@ def _own_end(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnE
         gateway.announce_end()
         await drain(runtime, server.drain_seconds, hurry)
 
-    return OwnEnd(wanted=gateway.stopped, hurry=hurry, seconds=server.drain_seconds, drain=end)
+    return OwnDaemon(wanted=gateway.stopped, hurry=hurry, seconds=server.drain_seconds, drain=end)
 
 
 def _configuration(config: Path | None, data: Path, server: ServerSettings) -> Configuration:

@@ -1,0 +1,31 @@
+"""What commands that follow a session say when its daemon is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from ...client.client import Client
+
+LOOK_SECONDS = 0.25
+"""Time between two looks at the connection."""
+LOST_SECONDS = 2.0
+"""A lost connection is mentioned after this time; shorter breaks concern nobody."""
+AWAY = "the daemon is away; this command waits for it (Ctrl-C to leave)"
+AGAIN = "connected again"
+
+
+async def watch_connection(client: Client, notice: Callable[[str], None], away: str = AWAY) -> None:
+    """Say when the daemon is away for longer, and when it, or its successor, is back. Runs until cancelled."""
+    lost, is_said = 0.0, False
+    while True:
+        await trio.sleep(LOOK_SECONDS)
+        lost = 0.0 if client.is_connected else lost + LOOK_SECONDS
+        if lost >= LOST_SECONDS and not is_said:
+            notice(away)
+        elif is_said and not lost:
+            notice(AGAIN)
+        is_said = lost >= LOST_SECONDS
