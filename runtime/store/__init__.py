@@ -29,7 +29,7 @@ what changes often hold only sessions at rest, so that a round of a turn does no
 of what was acknowledged, apart from the store. `recovery` decides how open turns are closed: calls that
 had started have an unknown outcome, questions to people stay open. `restore` finishes the restore of a
 backup that was cut off. `migrations` brings older files up to date and refuses newer ones; `file`
-decides whether a file is ours and whether its disk is local.
+decides whether a file is ours and whether its disk is local, and keeps the log longer than what is in it.
 
 The other modules are vocabulary: `rows` (appends and rows), `lists` (filters, pages and what a reader may
 see), `feeds` (topics, and which event belongs to which).

@@ -47,6 +47,18 @@ _CHECK_STEPS = 100_000
 MAX_IDLE_LOG_BYTES = 64 * 1024 * 1024
 """The write-ahead log is cut to this size after a burst was written back."""
 
+CHECKPOINT_PAGES = 1000
+"""The write-ahead log is written back when it has so many pages, which is SQLite's own default."""
+
+_LOG_HEADER_BYTES = 32
+_FRAME_HEADER_BYTES = 24
+
+LOG_BLOCK_BYTES = 64 * 1024
+"""The log is filled in blocks: several commits of a round fit into one, and each takes microseconds. In
+larger ones the file system keeps pages together that then take longer to write one by one."""
+_MAX_LOG_GROWTH_BYTES = 1024 * 1024
+"""A log doubles up to here: one that a short command leaves behind hardly grows for nothing."""
+
 
 def make_folder(folder: Path) -> None:
     """Make the data folder for its owner alone.
@@ -313,6 +325,53 @@ class DamageCheck:
     def wait(self) -> None:
         """Wait until the check has ended."""
         self._has_ended.wait()
+
+
+class LogRoom:
+    """Writes the log back, and keeps zeros behind its end so that a commit doesn't make the file longer.
+
+    A sync of a file that has grown also writes its new size (ext4: one wait in three, and with a journal more),
+    which is why PostgreSQL fills its logs too (`wal_init_zero`). SQLite reads its log up to the first page
+    without the log's mark, as zeros are. Used in the writer's thread alone, between commits.
+    """
+
+    def __init__(self, folder: Path, connection: apsw.Connection) -> None:
+        self._path = folder / f"{DATABASE_NAME}-wal"
+        self._frame_bytes = _FRAME_HEADER_BYTES + int(connection.pragma("page_size"))
+        self._max_bytes = CHECKPOINT_PAGES * self._frame_bytes
+        self._filled_bytes = 0
+        self._descriptor = -1
+        connection.set_wal_hook(self._committed)
+
+    def _committed(self, connection: apsw.Connection, database: str, pages: int) -> int:
+        """Runs behind each commit; `pages` are those of the log. What fails here fails no commit."""
+        if pages >= CHECKPOINT_PAGES:
+            with suppress(apsw.Error):  # the next one tries again, as SQLite does by itself
+                connection.wal_checkpoint(database, apsw.SQLITE_CHECKPOINT_PASSIVE)
+        wanted = _LOG_HEADER_BYTES + pages * self._frame_bytes + LOG_BLOCK_BYTES // 2
+        if self._filled_bytes < wanted < self._max_bytes:
+            try:
+                self._fill(wanted)
+            except OSError:  # no room, or another owner: it works without
+                self._max_bytes = 0
+        return apsw.SQLITE_OK
+
+    def _fill(self, wanted: int) -> None:
+        if self._descriptor < 0:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        # It may be longer than what was filled: an earlier round of it, or one large commit.
+        at = os.fstat(self._descriptor).st_size
+        end = at if at >= wanted else at + min(max(at, LOG_BLOCK_BYTES), _MAX_LOG_GROWTH_BYTES)
+        while at < end:
+            room = LOG_BLOCK_BYTES - at % LOG_BLOCK_BYTES
+            at += os.pwrite(self._descriptor, bytes(room), at)
+        self._filled_bytes = at
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def _make(folder: Path, path: Path) -> None:

@@ -24,6 +24,7 @@ from .disk_room import DiskRoom
 from .file import (
     DATABASE_NAME,
     DamageCheck,
+    LogRoom,
     check_local,
     make_folder,
     open_reading,
@@ -178,6 +179,7 @@ class _DiskStore(_DiskReader, Store):
         super().__init__(folder, health)
         self._lock = lock
         self._connection = connection
+        self._log = LogRoom(folder, connection)
         self._last = LastCommit(Path(self._name), connection)
         self._ledger = Ledger(connection, self._name, now_ms, last=self._last)
         self._writing = trio.CapacityLimiter(1)
@@ -264,6 +266,7 @@ class _DiskStore(_DiskReader, Store):
         if self._check is not None:
             self._check.stop()
         self._last.close()
+        self._log.close()
         try:
             self._connection.close()
         except apsw.Error as error:

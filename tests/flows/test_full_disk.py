@@ -27,7 +27,7 @@ from callboard.runtime.errors import DiskBroken, StorageError, StorageFailed
 from callboard.runtime.events import CallFinished, SessionCreated, TurnEnded
 from callboard.runtime.messages import AppendEvents
 from callboard.runtime.redaction import Secret
-from callboard.runtime.store import disk_room
+from callboard.runtime.store import disk_room, file
 from callboard.runtime.store.disk_room import BALLAST_NAME
 from callboard.runtime.store.interface import Committed, Store
 from callboard.runtime.store.memory_store import open_memory_store
@@ -83,6 +83,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
         "MADE_AFTER_SECONDS": 0.0,
     }.items():
         monkeypatch.setattr(disk_room, name, value)
+    monkeypatch.setattr(file, "LOG_BLOCK_BYTES", 0)  # the log would have room for many an end
     with ExitStack() as stack:
         stack.callback(subprocess.run, ["umount", "-l", str(folder)], check=True)
         yield Disk(folder)

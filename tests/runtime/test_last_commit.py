@@ -17,11 +17,11 @@ from callboard.runtime.store.file import DATABASE_NAME, open_writer
 from callboard.runtime.store.health.last_commit import SUFFIX
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
+from support.store_log import FRAME_BYTES, FRAME_HEAD_BYTES, HEAD_BYTES, pages_in
 
 COMMITS = 4
 LOG = f"{DATABASE_NAME}-wal"
 NOTE = f"{DATABASE_NAME}{SUFFIX}"
-PAGE, FRAME_HEAD, LOG_HEAD = 4096, 24, 32
 
 LAST = 10
 """Pages of the last commit, at most."""
@@ -73,10 +73,6 @@ def flipped(at: int) -> Damage:
     return damage
 
 
-def frames(folder: Path) -> int:
-    return ((folder / LOG).stat().st_size - LOG_HEAD) // (FRAME_HEAD + PAGE)
-
-
 async def test_after_a_kill_all_is_there(killed: Path) -> None:
     assert (killed / NOTE).stat().st_mode & 0o777 == 0o600
     assert refusal(killed) == ""
@@ -89,12 +85,12 @@ async def test_a_flipped_bit_anywhere_in_the_log_is_found(
 ) -> None:
     if not has_note:  # as after a power cut: it was not on the disk yet
         (killed / NOTE).unlink()
-    count = frames(killed)
+    count = pages_in(killed / LOG)
     assert count > COMMITS
     places = [0, 5, 10, 13, 17, 21, 25, 30]  # of the log's head
     for frame in range(count):
-        start = LOG_HEAD + frame * (FRAME_HEAD + PAGE)
-        places.append(start + (1, 9, 17, FRAME_HEAD + 77 + 5 * frame)[frame % 4])
+        start = HEAD_BYTES + frame * FRAME_BYTES
+        places.append(start + (1, 9, 17, FRAME_HEAD_BYTES + 77 + 5 * frame)[frame % 4])
     silent = set()
     for place in places:
         folder = tmp_path / f"at-{place}"
@@ -102,7 +98,7 @@ async def test_a_flipped_bit_anywhere_in_the_log_is_found(
         flipped(place)(folder)
         said = refusal(folder)
         if said == "a silent loss":
-            silent.add((place - LOG_HEAD) // (FRAME_HEAD + PAGE))
+            silent.add((place - HEAD_BYTES) // FRAME_BYTES)
         else:
             assert "is damaged" in said
         shutil.rmtree(folder)
@@ -144,12 +140,12 @@ async def test_a_torn_commit_that_nobody_was_told_of_is_no_loss(tmp_path: Path) 
     await fill(tmp_path / "running", tmp_path / "killed")
     store = await open_disk_store(tmp_path / "running")
     await store.commit([Append("s1", (TitleSet(title=f"title {COMMITS - 1}"),))])
-    note, whole = (tmp_path / "running" / NOTE).read_bytes(), frames(tmp_path / "running")
+    note, whole = (tmp_path / "running" / NOTE).read_bytes(), pages_in(tmp_path / "running" / LOG)
     await store.commit([Append("s1", (TitleSet(title="not told"),))])
     shutil.copytree(tmp_path / "running", tmp_path / "cut")
     await store.aclose()
     # A power cut: its first page did not reach the disk, its last one did, and the note is older.
-    flipped(LOG_HEAD + whole * (FRAME_HEAD + PAGE) + 100)(tmp_path / "cut")
+    flipped(HEAD_BYTES + whole * FRAME_BYTES + 100)(tmp_path / "cut")
     (tmp_path / "cut" / NOTE).write_bytes(note)
     assert refusal(tmp_path / "cut") == ""
 

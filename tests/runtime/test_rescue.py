@@ -26,11 +26,11 @@ from callboard.runtime.events import (
 from callboard.runtime.store.file import DATABASE_NAME, open_writer
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store
+from support.store_log import FRAME_BYTES, HEAD_BYTES, PAGE_BYTES, pages_in
 
 SESSIONS = 6
 INPUTS = 30
 LOG = f"{DATABASE_NAME}-wal"
-PAGE, FRAME, LOG_HEAD = 4096, 4096 + 24, 32
 
 
 async def fill(folder: Path, kept: Path) -> None:
@@ -99,15 +99,15 @@ def damage(folder: Path, table: str, which: int = 1) -> None:
     pages = connection.execute("select rootpage from sqlite_schema where name = ?", (table,)).get
     connection.close()
     data = (folder / DATABASE_NAME).read_bytes()
-    root = data[(pages - 1) * PAGE : pages * PAGE]
+    root = data[(pages - 1) * PAGE_BYTES : pages * PAGE_BYTES]
     assert root[0] == 5  # an inner page, with the places of its children
     at = int.from_bytes(root[12 + 2 * which : 14 + 2 * which], "big")
     child = int.from_bytes(root[at : at + 4], "big")
-    overwrite(folder / DATABASE_NAME, (child - 1) * PAGE, b"\xa5" * PAGE)
+    overwrite(folder / DATABASE_NAME, (child - 1) * PAGE_BYTES, b"\xa5" * PAGE_BYTES)
 
 
 def flip(folder: Path, frame: int) -> None:
-    at = LOG_HEAD + FRAME * frame + 300
+    at = HEAD_BYTES + FRAME_BYTES * frame + 300
     byte = (folder / LOG).read_bytes()[at]
     overwrite(folder / LOG, at, bytes([byte ^ 4]))
 
@@ -183,7 +183,7 @@ def test_sessions_whose_rows_are_lost_are_found_by_their_names(
     connection = apsw.Connection(str(ended / DATABASE_NAME))
     root = connection.execute("select rootpage from sqlite_schema where name = 'sessions'").get
     connection.close()
-    overwrite(ended / DATABASE_NAME, (root - 1) * PAGE, b"\xa5" * PAGE)
+    overwrite(ended / DATABASE_NAME, (root - 1) * PAGE_BYTES, b"\xa5" * PAGE_BYTES)
     found = rescued(ended, capsys)
     # How many events each had is unknown, so none counts as whole, though all is there.
     assert found["cut"] == [
@@ -207,8 +207,7 @@ def test_what_is_open_may_have_happened_when_the_end_is_lost(
     killed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (killed / f"{DATABASE_NAME}-last").unlink()
-    data = (killed / LOG).read_bytes()
-    count = (len(data) - LOG_HEAD) // FRAME
+    count = pages_in(killed / LOG)
     for frame in (count - 2, 60):  # of the last commit, and one before
         flip(killed, frame)
     found = rescued(killed, capsys)

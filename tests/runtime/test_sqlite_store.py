@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import stat
@@ -24,6 +25,7 @@ from callboard.runtime.store.migrations import MIGRATIONS, migrate
 from callboard.runtime.store.queries import Queries
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
+from support.store_log import FRAME_BYTES, HEAD_BYTES, pages_in
 
 CREATED = SessionCreated(agent="general", workspace="/work")
 
@@ -158,9 +160,9 @@ async def test_a_heartbeat_writes_after_a_failure_and_ends_it(tmp_path: Path) ->
     log = tmp_path / "callboard.db-wal"
 
     async def written() -> int:
-        before = log.stat().st_size
+        before = pages_in(log)
         await store.commit([Append("", ())])
-        return log.stat().st_size - before
+        return pages_in(log) - before
 
     await store.commit([Append("s1", (SessionCreated(agent="general", workspace="/w"),))])
     assert await written() == 0
@@ -177,6 +179,50 @@ def test_the_writer_syncs_every_commit(tmp_path: Path) -> None:
     assert connection.pragma("journal_mode") == "wal"
     assert connection.pragma("foreign_keys") == 1
     connection.close()
+
+
+async def test_most_commits_leave_the_log_as_long_as_it_was(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    log = tmp_path / "callboard.db-wal"
+    await put(store, CREATED)
+    sizes, pages = set(), pages_in(log)
+    for number in range(60):
+        await put(store, said(f"number {number}"))
+        sizes.add(log.stat().st_size)
+    assert pages_in(log) > pages + 120
+    assert len(sizes) <= 5
+    await store.aclose()
+    assert len(await texts(tmp_path)) == 60
+
+
+async def test_the_log_is_written_back_and_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file, "CHECKPOINT_PAGES", 50)
+    store = await open_disk_store(tmp_path)
+    log = tmp_path / "callboard.db-wal"
+    for number in range(60):
+        await put(store, CREATED if number == 0 else said(f"number {number}"))
+        assert pages_in(log) < 50 + 20
+    assert log.stat().st_size < (50 + 20) * FRAME_BYTES
+    await store.aclose()
+    assert len(await texts(tmp_path)) == 59
+
+
+async def test_a_log_that_can_not_be_filled_is_used_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: bytes, at: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, said("first"))
+    await put(store, said("second"))
+    log = tmp_path / "callboard.db-wal"
+    assert log.stat().st_size == HEAD_BYTES + pages_in(log) * FRAME_BYTES
+    await store.aclose()
+    assert await texts(tmp_path) == ["first", "second"]
 
 
 async def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -27,13 +27,11 @@ import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.runtime.store.file import DATABASE_NAME
 from callboard.tools.tool import Tool
+from support.store_log import pages_in
 
 PROVIDER = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "provider.py"
 LEFT_OUT = {"sandbox"}
 """Tasks that run beside the work, whenever they get to it."""
-PAGE_BYTES = 4096
-FRAME_BYTES = PAGE_BYTES + 24
-"""A page in SQLite's log has a header of 24 bytes."""
 
 
 def _provider() -> Any:
@@ -150,7 +148,7 @@ class Meter(trio.abc.Instrument):
         self.costs = costs = Costs()
         for counter in (self.steps, self.sql, self.functions):
             counter.clear()
-        before = log.stat().st_size if log is not None else 0
+        before = pages_in(log) if log is not None else 0
         self._counts, self._are_calls_counted = True, calls
         try:
             yield costs
@@ -158,7 +156,7 @@ class Meter(trio.abc.Instrument):
             self._counts = self._are_calls_counted = False
             sys.setprofile(None)
         if log is not None:
-            costs.pages = (log.stat().st_size - before) // FRAME_BYTES
+            costs.pages = pages_in(log) - before
 
 
 class House(msgspec.Struct):
