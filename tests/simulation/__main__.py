@@ -4,7 +4,7 @@ python -m tests.simulation SEED              the whole trace of one world
 python -m tests.simulation shrink SEED       the smallest world that still breaks the same invariant
 python -m tests.simulation range FROM TO     which of these worlds break an invariant
 python -m tests.simulation first FROM TO     the first of these worlds that breaks one
-python -m tests.simulation planted [WORDS]   the first world that finds each planted bug, or those named so
+python -m tests.simulation planted [MOST] [WORDS]  the first world that finds each planted bug, or those named so
 python -m tests.simulation digests FROM TO   a digest of each trace
 python -m tests.simulation soak [FROM]       without end; seeds that fail stand in simulation-failures.txt
 """
@@ -39,11 +39,13 @@ def main(words: list[str]) -> int:
             return search(range(int(first), int(last)))
         case ["first", first, last]:
             return search_one(range(int(first), int(last)))
+        case ["planted", most, *names] if most.isdigit():
+            return find_planted(range(int(most)), " ".join(names))
         case ["planted", *names]:
-            return find_planted(" ".join(names))
+            return find_planted(range(MAX_SEEDS), " ".join(names))
         case ["digests", first, last]:
             for number in range(int(first), int(last)):
-                print(number, digest(play(draw_plan(number))))
+                print(number, digest(play(draw_plan(number), is_compared=True)))
             return 0
         case ["soak"]:
             return search(itertools.count())
@@ -66,12 +68,12 @@ def search_one(seeds: range) -> int:
     return 0
 
 
-def find_planted(words: str) -> int:
+def find_planted(seeds: range, words: str) -> int:
     """Print a row of the table for each planted bug."""
     missed = 0
     for planted in PLANTED:
         if words in planted.name:
-            found = first_seed(planted, range(MAX_SEEDS))
+            found = first_seed(planted, seeds)
             seed, _, invariant = found.partition(" ")
             print(f"| {planted.name} | `{planted.path}` | {seed} | `{invariant}` |", flush=True)
             missed += not found

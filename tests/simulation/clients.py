@@ -137,7 +137,11 @@ class PlayedClient:
     async def _do(self, client: Client, action: Action) -> str:
         world = self.world
         if action.kind == "create":
-            row = await client.create_session(agent=action.text, title=f"session {action.session}")
+            row = await client.create_session(
+                agent=action.text,
+                title=f"session {action.session}",
+                workspace=str(world.folder / "work") if action.number else None,
+            )
             world.known(action.session, row.session_id)
             return row.session_id
         session_id = await world.session_id(action.session)
@@ -179,6 +183,8 @@ class PlayedClient:
                     await client.revoke(each.grant_id)
             case "copy":
                 return await client.import_session(await client.export_session(session_id))
+            case "undo":
+                return str(await client.undo(session_id))
             case "list":
                 rows = await client.sessions()
                 messages = [await client.messages(row.session_id) for row in rows[:2]]
@@ -239,6 +245,7 @@ class PlayedClient:
             answer = ApprovalAnswer(decision=decision, remember=remember)
         if way == "change":
             changed = asked.arguments.replace('"name":"', '"name":"changed ')
+            changed = changed.replace('"content":"', '"content":"changed ')
             answer = ApprovalAnswer(decision="allow", arguments=changed)
         await self._tell(asked.approval_id, way, answer)
 

@@ -30,8 +30,13 @@ def chance(seed: int, name: str) -> random.Random:
 
 
 @contextmanager
-def played_edges(seed: int, clock: MockClock, network: Network) -> Generator[None]:
-    """Time, chance, threads and connections are the world's own around the block."""
+def played_edges(
+    seed: int, clock: MockClock, network: Network, is_dead: Callable[[], bool]
+) -> Generator[None]:
+    """Time, chance, threads and connections are the world's own around the block.
+
+    `is_dead` says whether the process was killed to which the running task belongs.
+    """
     state, ids = random.getstate(), chance(seed, "ids")
     random.seed(f"{seed}/random")
     with (
@@ -47,8 +52,13 @@ def played_edges(seed: int, clock: MockClock, network: Network) -> Generator[Non
         mock.patch("callboard.actors.model.choice.random", chance(seed, "retries")),
         mock.patch("callboard.client.link.random", chance(seed, "pauses")),
         mock.patch("callboard.runtime.identity.os", SimpleNamespace(urandom=ids.randbytes)),
+        # The times of files are the kernel's.
+        mock.patch("callboard.tools.files.file_pages.timestamp", _same_time),
         mock.patch.object(os, "urandom", chance(seed, "secrets").randbytes),
-        mock.patch.object(trio.to_thread, "run_sync", played_thread(chance(seed, "threads"))),
+        mock.patch.object(
+            trio.to_thread, "run_sync", played_thread(chance(seed, "threads"), is_dead)
+        ),
+        mock.patch.object(os, "fsync", _no_fsync),
         mock.patch.object(trio.from_thread, "check_cancelled", _not_cancelled),
         mock.patch.object(trio.lowlevel, "start_thread_soon", _no_thread),
         mock.patch.object(trio, "open_tcp_stream", network.connect),
@@ -79,7 +89,7 @@ def seeded_scheduling(seed: int) -> Generator[None]:
         yield
 
 
-def played_thread(random: random.Random) -> Callable[..., Any]:
+def played_thread(random: random.Random, is_dead: Callable[[], bool]) -> Callable[..., Any]:
     """`trio.to_thread.run_sync` without a thread: the work is done at once, at a later time."""
     limiters: dict[object, trio.CapacityLimiter] = {}
 
@@ -97,6 +107,8 @@ def played_thread(random: random.Random) -> Callable[..., Any]:
         async with limiter:
             with trio.CancelScope(shield=not abandon_on_cancel):
                 await trio.sleep(random.choice(THREAD_SECONDS))
+            if is_dead():
+                raise RuntimeError("the process crashes: it was killed")
             return work(*args)
 
     return run_sync
@@ -107,6 +119,14 @@ THREAD_SECONDS = (0.0, 0.0, 0.0, 0.0001, 0.001, 0.02)
 
 def _not_cancelled() -> None:
     pass
+
+
+def _same_time(_: float) -> str:
+    return "2023-11-14T22:13:20Z"
+
+
+def _no_fsync(_: int) -> None:
+    """No machine loses its power here, and files outlive processes without it."""
 
 
 def _no_thread(*_: object) -> None:

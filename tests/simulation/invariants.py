@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain, zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,8 +22,11 @@ from callboard.runtime.events import (
     AttemptCharged,
     AttemptFailed,
     CallFinished,
+    CallProposed,
     CallStarted,
     DurableEvent,
+    GrantGiven,
+    GrantRevoked,
     InputAccepted,
     InputCancelled,
     InputDelivered,
@@ -30,16 +35,19 @@ from callboard.runtime.events import (
     SessionCreated,
     SessionDeleted,
     SessionRestored,
+    SessionTainted,
     Stored,
     TurnEnded,
     TurnSetAside,
     TurnStarted,
 )
 from callboard.runtime.store.ledger import Ledger
-from callboard.runtime.store.rows import ApprovalRow
+from callboard.runtime.store.queries import Queries
+from callboard.runtime.store.rows import ApprovalRow, SessionRow
 from simulation.disk import new_database
+from simulation.models import FILES
 from simulation.settings import LIMITS
-from simulation.tools import Took
+from simulation.tools import READS, Took
 from support.stage import check_in_each_format, check_messages, check_record, messages_of
 
 if TYPE_CHECKING:
@@ -57,7 +65,20 @@ def at_work(world: World) -> list[str]:
         for each in queries.open_inputs(session_id)
     ]
     asked = [f"question {each.approval_id}" for each in waiting(world)]
-    return [*turns, *inputs, *asked]
+    unheard = [
+        f"the answer of {child.session_id}"
+        for child in queries.children(is_detached=True)
+        if not any(_is_deleted(world.record[each]) for each in _line(child, queries))
+    ]
+    return [*turns, *inputs, *asked, *unheard]
+
+
+def _line(row: SessionRow, queries: Queries) -> Iterator[str]:
+    """A session and those above it."""
+    up: SessionRow | None = row
+    while up is not None:
+        yield up.session_id
+        up = queries.session(up.parent_id) if up.parent_id is not None else None
 
 
 def _is_deleted(record: Sequence[Stored]) -> bool:
@@ -118,7 +139,7 @@ def _is_allowed(record: Sequence[DurableEvent], call_id: str, name: str) -> bool
 
 def started_is_on_record_before_the_effect(world: World, took: Took) -> None:
     """What is not `read` has its `CallStarted` committed before its effect."""
-    if took.tool != "look" and not took.had_started:
+    if took.tool not in READS and not took.had_started:
         world.breaks("started_is_on_record_before_the_effect", f"{took.call_id} {took.name}")
 
 
@@ -244,39 +265,154 @@ def results_are_those_of_the_calls(world: World) -> None:
 def budgets_hold(world: World) -> None:
     """No turn used more than its budget, by more than the calls of one answer."""
     for session_id in world.record.keys() - world.gone:
-        agent, bounded, used = "", "", 0
+        agent, bounded, used, ran = "", "", 0, 0
         for event in (stored.event for stored in world.record[session_id]):
             match event:
                 case SessionCreated() | AgentSwitched():
                     agent = event.agent
                 case TurnStarted():
-                    bounded, used = event.turn_id if agent == "bounded" else "", 0
+                    bounded, used, ran = event.turn_id if agent == "bounded" else "", 0, 0
                 case MessageCompleted() | AttemptFailed() | AttemptCharged():
                     used += bool(event.turn_id == bounded)
                     assert used <= MODEL_CALLS, f"{bounded} asked its model {used} times"
+                case CallStarted():
+                    ran += bool(event.turn_id == bounded)
+                    assert ran <= TOOL_CALLS, f"{bounded} ran {ran} calls"
                 case _:
                     pass
 
 
-MODEL_CALLS = 4
-"""The budget of the agent `bounded`, in requests."""
+MODEL_CALLS = TOOL_CALLS = 4
+"""The budget of the agent `bounded`."""
 
 
 def workers_ask_nobody(world: World) -> None:
-    """A worker neither asks for approval nor does more than read."""
+    """A worker's questions are answered by nobody but grants, with no; it does no more than read."""
     workers = {
         stored.session_id
         for stored in chain(*world.commits)
         if isinstance(stored.event, SessionCreated) and stored.event.kind is SessionKind.WORKER
     }
-    asked = [
-        stored
-        for stored in chain(*world.commits)
-        if stored.session_id in workers and isinstance(stored.event, ApprovalAsked | QuestionAsked)
-    ]
-    assert not asked, asked
-    acted = [took for took in world.effects if took.session_id in workers and took.tool != "look"]
+    for stored in chain(*world.commits):
+        if stored.session_id in workers:
+            event = stored.event
+            assert not isinstance(event, QuestionAsked), event
+            if isinstance(event, ApprovalAnswered):
+                assert event.grant_id or event.answered_by == "callboard", event
+                assert event.grant_id or event.decision != "allow", event
+    acted = [t for t in world.effects if t.session_id in workers and t.tool not in READS]
     assert not acted, acted
+
+
+def grants_hold_where_they_may(world: World) -> None:
+    """A grant answers for its own tool, turn and session, until it is revoked or a taint suspends it."""
+    given: dict[str, tuple[str, GrantGiven]] = {}
+    asked: dict[str, ApprovalAsked] = {}
+    revoked: set[str] = set()
+    tainted: set[str] = set()
+    for stored in chain(*world.commits):
+        match stored.event:
+            case GrantGiven() as grant:
+                given[grant.grant_id] = stored.session_id, grant
+            case GrantRevoked():
+                revoked.add(stored.event.grant_id)
+            case SessionTainted():
+                tainted.add(stored.session_id)
+            case ApprovalAsked() as question:
+                asked[question.approval_id] = question
+            case ApprovalAnswered(decision="allow") as answer if answer.grant_id:
+                _, grant = given[answer.grant_id]
+                question = asked[answer.approval_id]
+                assert answer.grant_id not in revoked, f"{answer} is by a revoked grant"
+                assert question.name == grant.tool, f"{answer} is by {grant}"
+                if grant.scope == "turn":
+                    assert question.turn_id == grant.turn_id, f"{answer} is by {grant}"
+                if stored.session_id in tainted:
+                    holds = grant.is_tainted and grant.scope in {"turn", "session"}
+                    assert holds, f"{answer} is by {grant} in a tainted session"
+            case _:
+                pass
+
+
+def strangers_words_taint(world: World) -> None:
+    """Who reads what strangers wrote is tainted, and so are its children, and what they answer to."""
+    tainted: set[str] = set()
+    wrote: dict[str, bool] = {}
+    children: dict[str, str] = {}
+    for commit in world.commits:
+        before = frozenset(tainted)
+        tainted |= {each.session_id for each in commit if isinstance(each.event, SessionTainted)}
+        for who, event in ((stored.session_id, stored.event) for stored in commit):
+            must = False
+            match event:
+                case SessionCreated(parent_id=str(above)):
+                    children[event.parent_call_id] = who
+                    must = above in before
+                case CallFinished(status=CallStatus.SUCCESS):
+                    must = _taints(event, who in before, children, before, wrote)
+                case _:
+                    pass
+            assert who in tainted or not must, f"{who} is not tainted by {event}"
+
+
+def _taints(
+    end: CallFinished,
+    was_tainted: bool,
+    children: Mapping[str, str],
+    tainted: frozenset[str],
+    wrote: dict[str, bool],
+) -> bool:
+    """Whether a call's success taints; `wrote` are the texts of files, and whether all are marked."""
+    given = json.loads(end.arguments or "{}")
+    if end.name == "delegate":
+        return given["wait"] and children.get(end.call_id) in tainted
+    if end.name == "write_file":
+        wrote[given["content"]] = was_tainted and wrote.get(given["content"], True)
+    if end.name == "read_file":
+        return wrote.get(json.loads(end.result)["result"]["content"], False)
+    return end.name == "fetch"
+
+
+def files_are_those_of_the_record(world: World) -> None:
+    """A file holds a whole text that somebody wrote, that of the last call where nothing else can be."""
+    ends: dict[str, CallFinished] = {}
+    begun: dict[Path, str] = {}
+    places: dict[str, Path] = {}
+    texts: set[str] = set()
+    copied: set[str] = set()
+    paths: dict[str, list[Path]] = {}
+    for stored in chain(*world.commits):
+        match stored.event:
+            case SessionCreated() as created:
+                places[stored.session_id] = Path(created.workspace)
+            case CallProposed(call_id=call_id) as call if call_id in paths:
+                copied.add(call_id)  # an imported session's: nothing runs
+            case CallProposed(name="write_file" | "delete_file" | "move_file") as call:
+                given = json.loads(call.arguments)
+                names = [value for key, value in given.items() if key in {"path", "from", "to"}]
+                paths[call.call_id] = [places[stored.session_id] / name for name in names]
+                texts |= {str(given.get("content")), f"changed {given.get('content')}"}
+            case CallFinished() as end:
+                ends[end.call_id] = end
+            case CallStarted(call_id=call_id) if call_id not in copied:
+                begun |= dict.fromkeys(paths.get(call_id, ()), call_id)
+            case _:
+                pass
+    there = {
+        path: path.read_text()
+        for place in {*places.values()}
+        if place.is_dir()
+        for path in place.iterdir()
+    }
+    assert {path.name for path in there} <= {*FILES}, sorted(there)
+    assert {*there.values()} <= texts, there
+    if any(action.kind == "undo" for action in world.plan.actions):
+        return
+    for path, call_id in begun.items():
+        last = ends[call_id]
+        if last.status is CallStatus.SUCCESS and last.name != "move_file":
+            content = json.loads(last.arguments or "").get("content")
+            assert there.get(path) == content, f"{path}: {last}"
 
 
 def rows_follow_from_events(world: World) -> None:
@@ -318,6 +454,9 @@ AT_THE_END: tuple[Callable[[World], None], ...] = (
     results_are_those_of_the_calls,
     budgets_hold,
     workers_ask_nobody,
+    grants_hold_where_they_may,
+    strangers_words_taint,
+    files_are_those_of_the_record,
     rows_follow_from_events,
 )
 

@@ -51,11 +51,10 @@ class PlayedModel:
         if fault == "stall":
             await emit([TextDelta("Well")])
             await trio.sleep_forever()
-        if fault in {"error", "passing"}:
-            error = StreamError(
-                error_type="provider", message="It broke.", retryable=fault == "passing"
-            )
-            await emit([TextDelta("So"), error])
+        if fault in {"error", "passing", "too long"}:
+            kind = "context_overflow" if fault == "too long" else "provider"
+            error = StreamError(error_type=kind, message="It broke.", retryable=fault == "passing")
+            await emit([error] if fault == "too long" else [TextDelta("So"), error])
             return
         for event in events_of(self._answer(random, text, step, request)):
             await trio.sleep(0 if self.is_quick else random.choice(SECONDS[:4]))
@@ -77,9 +76,9 @@ class PlayedModel:
 
 
 def _fault(random: random.Random) -> str:
-    if random.random() < 0.88:
+    if random.random() < 0.85:
         return ""
-    return random.choice(("passing", "passing", "error", "stall", "crash"))
+    return random.choice(("passing", "passing", "error", "stall", "crash", "too long", "too long"))
 
 
 def place_in(request: ModelRequest) -> tuple[str, int]:
@@ -105,10 +104,16 @@ def draw_call(random: random.Random, name: str) -> Call:
             return tool, {"question": f"What about {name}?", "options": ["this", "that"]}
         case "message":
             return tool, {"text": f"About {name}."}
-        case "memory_write":
+        case "memory_store":
             return tool, {"text": f"Remember {name}."}
         case "plan":
             return tool, {"items": [{"text": name}]}
+        case "write_file":
+            return tool, {"path": random.choice(FILES), "content": name}
+        case "read_file" | "delete_file":
+            return tool, {"path": random.choice(FILES)}
+        case "move_file":
+            return tool, {"from": FILES[0], "to": FILES[1], "overwrite": True}
     if random.random() < 0.05:
         return tool, {"wrong": name}
     arguments: dict[str, Any] = {"name": name, "seconds": random.choice((0, 0, 0.01, 3.0, 50.0))}
@@ -117,8 +122,10 @@ def draw_call(random: random.Random, name: str) -> Call:
     return tool, arguments
 
 
+FILES = ("a.txt", "b.txt")
 CALLS = {
     "look": 4, "note": 3, "post": 5, "put": 2, "delegate": 2, "ask_user": 1, "message": 0.5,
-    "memory_write": 0.5, "plan": 0.5,
+    "memory_store": 0.5, "plan": 0.5, "fetch": 1, "write_file": 2, "read_file": 1.5, "delete_file": 0.3,
+    "move_file": 0.3,
 }  # fmt: skip
 """How often each tool is called."""

@@ -10,13 +10,13 @@ from simulation.edges import chance
 
 Kind = Literal[
     "create", "prompt", "steer", "interrupt", "cancel", "cancel_call", "retry", "delete", "restore",
-    "purge", "switch_agent", "budget", "revoke", "copy", "list", "reload", "leave", "cut", "stop",
+    "purge", "switch_agent", "budget", "revoke", "copy", "list", "undo", "reload", "leave", "cut", "stop",
     "full", "break", "drain", "kill", "kill_at_commit",
 ]  # fmt: skip
 WEIGHTS: dict[Kind, float] = {
     "prompt": 20, "steer": 4, "interrupt": 3, "cancel": 3, "cancel_call": 2, "retry": 2,
     "delete": 1, "restore": 1, "purge": 0.5, "switch_agent": 1, "budget": 1, "revoke": 1, "copy": 0.5,
-    "list": 1, "reload": 1.5, "leave": 1, "cut": 3, "stop": 1, "full": 1, "break": 0.7, "drain": 1.5,
+    "list": 1, "undo": 1.5, "reload": 1.5, "leave": 1, "cut": 3, "stop": 1, "full": 1, "break": 0.7, "drain": 1.5,
     "kill": 1.5, "kill_at_commit": 2.5,
 }  # fmt: skip
 
@@ -25,6 +25,7 @@ MAX_CLIENTS = 3
 MAX_ACTIONS = 20
 GAPS = (0.0, 0.0, 0.01, 0.2, 1.0, 5.0, 30.0)
 """Seconds between one action and the next."""
+OUTBOXES = (4096, 16 * 1024, 4 * 1024 * 1024)
 AGENTS = ("general", "careful", "free", "patient", "bounded")
 
 
@@ -52,11 +53,13 @@ class Plan(msgspec.Struct, frozen=True):
 
     Attributes:
         roughness: How often the network delays and splits.
+        outbox_bytes: What the daemon holds for a client before it has fallen behind.
     """
 
     seed: int
     clients: int
     roughness: float
+    outbox_bytes: int
     actions: tuple[Action, ...]
 
 
@@ -66,7 +69,14 @@ def draw_plan(seed: int) -> Plan:
     clients = random.randint(1, MAX_CLIENTS)
     sessions = random.randint(1, MAX_SESSIONS)
     actions = [
-        Action(0.0, "create", random.randrange(clients), each, random.choice(AGENTS))
+        Action(
+            0.0,
+            "create",
+            random.randrange(clients),
+            each,
+            random.choice(AGENTS),
+            number=random.choice((0, 1, 1)),  # a workspace of its own, or that of all
+        )
         for each in range(sessions)
     ]
     at = 0.0
@@ -79,4 +89,5 @@ def draw_plan(seed: int) -> Plan:
             size = random.randint(1, 12) + random.choice((0.0, 0.5))
         text = random.choice(AGENTS) if kind == "switch_agent" else f"p{number}"
         actions.append(Action(at, kind, client, session, text, size))
-    return Plan(seed, clients, random.choice((0.0, 0.1, 0.5)), tuple(actions))
+    roughness, outbox_bytes = random.choice((0.0, 0.1, 0.5)), random.choice(OUTBOXES)
+    return Plan(seed, clients, roughness, outbox_bytes, tuple(actions))

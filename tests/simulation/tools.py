@@ -93,9 +93,20 @@ async def put(
     return await _act(context, "put", name, seconds, fails)
 
 
-PLAYED_TOOLS = (look, note, post, put)
+@callboard.tool(tier="read_only", needs=["network"], effect="read")
+async def fetch(
+    name: str, context: callboard.ToolContext, seconds: float = 0, fails: Fails = ""
+) -> str:
+    """Reads what strangers wrote."""
+    return await _act(context, "fetch", name, seconds, fails)
+
+
+READS = ("look", "fetch")
+PLAYED_TOOLS = (look, note, post, put, fetch)
+FILE_TOOLS = ("write_file", "read_file", "delete_file", "move_file")
 TOOL_NAMES = (
     *(tool.name for tool in PLAYED_TOOLS),
-    *("delegate", "ask_user", "message", "memory_write", "plan"),
+    *FILE_TOOLS,
+    *("delegate", "ask_user", "message", "memory_store", "plan"),
 )
 """What agents have, of ours and of callboard's own."""

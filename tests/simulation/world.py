@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from unittest import mock
 
 import msgspec
 import trio
+from msgspec.structs import replace
 from trio.testing import MockClock
 
 import callboard
@@ -26,6 +27,7 @@ from callboard.embedding.runtime import Runtime, host_of, open_runtime
 from callboard.gateway.gateway import Gateway, open_gateway
 from callboard.gateway.lifecycle import drain
 from callboard.gateway.shared.clients_channel import ClientsChannel
+from callboard.runtime.changes.version_log import VersionStore
 from callboard.runtime.errors import CallboardError, StorageFull
 from callboard.runtime.events import Stored
 from callboard.runtime.store.interface import Store
@@ -45,30 +47,41 @@ from simulation.tools import PLAYED_TOOLS, Took, life_of
 SETTLE_SECONDS = 2_000.0
 """Simulated time in which every session must come to rest once nothing fails any more."""
 LOOK_SECONDS = 5.0
-REPLAYED_SHARE = 1
-"""Of so many worlds, the sessions of one are replayed."""
+QUIET_SECONDS = 400.0
+"""More than any deadline of a daemon: when nothing was stored for so long, nothing will be."""
+STOP_SECONDS = 120.0
+"""An orderly end waits for turns and clients, each for some seconds."""
 BACK_AFTER_SECONDS = 0.2
 """From the end of one life of the daemon to the beginning of the next."""
 
 
-FOLDERS = 64
+FOLDERS = 100
 """Worlds that can be played at the same time by all processes; the locks of these folders stay."""
 
 
 @contextmanager
-def folder_of(seed: int) -> Generator[Path]:
-    """The world's folder, which is the same one each time: digests of approvals bind to its path."""
+def world_folder(*, is_first: bool = False) -> Generator[Path]:
+    """A folder of a world's own; all have paths of one length, so that worlds are the same in each.
+
+    Digests of approvals bind to the path. For traces that are compared there is the first folder.
+    """
     above = Path(f"/tmp/callboard-simulation-{os.getuid()}")
     above.mkdir(mode=0o700, exist_ok=True)
-    folder = above / str(seed % FOLDERS)
-    with (above / f"{seed % FOLDERS}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        for number in range(FOLDERS):
+            lock = stack.enter_context((above / f"{number:02}.lock").open("w"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if is_first else fcntl.LOCK_NB))
+            except BlockingIOError:
+                continue
+            break
+        folder = above / f"{number:02}"
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "work").mkdir(parents=True)
         try:
             yield folder
         finally:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -85,9 +98,9 @@ class Played(msgspec.Struct, frozen=True):
     lives: int
 
 
-def play(plan: Plan) -> Played:
-    """Play a world to its end."""
-    return World(plan).play()
+def play(plan: Plan, *, is_compared: bool = False) -> Played:
+    """Play a world to its end; its trace is compared with that of another process, or not."""
+    return World(plan).play(is_compared=is_compared)
 
 
 def digest(played: Played) -> str:
@@ -126,21 +139,23 @@ class World:
         self._pending = 0
         self._kill_in: float = 0
         self._is_over = False
+        self._last_commit_at = 0.0
         self._nursery: trio.Nursery | None = None
         self.disk = Disk(self, chance(self.seed, "disk"))
 
     # ── from outside ─────────────────────────────────────────────────────────────────────────────
 
-    def play(self) -> Played:
+    def play(self, *, is_compared: bool = False) -> Played:
         handler = _Log(self)
         logger = logging.getLogger("callboard")
         logger.addHandler(handler)
         was, logger.propagate = logger.propagate, False
         try:
             with (
-                folder_of(self.seed) as self.folder,
-                played_edges(self.seed, self.clock, self.network),
+                world_folder(is_first=is_compared) as self.folder,
+                played_edges(self.seed, self.clock, self.network, _is_dead),
                 mock.patch("callboard.embedding.runtime._open_store", self._open_store),
+                mock.patch("callboard.embedding.runtime.VersionStore", self._open_versions),
                 mock.patch("callboard.embedding.runtime.Sandbox", _NoSandbox),
             ):
                 self.credential, token = local_credential()
@@ -188,6 +203,7 @@ class World:
     def committed(self, results: Sequence[CommitResult]) -> None:
         commit = [each for result in results if isinstance(result, tuple) for each in result]
         self.commits.append(commit)
+        self._last_commit_at = self.clock.current_time()
         for stored in commit:
             self.record.setdefault(stored.session_id, []).append(stored)
             event = msgspec.json.encode(stored.event).decode()
@@ -235,14 +251,17 @@ class World:
             self.note("nothing fails any more")
             self.network.roughness = 0
             self.model.is_quick = True
-            with trio.move_on_after(SETTLE_SECONDS) as patience:
-                await self._settle()
-            if patience.cancelled_caught:
+            is_settled = False
+            with trio.move_on_after(SETTLE_SECONDS):
+                is_settled = await self._settle()
+            if not is_settled:
                 invariants.nothing_is_held_for_ever(self)
             self._is_over = True
-            await self.life.stop()
-            if self.seed % REPLAYED_SHARE == 0:
-                await invariants.replays_are_the_same(self)
+            with trio.move_on_after(STOP_SECONDS) as patience:
+                await self.life.stop()
+            if patience.cancelled_caught:
+                self.breaks("nothing_is_held_for_ever", "the daemon does not end")
+            await invariants.replays_are_the_same(self)
             nursery.cancel_scope.cancel(reason="the world is over")
 
     def _begin(self, action: Action) -> None:
@@ -283,17 +302,22 @@ class World:
             await life.over.wait()
             await trio.sleep(BACK_AFTER_SECONDS)
 
+    def _open_versions(self, folder: Path | None) -> VersionStore:
+        return VersionStore(self.folder / "data")
+
     async def _open_store(self, folder: Path | None) -> Store:
         await trio.lowlevel.checkpoint()
         return self.life.store
 
-    async def _settle(self) -> None:
-        """Wait until every action has ended and every session is at rest."""
+    async def _settle(self) -> bool:
+        """Wait until every action has ended and every session is at rest; return whether they do."""
         self._kill_in = self.disk.breaks_at = 0
         self.disk.full_until = 0
-        settler = self.clients[0]
+        settler, begun = self.clients[0], self.clock.current_time()
         while self._pending or invariants.at_work(self):
             await trio.sleep(LOOK_SECONDS)
+            if self.clock.current_time() - max(begun, self._last_commit_at) > QUIET_SECONDS:
+                return False
             for session_id in sorted(self.record.keys() - self.gone):
                 settler.follow(session_id)
             client = await settler.client()
@@ -302,6 +326,7 @@ class World:
                     await client.answer(row.approval_id, "allow")
                 except CallboardError as error:
                     self.note(f"settling: {error}")
+        return True
 
     def _judge(self) -> None:
         for check in invariants.AT_THE_END:
@@ -318,6 +343,7 @@ class Life:
         self.world = world
         self.number = number
         self.store = PlayedStore(world.disk)
+        self.server = replace(SERVER, roots=(str(world.folder / "work"),))
         self.listener = world.network.listen()
         self.over = trio.Event()
         self.is_dead = False
@@ -346,7 +372,7 @@ class Life:
                     self._open_runtime() as runtime,
                     open_gateway(
                         runtime,
-                        SERVER,
+                        self.server,
                         self.world.folder / "data",
                         local=self.world.credential,
                         listeners=[self.listener],  # type: ignore[list-item]
@@ -377,6 +403,9 @@ class Life:
 
     async def _serve(self, runtime: Runtime, gateway: Gateway) -> None:
         self._runtime, self._gateway = runtime, gateway
+        gateway.daemon.settings = replace(
+            self.server, max_outbox_bytes=self.world.plan.outbox_bytes
+        )
         if self._is_asked_to_stop:
             gateway.daemon.stop()
         async with trio.open_nursery() as nursery:
@@ -426,6 +455,11 @@ class Life:
             connection.cut()
         self._scope.cancel(reason="killed")
         self.over.set()
+
+
+def _is_dead() -> bool:
+    life = life_of.get(None)
+    return life is not None and life.is_dead
 
 
 MAX_STEPS = 200_000
