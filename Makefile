@@ -12,7 +12,7 @@ LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
 # What was compiled is kept: each of a thousand processes and each round of tests would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check format bench instructions audit soak soak-minute clean
+.PHONY: run test check docs format bench instructions audit soak soak-minute clean
 .DEFAULT_GOAL := test
 
 run: .venv/run-ready             ## the main job, on a fresh folder .demo/
@@ -35,6 +35,9 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/python scripts/protocol-reference --check
 	$(BIN)/python scripts/plain-portal --check
 	$(BIN)/python scripts/dependencies check
+
+docs: .venv/dev-ready            ## the site build/site/index.html from docs/ and docstrings; a lost link fails
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html --doctree-dir build/doctrees docs build/site
 
 format: .venv/dev-ready          ## what check wants, as far as a program can do it
 	$(BIN)/ruff format .

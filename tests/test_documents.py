@@ -12,8 +12,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+import callboard
 from callboard.config.files import parse_settings
-from callboard.config.settings import Limits
+from callboard.config.settings import Limits, Settings
 from callboard.providers.catalog.connection_test import ConnectionFault
 from callboard.providers.catalog.known import KNOWN
 from callboard.runtime.definitions import CallStatus, ErrorType
@@ -100,6 +101,23 @@ def test_every_known_provider_is_listed() -> None:
 def test_every_fault_of_a_provider_is_listed() -> None:
     for fault in ConnectionFault:
         assert f"| `{fault}` |" in text_of("docs/providers.md")
+
+
+def test_the_reference_has_every_public_name_event_and_section_of_the_settings() -> None:
+    """`make docs` fails for a name that there is not; this, for one that is on no page."""
+    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs" / "reference").iterdir())
+    documented = set(re.findall(r"^\.\. auto\w+:: (callboard\.\S+)$", pages, re.MULTILINE))
+    names = {name for names in vars(callboard)["_MODULES"].values() for name in names.split()}
+    assert {f"callboard.{name}" for name in names} - documented == set()
+    shown = {name.rpartition(".")[2] for name in documented}
+    assert {event.__name__ for event in EVENTS} - {"StreamBatch"} - shown == set()
+    sections = {
+        kind.__name__
+        for field in msgspec.structs.fields(Settings)
+        if isinstance(kind := field.type, type) and issubclass(kind, msgspec.Struct)
+    }
+    assert len(sections) > 5
+    assert sections - shown == set()
 
 
 def test_links_lead_to_files_that_exist() -> None:

@@ -128,7 +128,11 @@ def is_string(node: ast.stmt | None) -> bool:
 
 EXAMPLES = [
     Example("callboard", inspect.getdoc(callboard) or ""),
-    *(Example(name, docstring_of(module, original)) for name, module, original in exported()),
+    *(
+        Example(name, docstring_of(module, original))
+        for name, module, original in exported()
+        if module != "runtime.errors" or name == "CallboardError"  # its leaves need no other one
+    ),
     *(
         Example(f"{kind.__name__}.{name}", inspect.getdoc(method) or "")
         for kind in (callboard.Runtime, callboard.Session)

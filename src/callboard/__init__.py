@@ -50,7 +50,24 @@ if TYPE_CHECKING:
     from .runtime.definitions import Tier as Tier
     from .runtime.definitions import ToolFailure as ToolFailure
     from .runtime.definitions import ToolResult as ToolResult
+    from .runtime.errors import ActorStopped as ActorStopped
+    from .runtime.errors import AuthError as AuthError
+    from .runtime.errors import BudgetError as BudgetError
     from .runtime.errors import CallboardError as CallboardError
+    from .runtime.errors import ConflictError as ConflictError
+    from .runtime.errors import ContextOverflow as ContextOverflow
+    from .runtime.errors import DeadlineError as DeadlineError
+    from .runtime.errors import InternalError as InternalError
+    from .runtime.errors import NetworkError as NetworkError
+    from .runtime.errors import NotFoundError as NotFoundError
+    from .runtime.errors import OverloadedError as OverloadedError
+    from .runtime.errors import PermissionRefused as PermissionRefused
+    from .runtime.errors import ProviderError as ProviderError
+    from .runtime.errors import QuotaError as QuotaError
+    from .runtime.errors import StorageError as StorageError
+    from .runtime.errors import StorageFull as StorageFull
+    from .runtime.errors import ToolError as ToolError
+    from .runtime.errors import ValidationError as ValidationError
     from .runtime.event_types.calls import CallDeferred as CallDeferred
     from .runtime.event_types.calls import CallFinished as CallFinished
     from .runtime.event_types.calls import CallProposed as CallProposed
@@ -93,7 +110,7 @@ else:
         ".runtime.event_types.calls": "CallDeferred CallFinished CallProposed CallStarted ToolGivenUp",
         ".runtime.channel": "Channel ChannelMessage UserQuestion",
         ".runtime.definitions": "Agent ErrorType Preset Resource Tier ToolFailure ToolResult",
-        ".runtime.errors": "CallboardError",
+        ".runtime.errors": "ActorStopped AuthError BudgetError CallboardError ConflictError ContextOverflow DeadlineError InternalError NetworkError NotFoundError OverloadedError PermissionRefused ProviderError QuotaError StorageError StorageFull ToolError ValidationError",
         ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.handles": "PersonAnswer",
         ".runtime.history": "Attachment",
