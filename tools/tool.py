@@ -316,8 +316,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             returns a call's tier; it never lowers `tier`); `preview` (a function of arguments and
             context that returns what would happen, as text for the person who is asked about a
             call; it runs in a worker thread unless it is `async`); `output` (the type of the
-            result, which is checked; default: the return annotation if that is a Struct, dataclass
-            or TypedDict); `process` (a plain function at the top level of a module runs in a
+            result, which is checked; default: the return annotation if that is a Struct, dataclass,
+            TypedDict or Pydantic model); `process` (a plain function at the top level of a module runs in a
             process of its own, which is killed after a timeout or a cancel); `more_needs` (a
             function of the arguments that returns what a call needs besides `needs`).
 

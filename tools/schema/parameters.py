@@ -17,6 +17,7 @@ import msgspec.inspect
 
 from ...runtime.definitions import ToolResult
 from ...runtime.errors import ValidationError
+from .validation import is_model, model_of, plain_of
 
 _REST_TYPE = re.compile(r"^(:param)[ \t][^:\n]*?[ \t](\w+[ \t]*:)", re.MULTILINE)
 """In reST: a type before a parameter's name, which docstring_parser refuses when it has spaces."""
@@ -231,8 +232,8 @@ def _check_default(parameter: inspect.Parameter, said: Any, annotation: Any, too
     where = f"tool {tool}: parameter {parameter.name}"
     _check_type(said, where, parameter.name)
     try:
-        plain = msgspec.to_builtins(parameter.default, str_keys=True)
-        msgspec.convert(plain, annotation, str_keys=True)
+        plain = msgspec.to_builtins(parameter.default, str_keys=True, enc_hook=plain_of)
+        msgspec.convert(plain, annotation, str_keys=True, dec_hook=model_of)
     except (msgspec.ValidationError, TypeError) as error:
         raise ValidationError(
             f"{where} has a default that does not fit its annotation ({error}). Correct one of "
@@ -246,7 +247,7 @@ def _is_mutable(value: object) -> bool:
         return not value.__struct_config__.frozen
     if dataclasses.is_dataclass(value):
         return not getattr(value, "__dataclass_params__").frozen  # ruff: ignore[get-attr-with-constant] no stub has it
-    return isinstance(value, (list, dict, set))
+    return isinstance(value, (list, dict, set)) or is_model(type(value))
 
 
 def _declares_fields(annotation: Any) -> bool:
@@ -254,6 +255,7 @@ def _declares_fields(annotation: Any) -> bool:
         return False
     return (
         issubclass(annotation, msgspec.Struct)
+        or is_model(annotation)
         or dataclasses.is_dataclass(annotation)
         or typing.is_typeddict(annotation)
     )
@@ -276,7 +278,7 @@ def _check_types(parameters: Parameters, tool_name: str) -> None:
 
 def _check_type(annotation: Any, where: str, field: str) -> None:
     try:
-        msgspec.json.schema(annotation)
+        _json_schema(annotation, {})
     except _NO_SCHEMA as error:
         raise _no_schema(where, error, field) from error
     if (foreign := _foreign_class(annotation)) is not None:
@@ -289,7 +291,7 @@ def _foreign_class(annotation: Any) -> Any:
     todo: list[Any] = [msgspec.inspect.type_info(annotation)]
     while todo:
         node = todo.pop()
-        if isinstance(node, msgspec.inspect.CustomType):
+        if isinstance(node, msgspec.inspect.CustomType) and not is_model(node.cls):
             return node.cls
         if isinstance(node, tuple):
             todo.extend(node)
@@ -305,15 +307,32 @@ def _no_schema(where: str, error: BaseException, field: str | None) -> Validatio
     why = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
     return ValidationError(
         f"{where} has a type that JSON can't carry: {why}. Use str, int, float, bool, list, dict, "
-        "Literal, an enum, a dataclass, a TypedDict or a msgspec Struct.",
+        "Literal, an enum, a dataclass, a TypedDict, a msgspec Struct or a Pydantic model.",
         field=field,
     )
 
 
+def _json_schema(
+    kind: Any, definitions: dict[str, Any], *, is_result: bool = False
+) -> dict[str, Any]:
+    """Return msgspec's schema of a type, and put what Pydantic's models in it define into the dict."""
+
+    def schema_of(foreign: type) -> dict[str, Any]:
+        if not is_model(foreign):
+            raise NotImplementedError
+        from .pydantic_models import model_schema
+
+        return model_schema(foreign, definitions, is_result=is_result)
+
+    return msgspec.json.schema(kind, schema_hook=schema_of)
+
+
 def _inlined(kind: Any, *, null_is_absent: bool) -> dict[str, Any]:
     """Return the schema of a type, with references written out (recursive ones stay)."""
-    schema = msgspec.json.schema(kind)
-    inliner = _Inliner(schema.pop("$defs", {}), null_is_absent=null_is_absent)
+    definitions: dict[str, Any] = {}
+    schema = _json_schema(kind, definitions, is_result=not null_is_absent)
+    definitions.update(schema.pop("$defs", {}))
+    inliner = _Inliner(definitions, null_is_absent=null_is_absent)
     inlined: dict[str, Any] = inliner.write_out(schema, ())
     if inliner.recursive:
         inlined["$defs"] = {

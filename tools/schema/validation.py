@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -87,13 +89,13 @@ class Validator:
 
     def _convert(self, tree: Any) -> tuple[Any, Any]:
         try:
-            return msgspec.convert(tree, self._struct, str_keys=True), tree
+            return msgspec.convert(tree, self._struct, str_keys=True, dec_hook=model_of), tree
         except msgspec.ValidationError as error:
             first = error
         # Some providers send every number as a float.
         whole = _whole_numbers(tree)
         try:
-            return msgspec.convert(whole, self._struct, str_keys=True), whole
+            return msgspec.convert(whole, self._struct, str_keys=True, dec_hook=model_of), whole
         except msgspec.ValidationError as error:
             # The second is about another place when the first was only about 1.0.
             last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
@@ -183,6 +185,31 @@ def _refuse_duplicates(text: str) -> None:
     json.loads(text, object_pairs_hook=unique, parse_int=str, parse_float=str)
 
 
+# ── Pydantic's models, which are types of the program's own ──────────────────────────────────────
+
+
+def is_model(kind: object) -> bool:
+    """Return whether this is the class of a Pydantic model; does not import Pydantic."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def model_of(kind: type, value: Any) -> Any:
+    """Return a value of JSON as a model: msgspec's `dec_hook`."""
+    if not is_model(kind):
+        raise NotImplementedError
+    from .pydantic_models import validated
+
+    return validated(kind, value)
+
+
+def plain_of(value: Any) -> Any:
+    """Return a model as a value of JSON: msgspec's `enc_hook`."""
+    if not is_model(type(value)):
+        raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+    return value.model_dump(mode="json", by_alias=True)
+
+
 # ── which keys a type knows ──────────────────────────────────────────────────────────────────────
 
 
@@ -239,6 +266,8 @@ def shape_of(kind: types.Type, known: dict[Any, Shape] | None = None) -> Shape |
             return None if values is None else MapShape(values)
         case types.UnionType():
             return _union_shape(kind, known)
+        case types.CustomType() if is_model(kind.cls):
+            return _model_shape(kind.cls, known)
         case _:
             return None
 
@@ -287,6 +316,23 @@ def _object_shape(
     return shape
 
 
+def _model_shape(cls: Any, known: dict[Any, Shape]) -> Shape | None:
+    if cls in known:
+        return known[cls]
+    from .pydantic_models import fields_of
+
+    if (fields := fields_of(cls)) is None:
+        return None
+    keys: dict[str, tuple[bool, Any]] = {}
+    shape = known[cls] = ObjectShape(keys)
+    for key, is_required, annotation in fields:
+        inner = None
+        with suppress(TypeError):  # a type that Pydantic alone knows
+            inner = shape_of(types.type_info(annotation), known)
+        keys[key] = (is_required, inner)
+    return shape
+
+
 def _takes_null(kind: types.Type) -> bool:
     match kind:
         case types.Metadata():
@@ -315,6 +361,7 @@ def _union_shape(kind: types.UnionType, known: dict[Any, Shape]) -> Shape | None
 # ── msgspec's complaint in our words ─────────────────────────────────────────────────────────────
 
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_INSIDE = re.compile(r"^(?P<problem>.*) - in `(?P<path>[^`]+)`$", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.+)`$")
 _ANY_ENTRY = "[...]"
 _STEP = re.compile(r"\.(?P<field>[^.\[`]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
@@ -327,6 +374,8 @@ def explain(message: str) -> tuple[str, str | None]:
     """Return what msgspec found wrong, in the words of our errors, and in which field."""
     found = _AT.match(message)
     problem, path = (found["problem"], found["path"] or "") if found else (message, "")
+    if inside := _INSIDE.match(problem):  # of a Pydantic model
+        problem, path = inside["problem"], path + inside["path"]
     missing = _MISSING.match(problem)
     if missing:
         field = f"{path}.{missing[1]}".lstrip(".")
@@ -349,7 +398,7 @@ def with_keys(message: str, tree: Any, kind: Any) -> str:
 
     def is_refused(tried: Any) -> bool:
         try:
-            msgspec.convert(tried, kind, str_keys=True)
+            msgspec.convert(tried, kind, str_keys=True, dec_hook=model_of)
         except msgspec.ValidationError as error:
             return str(error) == message
         return False
@@ -431,7 +480,7 @@ def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolR
     """
     result = returned if isinstance(returned, ToolResult) else ToolResult(output=returned)
     try:
-        output = msgspec.to_builtins(result.output, str_keys=True)
+        output = msgspec.to_builtins(result.output, str_keys=True, enc_hook=plain_of)
         if b"null" in msgspec.json.encode(output):
             # msgspec writes NaN and infinities as null, and the model would take them for nothing.
             _STRICT.encode(output)
@@ -456,7 +505,7 @@ def check_of(kind: Any) -> OutputCheck:
 
     def check(output: Any) -> None:
         try:
-            msgspec.convert(output, kind, str_keys=True)
+            msgspec.convert(output, kind, str_keys=True, dec_hook=model_of)
         except msgspec.ValidationError as error:
             raise WrongArguments(*explain(with_keys(str(error), output, kind))) from None
 
