@@ -201,7 +201,7 @@ class SessionKeeping:
             with trio.move_on_after(UNDO_SECONDS, shield=True):
                 await self._put_back(names, folders)
             raise
-        with trio.CancelScope(shield=True):  # nothing else would remove them later
+        with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._versions.forget, names)
         if aside:
             await self._sweep()
@@ -242,6 +242,17 @@ class SessionKeeping:
             places = [self._folders.place_of(each) for each in left]
             named = [each for each in places if await self._is_named(each)]
             await trio.to_thread.run_sync(self._folders.sweep, named)
+        except StorageError as error:
+            logger.warning("%s", error)
+
+    async def _sweep_versions(self) -> None:
+        """Remove the file versions of sessions whose purge was cut off behind its commit."""
+        if not self._versions.is_on_disk:
+            return  # as above
+        try:
+            kept = await trio.to_thread.run_sync(self._versions.sessions)
+            if gone := set(kept).difference(await self._store.session_tree(kept)):
+                await trio.to_thread.run_sync(self._versions.forget, gone)
         except StorageError as error:
             logger.warning("%s", error)
 
@@ -295,6 +306,7 @@ class SessionKeeping:
         """Purge what was deleted so many days ago; a failure is logged."""
         async with self._removing:
             await self._sweep()
+            await self._sweep_versions()
         before = now_ms() - round(keep_days * DAY_MS)
         try:
             if purged := await self.purge_deleted(before, MAX_BATCH):

@@ -20,7 +20,7 @@ from ..disk.data_lock import DataLock
 from ..errors import ConflictError, StorageError
 from ..events import DurableEvent, GrantRevoked, SessionCreated, SessionTainted
 from ..identity import now_ms
-from ..store.codec import decode_event
+from ..store.codec import decode_event, has_checksums, is_sound
 from ..store.file import DATABASE_NAME, examine, stored_path
 from ..store.health.last_commit import has_last
 from ..store.ledger import Ledger, PreparedAppend, storage_error
@@ -37,7 +37,7 @@ COPY_NAME = "callboard.damaged.db"
 EVENTS_IN_A_COMMIT = 500
 """More at once save little, and take memory."""
 
-_EVENTS = "select id, session, seq, at_ms, event from events where id > ? order by id"
+_EVENTS = "select id, event, session, seq, at_ms, {} from events where id > ? order by id"
 _SESSIONS = "select id, session_id, head_seq from sessions where id > ? order by id"
 _NAMES = "select id, session_id from sessions indexed by sqlite_autoindex_sessions_1"
 
@@ -173,12 +173,14 @@ class _Rescue:
             return  # those that were found before have their names
 
     def _whole_events(self) -> Iterator[PreparedAppend]:
-        for _, key, seq, at_ms, data in readable_rows(self._damaged, _EVENTS):
+        select = _EVENTS.format("checksum" if has_checksums(self._damaged) else "null")
+        for _, *row in readable_rows(self._damaged, select):
+            data, key, seq, at_ms, _ = row
             name = self._names.get(key, f"session_{key}")
             self._heads.setdefault(name, None)
             if name in self._cut:
                 continue
-            event = _decoded(data)
+            event = _decoded(data) if is_sound(row) else None
             is_next = seq == self._taken.get(name, 0) + 1 and isinstance(at_ms, int)
             if event is None or not is_next or isinstance(event, SessionCreated) != (seq == 1):
                 self._cut.add(name)

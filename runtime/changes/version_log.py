@@ -258,6 +258,11 @@ class VersionStore:
         self._shared = VersionLog(None, MAX_MEMORY_BYTES) if data is None else None
         self._logs: WeakValueDictionary[str, VersionLog] = WeakValueDictionary()
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether each session has a file."""
+        return self._folder is not None
+
     def log(self, session_id: str) -> VersionLog:
         """Return the log of a session; all who use it at one time share the object."""
         if self._folder is None:
@@ -274,6 +279,16 @@ class VersionStore:
             make_folders(self._folder)
         with tempfile.TemporaryFile(prefix="callboard-", dir=self._folder) as file:
             return os.dup(file.fileno())
+
+    def sessions(self) -> list[str]:
+        """Return the sessions that have a log of their own; none in memory. Raises `StorageError`."""
+        if self._folder is None:
+            return []
+        with _failures():
+            try:
+                return [name[:-4] for name in os.listdir(self._folder) if name.endswith(".log")]
+            except FileNotFoundError:
+                return []  # nothing was changed yet
 
     def forget(self, session_ids: Iterable[str]) -> None:
         """Remove the logs of sessions; does nothing in memory. Raises `StorageError`."""

@@ -7,7 +7,8 @@ can never disagree. `projection` decides which rows an event changes, `tables/` 
 **One writer.** The journal actor alone calls `Store.commit`, and a lock on the data folder keeps other
 processes from writing. So whoever is first in the ledger was first: an answer changes a question only
 while it waits, a start needs an answer that is `allowed`. `ledger` decides what a commit refuses and
-runs the transaction; `codec` encodes events, checks that they can be read again, and masks secrets.
+runs the transaction; `codec` encodes events, checks that they can be read again, masks secrets, and gives
+each a checksum, which every statement that reads events compares (`event_of`).
 
 **Group commit.** While one commit is on its way to the disk, the journal collects the next appends and
 commits them together: one fsync for many sessions. What nobody waits for goes with the next that

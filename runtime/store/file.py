@@ -20,6 +20,7 @@ import apsw
 from ..disk.private_folder import check_folder, close_folder, make_folders, sync_path
 from ..errors import CallboardError, NotFoundError, StorageError, StorageFull
 from ..redaction import redacting_logger
+from .codec import add_check, event_of, has_checksums
 from .health.last_commit import SUFFIX as NOTE_SUFFIX
 from .health.last_commit import loss
 from .ledger import NO_ROOM, storage_error
@@ -135,6 +136,7 @@ def open_reading(folder: Path) -> apsw.Connection:
         )
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("query_only", True)
+        add_check(connection)
     except apsw.Error as error:
         raise storage_error(str(path), error) from error
     except OSError as error:
@@ -259,6 +261,9 @@ _TABLES = "select name from sqlite_schema where type = 'table' and rootpage > 0"
 """Virtual tables have no root page. SQLite would read the whole index of their words in one go, which no
 deadline ends: 5 s for one of 50 MB. The tables that hold it are checked like all others."""
 
+_EVENTS = f"select count({event_of('e')}) from events e"
+"""SQLite has no checksum of what is in its pages: a flipped bit in a text is sound to it."""
+
 
 def _check(connection: apsw.Connection) -> None:
     """Look at one table after the other; raise `apsw.CorruptError` for damage.
@@ -271,6 +276,9 @@ def _check(connection: apsw.Connection) -> None:
         *(str(row[0]) for row in connection.execute(_TABLES).fetchall()),
     ]:
         _check_table(connection, table)
+    if has_checksums(connection):
+        add_check(connection)
+        connection.execute(_EVENTS).fetchall()
 
 
 def _check_table(connection: apsw.Connection, table: str) -> None:

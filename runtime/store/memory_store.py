@@ -17,6 +17,7 @@ import apsw
 
 from ..errors import CallboardError, StorageError, ValidationError
 from ..events import CallFinished, DurableEvent, Stored, TurnEnded
+from .codec import add_check
 from .disk_room import DiskRoom
 from .health.store_health import StoreHealth
 from .interface import Committed, Store
@@ -174,6 +175,7 @@ def _fill(connection: apsw.Connection) -> None:
         source.deserialize("main", _empty_store())
         with connection.backup("main", source, "main") as copying:
             copying.step(-1)
+    add_check(connection)
     connection.execute(NEW_EPOCH)
 
 

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import apsw
 
 from ..errors import StorageError
+from .codec import add_check
 
 APPLICATION_ID = 0x63616C6C
 """`call` in ASCII, for `file` and other programs that read the header of a store file."""
@@ -280,6 +281,10 @@ begin
 end;
 """
 
+_CHECKSUMS = """
+alter table events add column checksum integer;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _CACHE_WRITES,
@@ -291,6 +296,7 @@ MIGRATIONS: tuple[str, ...] = (
     _PURGED,
     _SET_ASIDE,
     _GROWTH,
+    _CHECKSUMS,
 )
 """Step N brings a file from version N-1 to N."""
 
@@ -316,7 +322,7 @@ def check_version(
 def migrate(
     connection: apsw.Connection, name: str, *, steps: Sequence[str] = MIGRATIONS
 ) -> tuple[int, int]:
-    """Bring an empty or older database up to date, wholly or not at all.
+    """Bring an empty or older database up to date, wholly or not at all; let it read its events.
 
     Args:
         connection: A writable connection outside a transaction.
@@ -326,6 +332,7 @@ def migrate(
     Returns:
         The versions before and after; equal if there was nothing to do.
     """
+    add_check(connection)
     connection.execute("begin immediate")
     try:
         is_empty = connection.execute("select count(*) from sqlite_schema").get == 0

@@ -60,6 +60,7 @@ from ..events import (
 from ..history import Thinking, text_of
 from ..stream import Usage
 from ..text import excerpt
+from .codec import checksum
 from .feeds import TOPIC_OF
 from .tables.calls import defer_call, finish_call, mark_call_asked, propose_call, start_call
 from .tables.inputs import accept_input, begin_inputs, drop_input, end_inputs, part_with_call
@@ -159,7 +160,7 @@ def _inserts(into: str, columns: int) -> tuple[str, ...]:
     )
 
 
-_INSERT_EVENTS = _inserts("events (session, seq, at_ms, event)", 4)
+_INSERT_EVENTS = _inserts("events (session, seq, at_ms, event, checksum)", 5)
 _SOME_COLUMNS = (
     *("turn_id", "thinking", "call_id", "input_tokens", "output_tokens"),
     *("model", "provider", "duration_ms"),
@@ -272,7 +273,8 @@ class Projection:
     def keep(self, event: DurableEvent, data: bytes) -> bool:
         """Store the event that was just applied; return `True`."""
         self.head_seq += 1
-        self._late.add_event(self, (self.key, self.head_seq, self.now_ms, data))
+        place = (self.key, self.head_seq, self.now_ms)
+        self._late.add_event(self, (*place, data, checksum(data, *place)))
         self.last_data = data
         if (topic := TOPIC_OF.get(type(event))) is not None:
             log_event(self._connection, self.key, self.head_seq, topic)

@@ -16,7 +16,7 @@ from ..definitions import CallStatus
 from ..events import CallFinished, QuestionAnswered, QuestionAsked, Stored, TurnStarted
 from ..identity import RequestKey
 from ..memory.memories import Memory, query_of
-from .codec import decode_event
+from .codec import decode_event, event_of
 from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
 from .ledger import SEEN_AT_MS, storage_error, too_large
 from .lists import (
@@ -104,7 +104,7 @@ _WAITED_FOR = (
 )
 
 
-_BEFORE = "select seq, event from events where session = ? and seq < ? order by seq desc limit ?"
+_BEFORE = f"select seq, {event_of('e')} from events e where session = ? and seq < ? order by seq desc limit ?"
 _PAGE = 64
 ASK_USER = "ask_user"
 """The tool whose calls wait for a person's answer: it does nothing else, so they can wait again."""

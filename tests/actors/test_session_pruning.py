@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from callboard.config.settings import Settings
 from callboard.embedding.reconfiguring import reconfigure
 from callboard.embedding.runtime import host_of
 from callboard.providers.testing.script import reply
+from callboard.runtime.changes.version_log import FOLDER
 from callboard.runtime.errors import ConflictError, StoreLimitReached
 from callboard.runtime.events import (
     ApprovalAsked,
@@ -25,6 +27,8 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.identity import new_id, now_ms
 from callboard.runtime.messages import AppendEvents
+from support.stage import open_in
+from support.waits import until
 
 MIB = 1024 * 1024
 
@@ -212,3 +216,24 @@ async def test_idle_sessions_are_found_behind_a_page_of_others(
         later(monkeypatch, 2)
         await pruning.look()
         assert await ids(runtime) == {waits.session_id}
+
+
+async def test_file_versions_that_a_cut_off_purge_left_are_removed_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    steps = [
+        reply(calls=[("write_file", {"path": path, "content": "a"})]) for path in ("a.txt", "b.txt")
+    ]
+    steps = [steps[0], reply("Done."), steps[1], reply("Done.")]
+    async with open_in(tmp_path, steps, "disk") as runtime:
+        stays, goes = await runtime.create_session(), await runtime.create_session()
+        for session in (stays, goes):
+            await session.run("Write it.")
+        log = tmp_path / "data" / FOLDER / f"{goes.session_id}.log"
+        kept = log.read_bytes()
+        await goes.delete()
+        await runtime.purge([goes.session_id])
+    log.write_bytes(kept)  # as after a kill behind the commit
+    async with open_in(tmp_path, [], "disk") as runtime:
+        await until(lambda: not log.exists())
+        assert len(await (await runtime.get_session(stays.session_id)).changes()) == 1

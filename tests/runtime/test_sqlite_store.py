@@ -7,6 +7,7 @@ import os
 import resource
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -21,7 +22,7 @@ from callboard.runtime.store import file, sqlite_store
 from callboard.runtime.store.file import open_writer
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.ledger import Ledger
-from callboard.runtime.store.migrations import MIGRATIONS, migrate
+from callboard.runtime.store.migrations import _CHECKSUMS, MIGRATIONS, migrate
 from callboard.runtime.store.queries import Queries
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
@@ -379,13 +380,51 @@ async def test_an_event_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
     await put(store, CREATED, said("x"))
     await store.aclose()
     connection = apsw.Connection(str(tmp_path / "callboard.db"))
-    connection.execute("update events set event = x'7b' where seq = 2")
+    connection.execute("update events set event = x'7b', checksum = null where seq = 2")
     connection.close()
     reader = await open_reader(tmp_path)
     assert len(await reader.events("s1", limit=1)) == 1
     with pytest.raises(StorageError, match="event 2 of session s1"):
         await reader.events("s1")
     await reader.aclose()
+
+
+@pytest.mark.parametrize("what", ["event", "seq", "at_ms", "checksum"])
+async def test_a_flipped_bit_of_an_event_is_found(tmp_path: Path, what: str) -> None:
+    """To SQLite it is sound: it has no checksum for what is in a page."""
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, said("The door is open."), said("And now?"))
+    await store.aclose()
+    with closing(apsw.Connection(str(tmp_path / "callboard.db"))) as connection:
+        flipped = (
+            "cast(replace(event, 'open', 'npen') as blob)"
+            if what == "event"
+            else f"{what} | 1 << 9"
+        )
+        connection.execute(f"update events set {what} = {flipped} where seq = 2")
+        assert connection.execute("pragma integrity_check").get == "ok"
+    reader = await open_reader(tmp_path)
+    assert len(await reader.events("s1", limit=1)) == 1
+    with pytest.raises(StorageError, match=r"is not what was stored.*rescue"):
+        await reader.events("s1")
+    await reader.aclose()
+    with pytest.raises(StorageError, match=r"is not what was stored.*rescue"):
+        await open_disk_store(tmp_path)
+
+
+async def test_events_of_an_older_format_are_read_as_they_are(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, said("x"))
+    await store.aclose()
+    with closing(apsw.Connection(str(tmp_path / "callboard.db"))) as connection:
+        connection.execute("alter table events drop column checksum")
+        connection.pragma("user_version", MIGRATIONS.index(_CHECKSUMS))
+    store = await open_disk_store(tmp_path)
+    await put(store, said("y"))
+    assert len(await store.events("s1")) == 3
+    await store.aclose()
+    store = await open_disk_store(tmp_path)
+    await store.aclose()
 
 
 async def test_half_made_files_of_a_crash_are_made_anew(tmp_path: Path) -> None:

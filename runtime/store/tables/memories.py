@@ -9,14 +9,14 @@ import apsw
 
 from ...events import DurableEvent, MemoryForgotten, MemoryStored
 from ...memory.memories import MAX_MEMORIES, Memory, indexed
-from ..codec import decode_event
+from ..codec import decode_event, event_of
 from ..lists import Visibility
 from .lists import Condition, equal, joined, visible
 
 MemoryEvent = MemoryStored | MemoryForgotten
 
-_SELECT = """
-select s.session_id, e.at_ms, e.event, m.is_untrusted
+_SELECT = f"""
+select s.session_id, e.at_ms, {event_of("e")}, m.is_untrusted
 from memories m
 join sessions s on s.id = m.session
 join events e on e.session = m.session and e.seq = m.stored_seq

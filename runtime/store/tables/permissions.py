@@ -29,7 +29,7 @@ from ...events import (
     TurnResumed,
     TurnSuspended,
 )
-from ..codec import decode_event
+from ..codec import decode_event, event_of
 from ..rows import ApprovalRow, ApprovalState, GrantRow
 
 LASTING_SCOPES = frozenset({"agent", "always"})
@@ -228,7 +228,7 @@ class PermissionCheck:
     def _by_grant(self, event: ApprovalAnswered) -> ConflictError | None:
         """Return why a grant can't give this answer, or `None` if it can."""
         row = self._connection.execute(
-            "select e.event, g.revoked_at_ms from grants g"
+            f"select {event_of('e')}, g.revoked_at_ms from grants g"
             " join events e on e.session = g.session and e.seq = g.given_seq where g.grant_id = ?",
             (event.grant_id,),
         ).fetchone()
@@ -391,8 +391,8 @@ class PermissionRows:
         )
 
 
-SELECT_APPROVALS = """
-select s.session_id, a.state, asked.at_ms, asked.event, answered.at_ms, answered.event
+SELECT_APPROVALS = f"""
+select s.session_id, a.state, asked.at_ms, {event_of("asked")}, answered.at_ms, {event_of("answered")}
 from approvals a
 join sessions s on s.id = a.session
 join events asked on asked.session = a.session and asked.seq = a.asked_seq
@@ -402,8 +402,8 @@ left join events answered on answered.session = a.session and answered.seq = a.a
 ASKED_BEFORE = "a.id < (select b.id from approvals b where b.approval_id = ?)"
 """The condition for a page: questions asked before the given one; none if that is unknown."""
 
-SELECT_GRANTS = """
-select s.session_id, given.at_ms, given.event, g.revoked_at_ms
+SELECT_GRANTS = f"""
+select s.session_id, given.at_ms, {event_of("given")}, g.revoked_at_ms
 from grants g
 join sessions s on s.id = g.session
 join events given on given.session = g.session and given.seq = g.given_seq

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 
 from ...events import Stored
+from ..codec import event_of
 from ..feeds import TOPIC_OF, LogEntry, StoredBytes, Topic
 from .lists import Condition, equal, joined
 
@@ -19,7 +20,7 @@ LOG_HEAD = "select coalesce((select seq from sqlite_sequence where name = 'topic
 
 _SELECT_LOG = (
     "select l.id, l.topic, coalesce(s.agent, p.agent), coalesce(s.session_id, p.session_id),"
-    " coalesce(e.seq, p.seq), coalesce(e.at_ms, p.at_ms), coalesce(e.event, p.event)"
+    f" coalesce(e.seq, p.seq), coalesce(e.at_ms, p.at_ms), coalesce({event_of('e')}, p.event)"
     " from topic_log l left join sessions s on s.id = l.session"
     " left join events e on e.session = l.session and e.seq = l.seq left join purged p on p.id = l.id"
 )
@@ -28,7 +29,7 @@ NO_SESSION = 0
 """Stands for a purged session, because another one may get its key."""
 
 SELECT_BYTES = (
-    "select e.seq, e.at_ms, e.event from events e join sessions s on s.id = e.session"
+    f"select e.seq, e.at_ms, {event_of('e')} from events e join sessions s on s.id = e.session"
     " where s.session_id = ? and e.seq > ? order by e.seq limit ?"
 )
 
