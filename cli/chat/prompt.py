@@ -216,9 +216,8 @@ class LiveScreen:
             self._chars += len(text)
             self._call_soon()
 
-    def show_live(self, open_row: str, lines: list[str]) -> None:
-        """Show it above the input, instead of what stood there."""
-        rows = [open_row, *lines] if open_row else lines
+    def show_live(self, rows: list[str]) -> None:
+        """Show them above the input, instead of what stood there."""
         live = "".join(f"{row}\n" for row in rows)
         with self._lock:
             if live == self._live:

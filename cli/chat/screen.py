@@ -76,8 +76,8 @@ class PlainScreen:
         """Print a text soon, above what is typed; never blocks."""
         self._held_output.write(text)
 
-    def show_live(self, open_row: str, lines: list[str]) -> None:
-        """Show a row that is not whole, and states, above the input; there is no place for it here."""
+    def show_live(self, rows: list[str]) -> None:
+        """Show rows that are not whole, and states, above the input; there is no place for it here."""
 
     def keep(self, text: str) -> None:
         """Put a text into the input; the terminal has its own here."""

@@ -37,6 +37,8 @@ from .view import ChatView
 
 PAST_EVENTS = 300
 """Events that are shown of a session that is opened again: its last turns."""
+DRAW_SECONDS = 0.01
+"""Time between two layouts of what is not whole yet; pieces of an answer come faster."""
 TICK_SECONDS = 0.25
 """Time between two updates of how long things take."""
 MAX_SHOWN_CHARS = 60
@@ -90,7 +92,7 @@ class Talk:
         self._folder = ""
         self._run_command = run_command
         self._holder: Holder
-        self._rows = MarkdownRows(self._screen.write, lambda: self._screen.columns, surface.style)
+        self._rows = MarkdownRows(self._write, lambda: self._screen.columns, surface.style)
         self._keyboard = Keyboard(0, surface.output)
         self._begun = trio.Event()
         self._changed = trio.Event()
@@ -99,11 +101,12 @@ class Talk:
         self._acting: trio.CancelScope | None = None
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
-        self._skips = False
+        self._skips = self._has_written = False
         self._is_cancelling = False
         self._said_how_to_leave = False
         self._facts = StatusFacts()
         self._looks_stale = trio.Event()
+        self._drawn_stale = trio.Event()
         self._screen.pressed["s-tab"] = self.cycle_policy
         self._unsure: _Unsure | None = None
 
@@ -249,7 +252,10 @@ class Talk:
                 if is_unsure:
                     waiting, known = await waiting_questions(self.client, view.session_id)
                     self.questions.settle(waiting, known)
-                self._refresh()
+                if self._has_written:  # what was open is printed: it must not stand there twice
+                    self._refresh()
+                else:
+                    self._drawn_stale.set()
                 self._changed.set()
                 self._changed = trio.Event()
                 await self._screen.wait_room()
@@ -265,8 +271,11 @@ class Talk:
 
     async def _tick(self) -> None:
         while True:
-            await trio.sleep(TICK_SECONDS)
+            with trio.move_on_after(TICK_SECONDS):
+                await self._drawn_stale.wait()
+            self._drawn_stale = trio.Event()
             self._refresh()
+            await trio.sleep(DRAW_SECONDS)
 
     async def _look_up(self) -> None:
         """Keep what the status line says of the session, and what it cost."""
@@ -282,7 +291,12 @@ class Talk:
             self._refresh()
             await trio.sleep(TICK_SECONDS)
 
+    def _write(self, text: str) -> None:
+        self._has_written = True
+        self._screen.write(text)
+
     def _refresh(self) -> None:
+        self._has_written = False
         if not self._surface.is_live:
             return
         view, facts, columns = self.view, self.facts, self._screen.columns
@@ -291,7 +305,7 @@ class Talk:
         context = "new session" if view is None else context_text(view.context_tokens, facts.model)
         style = self._surface.style
         lines.append(status_line(style, columns, self.folder, facts, context, tail))
-        self._screen.show_live(self._rows.open_row, lines)
+        self._screen.show_live([*self._rows.open_rows, *lines])
 
     def notice(self, text: str) -> None:
         """Print a line of callboard's own."""

@@ -93,6 +93,8 @@ def fitted(text: str, columns: int) -> str:
 
 def char_columns(char: str, used: int) -> int:
     """Return how many columns a character takes at a column."""
+    if " " <= char <= "~":
+        return 1
     if char == "\t":
         return _TAB_COLUMNS - used % _TAB_COLUMNS
     if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me", "Cf"}:

@@ -30,6 +30,10 @@ class Style(msgspec.Struct, frozen=True):
         """Return the text in a colour, or as it is."""
         return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.colours else text
 
+    def coded(self, text: str, codes: str) -> str:
+        """Return the text in colours by their codes (`1;36`), or as it is."""
+        return f"\x1b[{codes}m{text}\x1b[0m" if self.colours and codes and text else text
+
     def mark(self, status: CallStatus) -> str:
         """Return the sign for how a call ended."""
         if status is CallStatus.SUCCESS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from hypothesis import given
@@ -12,7 +13,13 @@ from callboard.cli.terminal.folding import RUNS_ON, char_columns
 from callboard.cli.terminal.markdown_live import MARGIN, MarkdownRows
 from callboard.cli.terminal.style import Style
 
-TEXTS = st.text(st.sampled_from("ab* `#-\n>~1.漢\t"), max_size=120)
+TEXTS = st.lists(
+    st.sampled_from(
+        [*"ab* `#-\n>~1.漢\t_|[]()\\", "**", "```", "| a | b |\n", "|-|-:|\n", "[a](b)", "\n- [x] "]
+    ),
+    max_size=60,
+).map("".join)
+OWN = re.compile(r"[▸✓✗⋯]|callboard")
 
 
 def shown(pieces: list[str], columns: int = 40, *, colours: bool = False) -> str:
@@ -22,6 +29,10 @@ def shown(pieces: list[str], columns: int = 40, *, colours: bool = False) -> str
         rows.feed(piece)
     rows.write("\n")
     return "".join(written)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def width(row: str) -> int:
@@ -39,38 +50,91 @@ def test_how_a_text_is_cut_changes_nothing(text: str, cuts: list[int]) -> None:
     assert shown(list(text), 24, colours=True) == shown([text], 24, colours=True)
 
 
-@given(TEXTS, st.integers(20, 60))
-def test_no_row_is_wider_than_the_terminal(text: str, columns: int) -> None:
-    for row in shown([text], columns).split("\n"):
+@given(TEXTS, st.integers(20, 60), st.booleans())
+def test_no_row_is_wider_than_the_terminal(text: str, columns: int, colours: bool) -> None:
+    for row in plain(shown([text], columns, colours=colours)).split("\n"):
         assert width(row) < columns
-        assert not row or row.startswith(MARGIN)
+        assert not row or row.startswith(MARGIN) or colours
+
+
+@given(TEXTS)
+def test_no_word_is_lost(text: str) -> None:
+    def letters(text: str) -> str:
+        return re.sub(r"[^ab漢]", "", text)
+
+    assert letters(plain(shown([*text], 24, colours=True))) == letters(text)
 
 
 def test_words_are_kept_whole_and_lists_hang() -> None:
-    text = "- one item that is long enough to go on\nplain words that are long enough to go on"
+    text = "- one item that is long enough to go on\nplain words 汉字汉字汉。汉字"
     assert shown([text], 25) == (
-        "  • one item that is\n    long enough to go on\n"
-        "  plain words that are\n  long enough to go on\n"
+        "  • one item that is\n    long enough to go on\n  plain words 汉字汉字\n  汉。汉字\n"
     )
 
 
 def test_marks_are_colours_and_other_stars_are_stars() -> None:
-    text = "# Head\n**bold** 2 ** 3 a**b `x **y**`\n```py\n**code**\n```\n> said"
-    assert shown([text], colours=True) == (
-        "  \x1b[1m# Head\x1b[0m\n"
-        "  \x1b[1mbold\x1b[0m 2 ** 3 a**b \x1b[36m`x **y**`\x1b[0m\n"
-        "  \x1b[2m```py\x1b[0m\n  \x1b[36m**code**\x1b[0m\n  \x1b[2m```\x1b[0m\n"
-        "  \x1b[2m> said\x1b[0m\n"
+    text = (
+        "# Head\n**bold** *em* ~~no~~ 2 ** 3 a**b f_o_o `x **y**` **open [a](http://b)\n```py\n"
+        "**code**\n```\n> said\n\\*as is\\* - [x]\n- [x] done"
+    )
+    assert shown([text], 80, colours=True) == (
+        "\x1b[1;4mHead\x1b[0m\n"
+        "\x1b[1mbold\x1b[0m \x1b[3mem\x1b[0m \x1b[9mno\x1b[0m 2 ** 3 a**b f_o_o \x1b[36mx **y**\x1b[0m"
+        " **open \x1b[4ma\x1b[0m (http://b)\n"
+        "\x1b[90m╭─ py\x1b[0m\n**code**\n\x1b[90m╰─\x1b[0m\n"
+        "\x1b[90m│ \x1b[0m\x1b[3msaid\x1b[0m\n*as is* - [x]\n☑ done\n"
     )
 
 
-def test_the_row_that_is_not_whole_is_told_apart() -> None:
+def test_a_table_has_columns_that_fit() -> None:
+    lines = ["Before", "| Name | 数 | What |", "|:-|-:|:-:|", "| `a\\|b` | 1 | **x** |"]
+    lines += ["| c | 汉字 | a text that is long enough to take two rows |", "", "After"]
+    for pieces in (["\n".join(lines)], [*"\n".join(lines)]):
+        assert shown(pieces, 42) == (
+            "  Before\n"
+            "  Name  │   数 │           What\n"
+            f"  ──────┼──────┼{'─' * 25}\n"
+            "  `a|b` │    1 │            x\n"
+            "  c     │ 汉字 │   a text that is long\n"
+            "        │      │ enough to take two rows\n"
+            "\n  After\n"
+        )
+
+
+def test_bars_that_are_no_table_are_text() -> None:
+    assert shown(["| a\n| b\nc"]) == "  | a\n  | b\n  c\n"
+
+
+def test_code_is_coloured_line_by_line() -> None:
+    text = '```python\ndef f():\n    """One\n\n    two."""\n    return 1\n```\n'
+    assert shown([text], colours=True) == (
+        "\x1b[90m╭─ python\x1b[0m\n"
+        "\x1b[35mdef\x1b[0m \x1b[34mf\x1b[0m():\n"
+        '    \x1b[36m"""One\x1b[0m\n\n\x1b[36m    two."""\x1b[0m\n'
+        "    \x1b[35mreturn\x1b[0m \x1b[94m1\x1b[0m\n"
+        "\x1b[90m╰─\x1b[0m\n\n"
+    )
+
+
+def test_text_can_be_copied_and_never_stands_where_callboard_speaks() -> None:
+    """Without a margin, but for what begins as callboard's own rows do, also where a row is broken."""
+    said = "plain\n✓ write_file 1 ms\n  ▸ yes\n**callboard asks**: may x run?\n" + "a " * 10 + "✗ x"
+    rows = shown([said], 24, colours=True).split("\n")
+    assert rows[0] == "plain"
+    assert not [row for row in map(plain, rows) if OWN.match(row)]
+
+
+def test_rows_that_are_not_whole_are_told_apart() -> None:
     written: list[str] = []
     rows = MarkdownRows(written.append, lambda: 80, Style())
     rows.feed(safe_text("one\ntw"))
-    assert (written, rows.open_row) == (["  one", "\n"], "  tw")
+    assert (written, rows.open_rows) == (["  one\n"], ["  tw"])
     rows.write("note\n")
-    assert ("".join(written), rows.open_row) == ("  one\n  tw\nnote\n", "")
+    assert ("".join(written), rows.open_rows) == ("  one\n  tw\nnote\n", [])
+    rows.feed("| a | b |\n|-|-|\n| 1 |")
+    assert rows.open_rows[0] == "  a │ b"
+    rows.write("note\n")
+    assert "".join(written).endswith("  1 │\nnote\n")
 
 
 def test_what_is_no_text_of_the_model_is_broken_between_words_too() -> None:

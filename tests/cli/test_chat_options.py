@@ -13,7 +13,6 @@ from support.cli.command import Command
 
 CTRL_D, SHIFT_TAB = "\x04", "\x1b[Z"
 CREATE = ("write_file", {"path": "new.txt", "content": "new"})
-DEFAULT = "local/scripted · "
 
 
 async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
@@ -28,9 +27,10 @@ async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
             await terminal.expect("your answer:")
             await terminal.type("y\n")
             await terminal.expect("  One.\n")
-            await terminal.expect(DEFAULT + "strict · 15 tokens · /help")
+            await terminal.expect("answered")
             await terminal.type(SHIFT_TAB)
-            await terminal.expect("auto")  # only what differs is drawn again
+            await say(terminal, "/policy")
+            await terminal.expect("  auto; /policy")
             await say(terminal, "/policy lax")
             await terminal.expect("▸ /policy lax\n")  # what was typed stands above what came of it
             await terminal.expect("there is no policy 'lax'; there are auto, balanced, strict")
@@ -42,11 +42,13 @@ async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
             await terminal.expect("from your next prompt on local/other answers")
             await say(terminal, "And now?")
             await terminal.expect("  Two.\n")
-            await terminal.expect("local/other · balanced · 15 tokens · /help")
+            await terminal.expect("answered")
+            await say(terminal, "/model")
+            await terminal.expect("  local/other; /model")
             await terminal.type(CTRL_D)
             assert await terminal.end() == 0
         async with chatting(command, "-c", "--max-tokens", "77") as terminal:
-            await terminal.expect(DEFAULT)
+            await terminal.expect("  Two.\n")
             await say(terminal, "Again")
             await terminal.expect("  Three.\n")
     bodies = [request.body for request in server.requests]
