@@ -254,7 +254,12 @@ class LiveScreen:
         """Have the thread print what waits; the caller holds the lock."""
         if not self._is_flush_due and self._loop is not None:
             self._is_flush_due = True
-            self._loop.call_soon_threadsafe(self._loop.call_later, GATHER_SECONDS, self._flush)
+            self._ask_loop(self._loop.call_later, GATHER_SECONDS, self._flush)
+
+    def _ask_loop(self, call: Callable[..., object], *arguments: object) -> None:
+        """Have the thread call something, unless its loop ends just now; the caller holds the lock."""
+        with suppress(RuntimeError):  # it is closed: `_stop_editing` prints what waits
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     def _flush(self) -> None:
         with self._lock:
@@ -353,7 +358,7 @@ class LiveScreen:
         with self._lock:
             self._is_unwanted = True
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._end_now)
+                self._ask_loop(self._end_now)
 
     def _end_now(self) -> None:
         app = self._session.app
