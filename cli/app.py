@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -43,13 +42,11 @@ KEY_ELSEWHERE = (
     "on the command line"
 )
 
-MAX_PROMPT_BYTES = 4 * 1024 * 1024
-"""The longest prompt on stdin: more than any model's window."""
-
 Prompt = Annotated[
     str | None,
     Parameter(
-        help="What to do; - reads it from stdin. With --continue it may be left out.",
+        help="What to do; without it, or with -, it is what comes on stdin. With --continue it may be "
+        "left out.",
         allow_leading_hyphen=True,
     ),
 ]
@@ -258,7 +255,25 @@ def execute(tokens: Sequence[str]) -> int:
     return code if isinstance(code, int) else ANSWERED
 
 
+def _take_stdin(prompt: str | None, flags: RunFlags) -> tuple[str | None, bytes | None, bool]:
+    """Return the prompt, the file that is piped in beside it, and whether any of it was piped."""
+    from ..runtime.history import MAX_ATTACHED_BYTES
+    from .run.stdin import is_piped, read_prompt, read_stdin
+
+    piped, is_attached = is_piped(), any(str(path) == "-" for path in flags.attach)
+    if prompt == "-" and not is_attached:
+        return read_prompt(), None, piped
+    if prompt is None and piped and not is_attached:
+        return read_prompt() or None, None, True
+    if prompt not in {None, "-"} and (piped or is_attached):
+        data = read_stdin(MAX_ATTACHED_BYTES, "what is attached")
+        return prompt, data if data or is_attached else None, bool(data)
+    return prompt, None, False
+
+
 def _prompt_mistake(prompt: str | None, flags: RunFlags) -> str | None:
+    if prompt == "-" and any(str(path) == "-" for path in flags.attach):
+        return "stdin is the prompt or the file, not both: give the PROMPT in words"
     if prompt is None:
         if not flags.resume:
             return "PROMPT is missing: say what to do"
@@ -275,18 +290,24 @@ def _run(
     *,
     verbose: bool,
 ) -> int:
+    from .run.answer import check_output
     from .run.attachments import read_attachments
     from .run.choice import RunOptions
 
-    is_piped = prompt == "-" and sys.stdin is not None and not sys.stdin.isatty()
-    prompt = _read_prompt() if prompt == "-" else prompt
-    if mistake := _prompt_mistake(prompt, flags) or flags.mistake():
+    if mistake := flags.mistake():
         return wrong_usage(mistake, command)
+    if flags.output is not None:
+        check_output(flags.output)
+    prompt, piped, is_piped = _take_stdin(prompt, flags)
+    if mistake := _prompt_mistake(prompt, flags):
+        return wrong_usage(mistake, command)
+    files = tuple(path for path in flags.attach if str(path) != "-")
     options = RunOptions(
         prompt=prompt,
         flags=flags,
-        attachments=read_attachments(flags.attach),
+        attachments=read_attachments(files, piped),
         is_piped=is_piped,
+        piped_bytes=len(piped or b""),
         is_recorded=command == "record",
     )
     from ..config.files import load_settings
@@ -301,18 +322,6 @@ def _run(
     folder = data_path(data)
     start_logging(folder, verbose=verbose or wants_log_on_terminal())
     return run_prompt(options, settings, folder)
-
-
-def _read_prompt() -> str:
-    data = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1) if sys.stdin is not None else b""
-    from ..runtime.errors import ValidationError
-
-    if len(data) > MAX_PROMPT_BYTES:
-        raise ValidationError(f"the prompt on stdin is longer than {MAX_PROMPT_BYTES} bytes")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ValidationError(f"the prompt on stdin is not UTF-8: {error}") from error
 
 
 def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:

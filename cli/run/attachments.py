@@ -30,17 +30,27 @@ _TYPES = {
 """Media types that Python's own table lacks, or has only from some version on."""
 
 
-def read_attachments(paths: Sequence[Path]) -> tuple[Attachment, ...]:
-    """Return the files as attachments.
+PIPED = "stdin"
+"""The name of what is piped in."""
+
+
+def read_attachments(paths: Sequence[Path], piped: bytes | None = None) -> tuple[Attachment, ...]:
+    """Return the files as attachments, with what was piped in first.
 
     Raises:
         NotFoundError: There is no such file.
         ValidationError: It can't be read, is not a regular file, or they are too many or too large.
     """
-    if len(paths) > MAX_ATTACHMENTS:
-        raise _refusal(f"{len(paths)} files are too many; {MAX_ATTACHMENTS} are the most")
+    count = len(paths) + (piped is not None)
+    if count > MAX_ATTACHMENTS:
+        raise _refusal(f"{count} files are too many; {MAX_ATTACHMENTS} are the most")
     found: list[Attachment] = []
     room = MAX_ATTACHED_BYTES
+    if piped is not None:
+        if not piped:
+            raise _refusal("stdin is empty")
+        room -= len(piped)
+        found.append(Attachment(_media_type(Path(PIPED), piped), piped, name=PIPED))
     for path in paths:
         data = _content(path, room)
         room -= len(data)

@@ -27,13 +27,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         prompt: `None` to go on with what was left in the session.
-        is_piped: Whether it came through a pipe or from a file, so that strangers may have written it.
+        is_piped: Whether some of it came through a pipe or from a file, so that strangers may have written it.
+        piped_bytes: How much of it is a file on stdin, beside the prompt.
     """
 
     prompt: str | None
     flags: RunFlags = RunFlags()
     attachments: tuple[Attachment, ...] = ()
     is_piped: bool = False
+    piped_bytes: int = 0
     is_recorded: bool = False
 
 

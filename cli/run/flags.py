@@ -86,7 +86,8 @@ class TurnFlags:
     attach: Annotated[
         tuple[Path, ...],
         Parameter(
-            help="An image, a PDF or a text file for the model; more than once for more.",
+            help="An image, a PDF or a text file for the model; more than once for more; - is stdin.",
+            allow_leading_hyphen=True,
             negative=(),
             show_default=False,
         ),
@@ -198,6 +199,18 @@ class RunFlags(TurnFlags):
     """What the command line says of a run."""
 
     json: Json = False
+    quiet: Annotated[
+        bool,
+        Parameter(
+            name=("--quiet", "-q"),
+            help="Print the answer alone, and on stderr nothing but errors and questions.",
+            negative=(),
+        ),
+    ] = False
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="Write the answer to this file, not to stdout."),
+    ] = None
     resume: Annotated[
         bool,
         Parameter(
@@ -218,6 +231,8 @@ class RunFlags(TurnFlags):
 
     def mistake(self) -> str | None:
         """Return what is wrong with the values, if something is."""
+        if self.json and self.quiet:
+            return "--json is for programs, and has all events: leave --quiet out"
         if self.session is not None and not self.resume:
             return "--session goes with --continue: it says which session goes on"
         return super().mistake()

@@ -25,17 +25,20 @@ from ...runtime.errors import CallboardError, ConflictError, ValidationError
 from ...runtime.event_types.calls import CallDeferred
 from ...runtime.event_types.permissions import ApprovalAnswered
 from ...runtime.events import Event, InputAccepted, Stored, TurnEnded, TurnStarted
+from ...runtime.redaction import redact
 from ...tools.processes.process_tree import end_descendants
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
 from ..show.event_lines import waits
-from ..show.view import view_of
+from ..show.view import JsonView, side_view, view_of
 from ..terminal.complaint import complain
+from ..terminal.escaping import safe_text
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_screen
 from ..terminal.style import counted
+from .answer import RunAnswer, whole_line, write_answer
 from .choice import RunOptions, RunTarget, choose
 from .pending import (
     check_answered,
@@ -132,14 +135,21 @@ class _Job:
         self._settings = settings
         self._data = data
         self._recordings = data / RECORDINGS if options.is_recorded else None
-        self._output = Output(1)
-        self._view = view_of(self._output.write, settings, json=options.flags.json)
+        flags, self._stdout = options.flags, Output(1)
+        self._output = self._stdout
+        if flags.json or (os.isatty(1) and not flags.quiet):
+            self._view = view_of(self._output.write, settings, json=flags.json)
+        else:
+            self._output = Output(2)
+            self._view = side_view(self._output.write, settings, quiet=flags.quiet)
         asking = asking_screen(self._output, is_json=options.flags.json)
         self._asking = asking
         self._channel = None
         if asking is not None:
             self._channel = channel_at(asking, self._output, self._view, data, nursery)
-        self.screens = {self._output, asking or self._output}
+        self.screens = {self._stdout, self._output, asking or self._output}
+        self._answer = RunAnswer()
+        self._is_answer_given = False
         self._scope = trio.CancelScope()
         self._turn: RunTurn | None = None
         self._stopped: int | None = None
@@ -163,15 +173,37 @@ class _Job:
                 self._view.notice(line)
             self._tell_recording()
             await self._output.drain()
+            code, error = self._give_answer(code, error)
+            await self._stdout.drain()
         if self._stopped is not None:
-            code = self._stopped
-        if isinstance(lost := self._output.error, BrokenPipeError):
-            error = ""  # the reader of the output has left
-        elif lost is not None:
-            error = f"the output can't be written: {lost}"
+            code, error = self._give_answer(self._stopped, error)
+            with trio.move_on_after(GRACE_SECONDS):
+                await self._stdout.drain()
+        if (lost := self._stdout.error) is not None:
+            code = code or FAILED
+            has_left = isinstance(lost, BrokenPipeError)  # the reader of the output
+            error = "" if has_left else f"the output can't be written: {lost}"
         if error and code not in {ANSWERED, INTERRUPTED}:
             complain(error)
         return code
+
+    def _give_answer(self, code: int, error: str) -> tuple[int, str]:
+        """Give the answer where it is wanted, once, behind all else; return what came of the run."""
+        code = code if self._stopped is None else self._stopped
+        if self._is_answer_given:
+            return code, error
+        self._is_answer_given = True
+        text, file = self._answer.text, self._options.flags.output
+        if text is not None and file is not None:
+            try:
+                write_answer(text, file)
+            except CallboardError as failure:
+                code, error = FAILED, str(failure)
+        elif text is not None and self._output is not self._stdout:
+            self._stdout.write(whole_line(safe_text(text)))
+        if isinstance(self._view, JsonView):
+            self._view.end(self._answer.ended(code, redact(error)))
+        return code, error
 
     def _tell_recording(self) -> None:
         if self._recordings is None or not self._session_id:
@@ -277,6 +309,8 @@ class _Job:
                     for piece in pieces.take(each):
                         is_stored = piece is each.event
                         self._view.show(piece, each.seq if is_stored else None, each.at_ms)
+                for each in turn:
+                    self._answer.see(each.event)
                 ended.append(stored.event)
                 self._seen, turn = stored.seq, []
         return ended
@@ -335,6 +369,7 @@ class _Job:
                     await channel.wait_quiet()
                 is_stored = isinstance(event, Event)
                 self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
+                self._answer.see(event)
                 self._deferred.see(event)
                 if channel is not None:
                     for question in opened_by(event):
@@ -383,6 +418,8 @@ class _Job:
         self._session_id = session.session_id
         reason = choice.reason or runtime.model_reason
         view.begin(session.session_id, runtime.model, reason, self._folder(choice), begun)
+        if self._options.piped_bytes and not self._options.flags.quiet:
+            view.notice(f"stdin goes with the prompt: {counted(self._options.piped_bytes, 'byte')}")
         return session
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
@@ -405,7 +442,7 @@ class _Job:
 
     async def watch_output(self) -> None:
         """Cancel the run when nobody reads its output any more."""
-        await self._output.wait_lost()
+        await self._stdout.wait_lost()
         await self._stop("nobody reads the output", FAILED)
 
     async def _stop(self, why: str, code: int) -> None:

@@ -16,12 +16,13 @@ class Output:
     """Text on its way to a file descriptor, in order; what has gathered is written at once.
 
     Attributes:
+        descriptor: Where it goes.
         error: Why the descriptor can't be written any more, once it can't; then text is dropped.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.error: OSError | None = None
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._waiting: list[str] = []
         self._chars = 0
         self._wake = trio.Event()
@@ -74,15 +75,15 @@ class Output:
         view = memoryview(data)
         while view:
             try:
-                view = view[os.write(self._descriptor, view) :]
+                view = view[os.write(self.descriptor, view) :]
             except BlockingIOError:  # somebody made the shared descriptor non-blocking
-                select.select([], [self._descriptor], [])
+                select.select([], [self.descriptor], [])
 
 
 def asking_screen(output: Output, *, is_json: bool) -> Output | None:
     """Return where a person can be asked, or `None`: it takes a terminal to read and one to write."""
     if not os.isatty(0):
         return None
-    if os.isatty(1) and not is_json:
+    if os.isatty(output.descriptor) and not is_json:
         return output
     return Output(2) if os.isatty(2) else None

@@ -186,14 +186,14 @@ async def test_what_is_allowed_runs_when_the_session_goes_on(command: Command, s
         assert (command.workspace / "a.txt").read_text() == "old\n"  # an answer runs nothing
         assert len(server.requests) == 1
         on = await command(*words.split()[1:], *at(server))
-        assert (on.code, on.err) == (0, "")
-        assert "✓ write_file" in on.out
+        assert (on.code, on.complaints) == (0, [])
+        assert "✓ write_file" in on.err
         assert "So be it." in on.out
         assert (command.workspace / "a.txt").read_text() == "new\n"
         assert [each["status"] for each in results(server)] == ["success"]
         again = await command("run", "--continue", *at(server))
-        assert (again.code, again.err) == (0, "")
-        assert f"nothing waits in {row.session_id}" in again.out
+        assert (again.code, again.complaints) == (0, [])
+        assert f"nothing waits in {row.session_id}" in again.err
         assert len(server.requests) == 2
 
 
@@ -513,7 +513,7 @@ async def test_another_session_goes_on_by_its_name(command: Command, say: Say) -
         assert (await say("approve", row.approval_id)).code == 0
         assert (await command("run", "--model", "rehearsal", "Hello")).code == 0
         last = await command("run", "--continue")
-        assert (last.code, "nothing waits in" in last.out) == (0, True)
+        assert (last.code, "nothing waits in" in last.err) == (0, True)
         for wrong in ("zz", "session_zz"):
             refused = await command("run", "--continue", "--session", wrong)
             check_refused(refused, f"no session '{wrong}'")
@@ -564,8 +564,8 @@ async def test_a_deferred_call_runs_in_a_turn_of_its_own(command: Command, say: 
     ) as server:
         done = await command("run", *at(server), "Change it")
         one, other = await questions(command)
-        assert (done.code, done.err) == (0, "")
-        assert f"callboard approve {one.approval_id}" in done.out
+        assert (done.code, done.complaints) == (0, [])
+        assert f"callboard approve {one.approval_id}" in done.err
         assert [each["status"] for each in results(server)] == ["pending_approval"] * 2
         assert "6 d left" in (await say("approvals", one.approval_id)).out
 
@@ -576,7 +576,7 @@ async def test_a_deferred_call_runs_in_a_turn_of_its_own(command: Command, say: 
         assert went.code == 1  # the other still waits, and nobody is there
         assert other.approval_id in went.err
         assert one.approval_id not in went.err
-        assert "✓ write_file" in went.out
+        assert "✓ write_file" in went.err
         assert (command.workspace / "a.txt").read_text() == "new\n"
         assert (command.workspace / "b.txt").read_text() == "other\n"
 
@@ -589,7 +589,7 @@ async def test_a_deferred_call_runs_in_a_turn_of_its_own(command: Command, say: 
             assert await terminal.end() == 0
         assert (command.workspace / "b.txt").read_text() == "new too\n"
         assert len(server.requests) == 4
-        assert "nothing waits in" in (await command(*on)).out
+        assert "nothing waits in" in (await command(*on)).err
 
 
 async def test_a_run_of_another_session_leaves_late_turns_alone(command: Command, say: Say) -> None:
@@ -620,10 +620,10 @@ async def test_a_branch_asks_and_its_main_session_goes_on(command: Command, say:
         assert (said.code, said.err) == (0, "")
         assert said.out.endswith(f"Next: callboard run --continue --session {main_id}\n")
         on = await command(*said.out.split("Next: callboard ")[1].split(), *at(server))
-        assert (on.code, on.err) == (0, "")
+        assert (on.code, on.complaints) == (0, [])
         assert (command.workspace / "a.txt").read_text() == "new\n"
         assert len(server.requests) == 2
-        assert "nothing waits in" in (await command("run", "--continue", *at(server))).out
+        assert "nothing waits in" in (await command("run", "--continue", *at(server))).err
 
 
 # ── tools and agents of other programs ───────────────────────────────────────────────────────────

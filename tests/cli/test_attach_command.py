@@ -172,7 +172,7 @@ async def test_a_run_without_a_terminal_says_who_may_answer(command: Command) ->
             done = await command("run", "Delete it.")
             assert done.code == 0
             (row,) = await runtime.approvals(state=None)
-            assert f"callboard approve {row.approval_id}" in done.out
+            assert f"callboard approve {row.approval_id}" in done.err
             assert "So be it." in done.out
 
         nursery.start_soon(run)

@@ -213,7 +213,16 @@ async def test_a_command_that_is_killed_leaves_no_core(tmp_path: Path) -> None:
             process: trio.Process = await nursery.start(
                 partial(
                     trio.run_process,
-                    [sys.executable, "-m", "callboard", "run", "--model", "house/m", "Go"],
+                    [
+                        sys.executable,
+                        "-m",
+                        "callboard",
+                        "run",
+                        "--model",
+                        "house/m",
+                        "--json",
+                        "Go",
+                    ],
                     stdout=subprocess.PIPE,
                     check=False,
                     cwd=command.workspace,

@@ -29,8 +29,8 @@ async def test_what_is_recorded_is_played_back_without_a_server(
     ]
     async with open_scripted_server(steps) as server:
         done = await command("record", *at(server), "--policy", "auto", "Write it.")
-    *_, summary, told = done.out.splitlines()
-    assert (done.code, done.err) == (0, "")
+    *_, summary, told = done.err.splitlines()
+    assert (done.code, done.complaints, done.out) == (0, [], "Written. é\n")
     assert summary.startswith("answered · ")
     path = command.home / "data" / "recordings" / f"{summary.split()[-1]}.jsonl"
     assert told == f"recorded in {path}"
@@ -56,9 +56,9 @@ async def test_a_record_of_a_failure_is_told_too_and_of_nothing_is_not(command: 
     assert f"recorded in {command.home}/data/recordings/{session_id}.jsonl" in failed.err
     nothing = await command("record", "--model", "rehearsal", "Hello")
     assert nothing.code == 0
-    assert nothing.out.splitlines()[-1].startswith("nothing was recorded: ")
+    assert nothing.err.splitlines()[-1].startswith("nothing was recorded: ")
     ran = await command("run", "--model", "rehearsal", "Hello")
-    assert "recorded" not in ran.out
+    assert "recorded" not in ran.err
 
 
 async def test_attached_files_reach_the_model_and_the_record(command: Command) -> None:
@@ -67,7 +67,7 @@ async def test_attached_files_reach_the_model_and_the_record(command: Command) -
     async with open_scripted_server([reply("I see.")]) as server:
         files = ("--attach", "pixel.png", "--attach", "notes\x1b.txt")
         done = await command("run", *at(server), *files, "What is it?")
-        assert (done.code, done.err) == (0, "")
+        assert (done.code, done.complaints) == (0, [])
         [message] = [m for m in server.requests[0].body["messages"] if m["role"] == "user"]
     assert base64.b64encode(PIXEL).decode() in str(message["content"])
     assert "Remember the milk." in str(message["content"])

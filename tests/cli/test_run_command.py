@@ -37,26 +37,27 @@ from support.waits import until
 
 async def test_the_main_job_without_any_model(command: Command) -> None:
     done = await command("run", "What time is it in Tokyo? Save it to now.txt and read it back.")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.complaints) == (0, [])
     saved = (command.workspace / "now.txt").read_text()
     assert saved.endswith("+09:00")
-    lines = done.out.splitlines()
+    lines = done.err.splitlines()
     assert lines[0] == "model: rehearsal/rehearsal, because no model is configured"
-    assert "rules, not a language model" in done.out
-    assert saved in lines[-3]
+    assert "rules, not a language model" in done.err
+    assert saved in done.out
+    assert done.out.startswith("The time in Tokyo is ")
     calls = [line.split()[:2] for line in lines if line.startswith("✓")]
     assert calls == [["✓", "get_current_time"], ["✓", "write_file"], ["✓", "read_file"]]
     assert lines[-1].startswith("answered · ")
     assert " · 3 calls · session_" in lines[-1]
-    assert "\x1b" not in done.out
+    assert "\x1b" not in done.out + done.err
 
 
 async def test_a_conversation_goes_on_where_it_was(command: Command, tmp_path: Path) -> None:
     async with open_scripted_server([reply("Blue."), reply("Still blue.")]) as server:
         first = await command("run", *at(server), "My colour is blue.")
-        assert (first.code, first.err) == (0, "")
-        assert "15 tokens" not in first.out
-        assert "10 tokens in · 5 tokens out" in first.out
+        assert (first.code, first.complaints) == (0, [])
+        assert "15 tokens" not in first.err
+        assert "10 tokens in · 5 tokens out" in first.err
 
         elsewhere = await command("run", "--continue", "--workspace", str(tmp_path), "And now?")
         assert elsewhere.code == 1
@@ -69,15 +70,15 @@ async def test_a_conversation_goes_on_where_it_was(command: Command, tmp_path: P
         second = await command(
             "run", "--continue", *at(server), "--workspace", ".", "-", stdin=b"And now?\n"
         )
-        assert (second.code, second.err) == (0, "")
-        assert second.out.startswith("model: custom/scripted, because --base-url says so\n")
+        assert (second.code, second.complaints) == (0, [])
+        assert second.err.startswith("model: custom/scripted, because --base-url says so\n")
         messages = server.requests[1].body["messages"]
         said = [message["content"] for message in messages if message["role"] != "system"]
         assert said == ["My colour is blue.", "Blue.", "And now?\n"]
         server.assert_complete()
     listed = await command("sessions", "--json")
     [row] = listed.lines
-    assert row["session_id"] == first.out.split()[-1] == second.out.split()[-1]
+    assert row["session_id"] == first.err.split()[-1] == second.err.split()[-1]
     assert row["is_tainted"]  # by what was piped in
 
 
@@ -85,7 +86,7 @@ async def test_a_continued_session_keeps_its_model(command: Command) -> None:
     assert (await command("run", "--model", "rehearsal", "Hello")).code == 0
     on = await command("run", "--continue", "Hello", environ={"OPENAI_API_KEY": "sk-unused-key"})
     assert on.code == 0
-    assert on.out.startswith("model: rehearsal/rehearsal, because the session uses it")
+    assert on.err.startswith("model: rehearsal/rehearsal, because the session uses it")
     fresh = await command("run", "--continue", "--data", str(command.home / "other"), "Hello")
     assert fresh.code == 1
     assert "no session has been stored there" in fresh.err
@@ -106,6 +107,8 @@ async def test_events_for_programs(command: Command) -> None:
     live = [line["event"] for line in done.lines if "seq" not in line]
     assert "".join(e["text"] for e in live if e["type"] == "text_delta") == "Hm.Done."
     assert len({line["session_id"] for line in done.lines}) == 1
+    last = {"type": "run_ended", "outcome": "answered", "answer": "Done.", "message": ""}
+    assert live[-1] == done.lines[-1]["event"] == {**last, "exit_code": 0}
     shown = await command("show", "last", "--json")
     assert shown.lines == durable
 
@@ -115,9 +118,9 @@ async def test_what_a_model_says_can_not_command_the_terminal(command: Command) 
     async with open_scripted_server([evil, reply("ok")]) as server:
         done = await command("run", *at(server), "Go")
     assert done.code == 0
-    assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
-    assert "\\x1b]0;owned\\x07 \\u202etxt" in done.out
-    assert "✗ no\\x1b[2Jtool error" in done.out
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.out + done.err)
+    assert "\\x1b]0;owned\\x07 \\u202etxt" in done.err
+    assert "✗ no\\x1b[2Jtool error" in done.err
 
 
 @pytest.mark.parametrize(
@@ -135,9 +138,10 @@ async def test_a_failure_is_one_line(command: Command, step: Step, outcome: str,
     async with open_scripted_server([step, step]) as server:  # what breaks off is asked for twice
         done = await command("run", *at(server), "Go")
     assert done.code == 1
-    assert done.err.startswith("callboard: ")
-    assert done.err.count("\n") == 1
-    assert said in done.err
+    [complaint] = done.complaints
+    assert done.err.endswith(f"{complaint}\n")
+    assert said in complaint
+    assert done.out == ("too lo\n" if outcome == "max_tokens" else "")
     assert "sk-abcdefgh" not in done.err + done.out
     assert "Traceback" not in done.err + done.out
     assert await command.outcomes() == [outcome]
@@ -190,10 +194,10 @@ async def test_an_interrupt_cancels_and_the_session_goes_on(command: Command) ->
     asks = reply(calls=[("get_current_time", {})])
     script: list[Step] = [asks, stall("Once upon"), reply("The end.")]
     async with open_scripted_server(script) as server:
-        done = await command.interrupted("run", *at(server), "Tell me", at="Once upon")
+        done = await command.interrupted("run", *at(server), "--json", "Tell me", at="Once upon")
         assert done.code == 130
-        assert "cancelling…" in done.out
-        assert done.out.splitlines()[-1].startswith("cancelled · ")
+        ended = {"type": "run_ended", "outcome": "cancelled", "message": "interrupted"}
+        assert done.lines[-1]["event"] == {**ended, "answer": None, "exit_code": 130}
         on = await command("run", "--continue", *at(server), "Go on")
         assert on.code == 0
         assert "The end." in on.out
@@ -243,9 +247,9 @@ async def test_a_full_disk_under_the_output_is_named(command: Command) -> None:
         )
         said = process.stderr.decode()
         assert process.returncode == 1
-        assert said.startswith("callboard: ")
-        assert "No space left on device" in said
-        assert said.count("\n") == 1
+        complaint = said.splitlines()[-1]
+        assert complaint.startswith("callboard: ")
+        assert "No space left on device" in complaint
 
 
 STOPPED_READER = """
@@ -372,7 +376,7 @@ async def test_warnings_go_to_a_file_of_the_owner(command: Command) -> None:
             terminal.process.kill()
             await terminal.end()
     done = await command("run", "--model", "rehearsal", "Hello")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.complaints) == (0, [])
     log = command.home / "data" / "callboard.log"
     assert "was interrupted" in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600

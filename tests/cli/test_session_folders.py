@@ -42,7 +42,7 @@ async def test_what_goes_on_is_the_session_of_the_folder(command: Command, other
         # The latest of all is the other folder's.
         went_on = await command("run", "--continue", "On", *at(server))
         assert "Written." in went_on.out
-        [line] = [each for each in went_on.out.splitlines() if each.startswith("folder: ")]
+        [line] = [each for each in went_on.err.splitlines() if each.startswith("folder: ")]
         assert line.endswith(command.workspace.name)
     assert (command.workspace / "a.txt").read_text() == "A"
     assert not (other.workspace / "a.txt").exists()

@@ -91,9 +91,9 @@ async def test_a_plan_is_shown_while_it_changes_and_afterwards(command: Command)
     async with open_scripted_server(steps) as server:
         run = await command("run", "Go.", *at(server))
     assert run.code == 0
-    assert "plan: 1 of 2 done, now: le" in run.out
-    assert "[x] look\n" in run.out
-    assert "\x1b" not in run.out
+    assert "plan: 1 of 2 done, now: le" in run.err
+    assert "[x] look\n" in run.err
+    assert "\x1b" not in run.err
     shown = await command("show", "last")
     assert "- [x] look\n- [>] le" in shown.out
     assert "\x1b" not in shown.out

@@ -127,7 +127,7 @@ async def test_without_a_terminal_the_answer_is_no(command: Command) -> None:
     async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Then not.")]) as server:
         done = await command("run", *at(server), "Change it")
         assert done.code == 0
-        assert "there is nobody to ask: run in a terminal, choose --policy auto" in done.out
+        assert "there is nobody to ask: run in a terminal, choose --policy auto" in done.err
         assert "there is nobody to ask" in results(server)[0]["message"]
         assert (command.workspace / "a.txt").read_text() == "old\n"
     async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Done.")]) as server:

@@ -49,6 +49,11 @@ class Finished(msgspec.Struct, frozen=True):
     err: str
 
     @property
+    def complaints(self) -> list[str]:
+        """The errors on stderr, among what a run shows there."""
+        return [line for line in self.err.splitlines() if line.startswith("callboard: ")]
+
+    @property
     def lines(self) -> list[Any]:
         """The output, which is one JSON value a line."""
         return [json.loads(line) for line in self.out.splitlines()]

@@ -1,0 +1,96 @@
+"""The answer of a run, and where it goes: stdout, a file, the last line of `--json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ...runtime.errors import CallboardError, ValidationError
+from ...runtime.events import MessageCompleted, TurnEnded, TurnStarted
+from ...runtime.history import text_of
+from ..exit_codes import ANSWERED, INTERRUPTED
+
+GIVEN = ("answered", "max_tokens")
+"""The outcomes of which the text is an answer, whole or cut."""
+
+
+class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run_ended"):
+    """The last line of `callboard run --json`: what came of all that it did.
+
+    Attributes:
+        outcome: That of the last turn, or `failed` or `cancelled` when there was none, or it has no end.
+        answer: The text of the model's last answer, or `None`.
+        message: What went wrong; empty when it was answered.
+        exit_code: The exit code of the command.
+    """
+
+    outcome: str
+    answer: str | None
+    message: str
+    exit_code: int
+
+
+class RunAnswer:
+    """The last answer among the events of a run."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._outcome = ""
+
+    def see(self, event: object) -> None:
+        """Take an event."""
+        match event:
+            case TurnStarted():
+                self._text = self._outcome = ""
+            case MessageCompleted(parts=parts):
+                self._text = text_of(parts)
+            case TurnEnded(outcome=outcome):
+                self._outcome = outcome
+            case _:
+                pass
+
+    @property
+    def text(self) -> str | None:
+        """The answer; `None` where there is none."""
+        return self._text if self._outcome in GIVEN else None
+
+    def ended(self, code: int, message: str) -> RunEnded:
+        """Return the last line for programs."""
+        outcome = self._outcome
+        if not outcome or (code != ANSWERED and outcome == "answered"):
+            outcome = "cancelled" if code == INTERRUPTED else "failed"
+        return RunEnded(outcome=outcome, answer=self.text, message=message, exit_code=code)
+
+
+def check_output(path: Path) -> None:
+    """Raise `ValidationError` when an answer can't be written there: before the model is asked."""
+    folder = path.parent
+    if path.is_dir():
+        raise _refusal(f"{path} is a folder")
+    if not folder.is_dir():
+        raise _refusal(f"there is no folder {folder}")
+
+
+def write_answer(text: str, path: Path) -> None:
+    """Write the answer to a file, in place of what it holds.
+
+    Raises:
+        CallboardError: The system refused.
+    """
+    try:
+        path.write_text(whole_line(text), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise CallboardError(
+            f"the answer can't be written to {path}: {error.strerror}; it is on record, "
+            "`callboard show last` prints it"
+        ) from error
+
+
+def whole_line(text: str) -> str:
+    """Return the text with the end of its last line."""
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def _refusal(why: str) -> ValidationError:
+    return ValidationError(f"--output: {why}; nothing was sent.", field="output")

@@ -1,0 +1,123 @@
+"""A run between pipes, in a real shell: what goes in on stdin, what comes out on stdout, and where else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from callboard.providers.testing.script import Step, reply
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from callboard.runtime.store.sqlite_store import open_reader
+from support.cli.command import PATIENCE_SECONDS, Command, Finished, at
+from support.cli.command import command as command
+
+LOOKS: list[Step] = [
+    reply("Let me look.", calls=[("list_directory", {"path": "."})]),
+    reply("Two\nlines."),
+]
+
+
+async def in_shell(command: Command, line: str, server: ScriptedServer) -> Finished:
+    """Run a line of a shell, in which `ask` is `callboard run`."""
+    ask = f'ask() {{ {sys.executable} -m callboard run {" ".join(at(server))} "$@"; }}\n'
+    with trio.fail_after(PATIENCE_SECONDS):
+        done = await trio.run_process(
+            ["bash", "-c", f"set -o pipefail\n{ask}{line}"],
+            capture_stdout=True,
+            capture_stderr=True,
+            stdin=None,
+            check=False,
+            cwd=command.workspace,
+            env=command.environ,
+        )
+    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def said(server: ScriptedServer) -> str:
+    """What the model was given of the person, in the last request."""
+    [message] = [m for m in server.requests[-1].body["messages"] if m["role"] == "user"]
+    return json.dumps(message["content"])
+
+
+async def test_a_file_is_piped_in_and_the_answer_alone_comes_out(command: Command) -> None:
+    (command.workspace / "notes.txt").write_text("Buy milk.\n")
+    async with open_scripted_server(LOOKS) as server:
+        done = await in_shell(command, "cat notes.txt | ask Summarise | tr a-z A-Z", server)
+        assert "Buy milk." in said(server)
+    assert (done.code, done.out, done.complaints) == (0, "TWO\nLINES.\n", [])
+    assert "stdin goes with the prompt: 10 bytes" in done.err
+    assert "Let me look." in done.err
+    assert "✓ list_directory" in done.err
+    assert "Two" not in done.err
+    reader = await open_reader(command.home / "data")
+    [row] = await reader.sessions()
+    await reader.aclose()
+    assert row.is_tainted  # strangers may have written what is piped in
+
+
+@pytest.mark.parametrize("line", ["echo Hello | ask", "echo Hello | ask -", "ask <<< Hello"])
+async def test_without_a_prompt_stdin_is_it(command: Command, line: str) -> None:
+    async with open_scripted_server([reply("Hi.")]) as server:
+        done = await in_shell(command, line, server)
+        assert "Hello" in said(server)
+    assert (done.code, done.out) == (0, "Hi.\n")
+
+
+async def test_quiet_says_the_answer_alone(command: Command) -> None:
+    async with open_scripted_server(LOOKS) as server:
+        done = await in_shell(command, "ask -q Look < /dev/null", server)
+        assert (done.code, done.out, done.err) == (0, "Two\nlines.\n", "")
+    async with open_scripted_server(LOOKS) as server:
+        tokens = ("run", *at(server), "--quiet", "Look")
+        async with command.at_terminal(*tokens) as terminal:
+            assert await terminal.end() == 0
+        assert terminal.seen == "Two\nlines.\n"
+
+
+async def test_the_answer_goes_to_a_file(command: Command) -> None:
+    async with open_scripted_server(LOOKS) as server:
+        done = await in_shell(command, "ask Look -o answer.md < /dev/null && cat answer.md", server)
+        assert (done.code, done.out) == (0, "Two\nlines.\n")
+        assert len(server.requests) == 2
+        wrong = await in_shell(command, "ask Look --output nowhere/answer.md < /dev/null", server)
+        assert wrong.code == 1
+        assert "there is no folder nowhere; nothing was sent" in wrong.err
+        assert len(server.requests) == 2
+
+
+async def test_a_dash_attaches_stdin(command: Command) -> None:
+    async with open_scripted_server([reply("Hm.")]) as server:
+        done = await in_shell(command, "printf hello | ask --attach - What?", server)
+        assert done.code == 0
+        assert "hello" in said(server)
+        empty = await in_shell(command, "ask --attach - What? < /dev/null", server)
+        assert empty.code == 1
+        assert "stdin is empty; nothing was sent" in empty.err
+        both = await in_shell(command, "printf hello | ask --attach - -", server)
+        assert both.code == 2
+        assert "the prompt or the file, not both" in both.err
+
+
+async def test_several_read_no_stdin_of_each_other(command: Command) -> None:
+    async with open_scripted_server([reply("One."), reply("One.")]) as server:
+        line = "export -f ask; printf 'a\\nb\\n' | xargs -I{} bash -c 'ask {}'"
+        done = await in_shell(command, line, server)
+    assert (done.code, done.out) == (0, "One.\nOne.\n")
+
+
+async def test_who_waits_for_stdin_says_so(command: Command, tmp_path: Path) -> None:
+    """As a program does that starts it with a pipe, and never closes that."""
+    os.mkfifo(tmp_path / "pipe")
+    async with open_scripted_server([reply("Hi.")]) as server:
+        # The shell's own descriptor holds the pipe open until the run has said that it waits.
+        line = (
+            f"exec 3<>{tmp_path}/pipe; ask Hello 3>&- <{tmp_path}/pipe 2>said & "
+            "until grep -q 'waiting for stdin' said 2>&-; do sleep 0.05; done; exec 3>&-; wait $!"
+        )
+        done = await in_shell(command, line, server)
+    assert (done.code, done.out) == (0, "Hi.\n")
