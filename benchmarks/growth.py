@@ -1,15 +1,18 @@
-"""How times grow with the record: prints a table over sessions on record, and one over turns.
+"""How costs grow: prints a table over sessions on record, one over turns, and one over subscribers.
 
-    python benchmarks/growth.py [--sessions 100 10000 100000] [--turns 10 400 2000] [--folder FOLDER]
+    python benchmarks/growth.py [--sessions 100 10000 100000] [--turns 10 400 2000]
+        [--subscribers 1 100 1000] [--folder FOLDER]
 
 Stores are made by copying the rows of one real session inside SQLite, so a hundred thousand sessions take
 seconds. Each has three turns and a call. One word stands in each of their messages, another one in few. A figure
-is the best of five, in milliseconds of the CPU time of all threads.
+is the best of five, in milliseconds of the CPU time of all threads. Subscribers are websockets of another process
+on one session of a daemon; their CPU time is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -18,6 +21,7 @@ from pathlib import Path
 
 import apsw
 import trio
+from gateway import END, Readers, Speaker, at, open_daemon
 
 import callboard
 from callboard.runtime.definitions import CallStatus
@@ -48,6 +52,11 @@ TURNS = 3
 RARE = 997
 """Every so many sessions have the rare word."""
 BATCH = 100
+BURST_DELIVERIES = 100_000
+MAX_BURST_DELTAS = 10_000
+PACED_DELTAS = 100
+PACE_SECONDS = 0.02
+"""Between two deltas: that of a model which makes fifty tokens a second."""
 FOLDER = "/tmp"
 """The workspace on record; nothing works there."""
 
@@ -315,6 +324,37 @@ async def of_history(folder: Path, turns: int) -> Figures:
     return figures
 
 
+async def spoken(count: int, deltas: int, pace: float) -> tuple[float, float, list[float]]:
+    """The CPU time and wall time of an answer that so many websockets hear, and its latencies in ms."""
+    async with open_daemon(Speaker(deltas, pace)) as (runtime, gateway, token):
+        session = await runtime.create_session()
+        readers = Readers(gateway.port, token, count, {"session_id": session.session_id}, END)
+        try:
+            await readers.ready()
+            await trio.sleep(0.5 + count / 500)  # for their subscriptions
+            began, wall = time.process_time(), time.monotonic()
+            await session.submit("Speak.")
+            latencies = await readers.done()
+            return time.process_time() - began, time.monotonic() - wall, latencies
+        finally:
+            readers.end()
+
+
+async def of_subscribers(count: int) -> Figures:
+    """What the deltas of one session take that so many websockets hear."""
+    deltas = min(BURST_DELIVERIES // count, MAX_BURST_DELTAS)
+    cpu, wall, _ = await spoken(count, deltas, 0)
+    alone, _, latencies = await spoken(count, PACED_DELTAS, PACE_SECONDS)
+    return {
+        "deltas/s to each, in a burst": deltas / wall,
+        "µs of CPU a delta of a burst and subscriber": cpu / deltas / count * 1e6,
+        "µs of CPU a delta alone": alone / PACED_DELTAS * 1e6,
+        "the same, and subscriber": alone / PACED_DELTAS / count * 1e6,
+        "ms to the client, median": at(latencies, 0.5),
+        "ms to the client, 99 %": at(latencies, 0.99),
+    }
+
+
 def show(title: str, columns: dict[int, Figures]) -> None:
     """Print one table."""
     print(f"| {title} | " + " | ".join(f"{each:,}" for each in columns) + " |")
@@ -330,8 +370,10 @@ def show(title: str, columns: dict[int, Figures]) -> None:
     print(flush=True)
 
 
-async def main(sessions: list[int], turns: list[int], idle: int, folder: str | None) -> None:
-    """Print both tables."""
+async def main(
+    sessions: list[int], turns: list[int], subscribers: list[int], idle: int, folder: str | None
+) -> None:
+    """Print the tables that are asked for."""
     with tempfile.TemporaryDirectory(dir=folder) as parent:
         stores: dict[int, Figures] = {}
         for count in sessions:
@@ -345,18 +387,25 @@ async def main(sessions: list[int], turns: list[int], idle: int, folder: str | N
                 stores[count] |= await closing_idle(place, count)
             stores[count]["(made in, wall)"] = made * 1000
             stores[count]["(MiB)"] = (place / DATABASE_NAME).stat().st_size / 2**20
-        show("ms, sessions on record", stores)
+        if stores:
+            show("ms, sessions on record", stores)
         histories: dict[int, Figures] = {}
         for count in turns:
             histories[count] = await of_history(Path(parent, f"turns{count}"), count)
-        show("ms, turns of a session", histories)
+        if histories:
+            show("ms, turns of a session", histories)
+    if subscribers:
+        show("subscribers of a session", {each: await of_subscribers(each) for each in subscribers})
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measures how times grow with the record.")
     parser.add_argument("--sessions", type=int, nargs="*", default=[100, 10_000, 100_000])
     parser.add_argument("--turns", type=int, nargs="*", default=[10, 400, 2000])
+    parser.add_argument("--subscribers", type=int, nargs="*", default=[1, 100, 1000])
     parser.add_argument("--idle", type=int, default=10_000, help="the most to have in memory")
     parser.add_argument("--folder", help="on the disk that is asked about")
     chosen = parser.parse_args()
-    trio.run(main, chosen.sessions, chosen.turns, chosen.idle, chosen.folder)
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+    trio.run(main, chosen.sessions, chosen.turns, chosen.subscribers, chosen.idle, chosen.folder)

@@ -40,7 +40,8 @@ PAGE_EVENTS = 128
 """Events read from the record at a time, for one subscriber."""
 HOLD_SECONDS = 0.008
 """For which text waits for more of it while earlier frames are on their way: half a frame of a screen
-at 60 Hz, which nobody sees. Every frame costs a system call for each subscriber, however short it is."""
+at 60 Hz, which nobody sees. Every frame costs a system call for each subscriber, however short it is. Where
+sending to many took longer than that, it waits once more, for text that could not come meanwhile."""
 FIRST_PAUSE_SECONDS = 0.1
 LAST_PAUSE_SECONDS = 5.0
 """Before a crashed session is followed again: doubled from the first to the last."""
@@ -137,6 +138,7 @@ class SessionFeed:
         self._held: list[StreamBatch | CallProgress] = []
         self._held_size = 0
         self._held_until = math.inf
+        self._is_extended = False
 
     @property
     def is_used(self) -> bool:
@@ -180,7 +182,12 @@ class SessionFeed:
         while self._held:
             with trio.move_on_at(self._held_until):
                 return await subscription.take()
-            self.flush()
+            late = trio.current_time() - self._held_until
+            if late > HOLD_SECONDS and not self._is_extended:
+                self._held_until += late + HOLD_SECONDS
+                self._is_extended = True
+            else:
+                self.flush()
         return await subscription.take()
 
     async def _join(self, subscription: Subscription) -> None:
@@ -225,6 +232,7 @@ class SessionFeed:
         if isinstance(update, StreamBatch | CallProgress) and (self._held or self._is_sending()):
             if not self._held:
                 self._held_until = trio.current_time() + HOLD_SECONDS
+                self._is_extended = False
             self._held.append(update)
             self._held_size += text_size(update)
             if self._held_size >= MERGE_SIZE:

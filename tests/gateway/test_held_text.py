@@ -140,6 +140,23 @@ async def test_text_behind_frames_on_their_way_is_held_and_goes_in_one(
         assert [await took(client) for client in clients] == [["two three four five "]] * 3
 
 
+async def test_text_is_held_once_more_when_its_time_went_by_while_others_were_sent_to(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    async with open_stage() as stage:
+        [client] = await joined(stage)
+        for word in ("one ", "two "):
+            await stage.say(word)
+        assert await took(client) == ["one "]
+        for wait, expected in ((5 * HOLD_SECONDS, []), (5 * HOLD_SECONDS, ["two three "])):
+            client.sent()
+            mock_clock.jump(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            assert await took(client) == expected
+            if not expected:
+                await stage.say("three ")
+
+
 async def test_what_is_durable_is_never_held_and_comes_after_the_text(
     mock_clock: trio.testing.MockClock,
 ) -> None:
