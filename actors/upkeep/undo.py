@@ -1,14 +1,24 @@
 """Undoing what calls changed in files, because a person said so. No tool and no model reaches this.
 
 An undo holds the lock of the whole workspace, so that no call works there meanwhile, and refuses to
-start while a turn of the session runs. Put back files keep their taint marks in step, whatever cuts
+start while a turn of the session runs, or of one below it: what those to which it delegated changed is
+undone with it, in the order of time. Put back files keep their taint marks in step, whatever cuts
 the undo off.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,11 +83,12 @@ class Undoing:
         self._running = running
 
     async def changes(self, session_id: str) -> list[ChangedCall]:
-        """Return the changes on record of a session."""
+        """Return the changes on record of a session, and of those below it."""
         from ...tools.undo.undo import changed_calls
 
         await self._session(session_id)
-        return changed_calls(await run_read(self._versions.changes, session_id))
+        names = await self._store.session_tree([session_id])
+        return changed_calls(await run_read(self._versions.changes, *names))
 
     async def undo(
         self,
@@ -92,17 +103,17 @@ class Undoing:
         from ...tools.undo.undo import Undo
 
         row = await self._session(session_id)
-        await self._check_idle(session_id)
+        tree = await self._idle_tree(session_id)
         watch = FileWatch(self._marked_files, row.workspace)
-        undo = Undo(row.workspace, self._forbidden, self._versions.log(session_id), session_id)
+        undo = Undo(row.workspace, self._forbidden, self._versions.log)
         if dry_run:
-            plan, programs = await self._plan(undo, call_id, force)
-            return undo.report(plan, "", programs, self._running(session_id))
+            plan, programs = await self._plan(undo, tree, call_id, force)
+            return undo.report(plan, "", programs, self._running_in(tree))
         async with self._whole_workspace(row.workspace):
-            await self._check_idle(session_id)
-            plan, programs = await self._plan(undo, call_id, force)
+            tree = await self._idle_tree(session_id)
+            plan, programs = await self._plan(undo, tree, call_id, force)
             undo_id = new_id("undo")
-            report = undo.report(plan, undo_id, programs, self._running(session_id))
+            report = undo.report(plan, undo_id, programs, self._running_in(tree))
             if report.left and not force:
                 raise _in_the_way(report.left, any(each.is_forceable for each in plan.problems))
             event = ChangesUndone(
@@ -114,32 +125,41 @@ class Undoing:
                 is_forced=force,
             )
             try:
-                await self._run(undo, plan, event, watch)
+                await self._run(session_id, undo, plan, event, watch)
             except ConflictError as error:
                 raise _while_running(error, report.running) from error
             return report
 
     async def _plan(
-        self, undo: Undo, call_id: str | None, force: bool
+        self, undo: Undo, tree: Sequence[str], call_id: str | None, force: bool
     ) -> tuple[UndoPlan, list[str]]:
-        known = await run_read(self._versions.changes, undo.session_id)
-        programs = await program_changes(self._store, undo.session_id, call_id, known)
-        return await run_read(undo.planned, known, call_id, force, programs), programs
+        known = await run_read(self._versions.changes, *tree)
+        delegated = await delegated_by(self._store, tree, call_id)
+        programs = await program_changes(self._store, tree, call_id, known, delegated)
+        return await run_read(undo.planned, known, call_id, force, programs, delegated), programs
 
     async def _run(
-        self, undo: Undo, plan: UndoPlan, event: ChangesUndone, watch: FileWatch
+        self, session_id: str, undo: Undo, plan: UndoPlan, event: ChangesUndone, watch: FileWatch
     ) -> None:
-        events: list[DurableEvent] = []
+        events: dict[str, list[DurableEvent]] = {session_id: []}
         try:
             await run_write(undo.run, plan, event.undo_id, watch)
-            events.append(event)
+            events[session_id].append(event)
+            for name, undone in _per_session(plan, event):
+                events.setdefault(name, [undone])
         finally:
             # Cancelled or failed, files that were put back are there: so are their marks.
             marked, cleared = watch.end()
             if marked or cleared:
-                events.insert(0, FilesMarked(call_id=event.undo_id, marked=marked, cleared=cleared))
+                events[session_id].insert(
+                    0, FilesMarked(call_id=event.undo_id, marked=marked, cleared=cleared)
+                )
             with trio.CancelScope(shield=True):
-                await self._append(undo.session_id, events)  # noqa: ASYNC102  the journal answers
+                for name, its in events.items():
+                    await self._append(name, its)  # noqa: ASYNC102  the journal answers
+
+    def _running_in(self, tree: Iterable[str]) -> tuple[str, ...]:
+        return tuple(line for name in tree for line in self._running(name))
 
     async def _append(self, session_id: str, events: list[DurableEvent]) -> None:
         if not events:
@@ -156,13 +176,19 @@ class Undoing:
             raise NotFoundError(f"there is no session {session_id}")
         return row
 
-    async def _check_idle(self, session_id: str) -> None:
+    async def _idle_tree(self, session_id: str) -> list[str]:
+        """Return the session and all below it, none of which has a turn that runs."""
+        tree = await self._store.session_tree([session_id])
         for turn in await self._store.open_turns():
-            if turn.session_id == session_id and not turn.is_suspended:
+            if turn.session_id in tree and not turn.is_suspended:
+                whose = "this session"
+                if turn.session_id != session_id:
+                    whose = f"{turn.session_id}, to which this session delegated,"
                 raise ConflictError(
-                    "A turn of this session runs, and may change the same files: wait for its end, "
+                    f"A turn of {whose} runs, and may change the same files: wait for its end, "
                     "or cancel it. Nothing was undone."
                 )
+        return tree
 
     @asynccontextmanager
     async def _whole_workspace(self, workspace: str) -> AsyncGenerator[None]:
@@ -173,6 +199,23 @@ class Undoing:
             yield
         finally:
             locks.release(claim)
+
+
+def _per_session(plan: UndoPlan, event: ChangesUndone) -> Iterator[tuple[str, ChangesUndone]]:
+    """Yield what was undone of each session, for its own record."""
+    reversals = sorted(plan.reversals, key=lambda each: each.change.session_id)
+    for session_id, its in groupby(reversals, lambda each: each.change.session_id):
+        done = list(its)
+        calls = dict.fromkeys(each.change.call_id for each in done)
+        yield (
+            session_id,
+            msgspec.structs.replace(
+                event,
+                call_ids=tuple(calls),
+                paths=sum(len(each.actions) for each in done),
+                left=sum(len(each.left) for each in done),
+            ),
+        )
 
 
 def _while_running(error: ConflictError, running: tuple[str, ...]) -> ConflictError:
@@ -199,23 +242,37 @@ MAX_CALLS = 100
 PROGRAM_TOOLS = ("run_code", "shell", "run_tests", "format_code", "install_package")
 
 
+async def delegated_by(store: StoreReader, tree: Iterable[str], call_id: str | None) -> list[str]:
+    """Return the sessions to which a call of one of the sessions delegated, and all below them."""
+    if call_id is None:
+        return []
+    begun = [row.session_id for name in tree for row in await store.children(name, call_id=call_id)]
+    return await store.session_tree(begun)
+
+
 async def program_changes(
-    store: StoreReader, session_id: str, call_id: str | None, known: Iterable[KnownChange]
+    store: StoreReader,
+    tree: Iterable[str],
+    call_id: str | None,
+    known: Iterable[KnownChange],
+    delegated: Collection[str] = (),
 ) -> list[str]:
     """Return a line for each call whose program changed what can't be undone, or may have.
 
     Args:
         store: Where the calls are.
-        session_id: Whose.
+        tree: Whose.
         call_id: Only of this call.
-        known: What is on record of the session's changes.
+        known: What is on record of the changes.
+        delegated: The sessions to which the call delegated.
     """
     unkept = {each.change.call_id: each.change.unkept for each in known}
     rows: list[CallRow] = []
-    for name in PROGRAM_TOOLS:
-        rows += await store.calls(session_id=session_id, name=name, limit=MAX_CALLS)
+    for session_id in tree:
+        for name in PROGRAM_TOOLS:
+            rows += await store.calls(session_id=session_id, name=name, limit=MAX_CALLS)
     rows.sort(key=lambda row: row.proposed_at_ms, reverse=True)
-    asked = [row for row in rows if call_id in {None, row.call_id}]
+    asked = [row for row in rows if call_id in {None, row.call_id} or row.session_id in delegated]
     return [line for row in asked if (line := _line(row, unkept))]
 
 

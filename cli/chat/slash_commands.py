@@ -381,7 +381,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "approvals": SlashCommand(
         "/approvals [ID]", "list questions that wait, or answer one", _approvals
     ),
-    "undo": SlashCommand("/undo [CALL]", "take back what calls changed in files", _undo),
+    "undo": SlashCommand(
+        "/undo [CALL]", "take back what calls changed in files, delegated ones too", _undo
+    ),
     "plan": SlashCommand("/plan", "show the model's plan", _plan),
     "thinking": SlashCommand("/thinking", "show the model's last reasoning", _thinking),
     "status": SlashCommand("/status", "show daemon, model and session", _status),

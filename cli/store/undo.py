@@ -11,8 +11,9 @@ from typing import Annotated
 import trio
 from cyclopts import Parameter
 
-from ...actors.upkeep.undo import program_changes
+from ...actors.upkeep.undo import delegated_by, program_changes
 from ...config.files import config_folder
+from ...runtime.changes.file_versions import KnownChange
 from ...runtime.changes.undo_report import ChangedCall, UndoReport
 from ...runtime.changes.version_log import VersionStore
 from ...runtime.errors import NotFoundError
@@ -66,6 +67,7 @@ def undo(
 ) -> int:
     """Take back what the calls of a session changed in files, the latest change first.
 
+    With what the sessions changed to which it delegated, or of a call that delegated, only those.
     Files come back byte for byte. One that was changed since is left alone, and nothing is
     undone, unless it is forced. An undoing can be undone: its id stands in a call's place.
     A daemon that has the data folder is asked to do it; while another process has it, nobody can.
@@ -74,12 +76,14 @@ def undo(
     what does not.
     """
     folder = data_path(data)
-    row, programs = trio.run(_session_and_programs, folder, session)
+    row, known, programs = trio.run(_session_and_changes, folder, session)
     if list_calls:
-        return _list_changes(folder, row, programs, json=json)
-    call_id = None if call is None else _call_id(folder, row, call)
+        return _list_changes(folder, row, known, programs, json=json)
+    call_id, delegated = None, list[str]()
+    if call is not None:
+        call_id, delegated = trio.run(_call_id, folder, row, known, call)
     try:
-        foreseen = _foreseen(folder, row, call_id, programs, force=force)
+        foreseen = trio.run(_foreseen, folder, row, known, call_id, delegated, force)
     except NotFoundError as nothing:
         message = f"{nothing}{trio.run(_elsewhere, folder, row.session_id)}"
         if not dry_run:
@@ -104,11 +108,13 @@ def undo(
     return ANSWERED
 
 
-def _list_changes(data: Path, row: SessionRow, programs: list[str], *, json: bool) -> int:
+def _list_changes(
+    data: Path, row: SessionRow, known: list[KnownChange], programs: list[str], *, json: bool
+) -> int:
     """List the calls of a session that changed files, in their order, and what can't be undone."""
-    changed = changed_calls(VersionStore(data).changes(row.session_id))
+    changed = changed_calls(known)
     for call in changed:
-        sys.stdout.write(json_line(call) if json else _call_line(call))
+        sys.stdout.write(json_line(call) if json else _call_line(call, row.session_id))
     if not json:
         _show_programs(programs)
     if not changed:
@@ -117,11 +123,15 @@ def _list_changes(data: Path, row: SessionRow, programs: list[str], *, json: boo
     return ANSWERED
 
 
-async def _session_and_programs(data: Path, name: str) -> tuple[SessionRow, list[str]]:
+async def _session_and_changes(
+    data: Path, name: str
+) -> tuple[SessionRow, list[KnownChange], list[str]]:
+    """Return a session, what it and those below it changed, and what programs did."""
     async with open_record(data) as reader:
         row = await find_session(reader, name)
-        known = VersionStore(data).changes(row.session_id)
-        return row, await program_changes(reader, row.session_id, None, known)
+        tree = await reader.session_tree([row.session_id])
+        known = VersionStore(data).changes(*tree)
+        return row, known, await program_changes(reader, tree, None, known)
 
 
 async def _elsewhere(data: Path, session_id: str) -> str:
@@ -138,17 +148,21 @@ async def _elsewhere(data: Path, session_id: str) -> str:
     return ""
 
 
-def _call_id(data: Path, row: SessionRow, name: str) -> str:
-    """Return the call, or undoing, of this id, or the one whose id begins so."""
-    known = {
-        call.call_id: call for call in changed_calls(VersionStore(data).changes(row.session_id))
-    }
-    if name in known:
-        return name
+async def _call_id(
+    data: Path, row: SessionRow, known: list[KnownChange], name: str
+) -> tuple[str, list[str]]:
+    """Return the call, or undoing, of this id, or whose id begins so; and to whom it delegated."""
+    async with open_record(data) as reader:
+        tree = await reader.session_tree([row.session_id])
+        delegated = {
+            child.parent_call_id: await delegated_by(reader, tree, child.parent_call_id)
+            for session_id in tree
+            for child in await reader.children(session_id)
+        }
     found = {
-        call_id: call
-        for call_id, call in known.items()
-        if begins(call_id, "call", name) or begins(call_id, "undo", name)
+        call_id: call_id
+        for call_id in (*(call.call_id for call in changed_calls(known)), *delegated)
+        if name == call_id or begins(call_id, "call", name) or begins(call_id, "undo", name)
     }
     if not found:
         raise NotFoundError(
@@ -156,18 +170,24 @@ def _call_id(data: Path, row: SessionRow, name: str) -> str:
             f"`callboard undo {row.session_id} --list` lists those that did. What programs change "
             "(run_code, shell) can be undone in a git repository; their results say what can't."
         )
-    return only(found, name, "calls").call_id
+    call_id = name if name in found else only(found, name, "calls")
+    return call_id, delegated.get(call_id, [])
 
 
-def _foreseen(
-    data: Path, row: SessionRow, call_id: str | None, programs: list[str], *, force: bool
+async def _foreseen(
+    data: Path,
+    row: SessionRow,
+    known: list[KnownChange],
+    call_id: str | None,
+    delegated: list[str],
+    force: bool,
 ) -> UndoReport:
-    versions = VersionStore(data)
-    forbidden = (data, config_folder())
-    undo = Undo(row.workspace, forbidden, versions.log(row.session_id), row.session_id)
-    ours = [line for line in programs if call_id is None or line.startswith(f"{call_id} (")]
-    plan = undo.planned(versions.changes(row.session_id), call_id, force, ours)
-    return undo.report(plan, "", ours)
+    undo = Undo(row.workspace, (data, config_folder()), VersionStore(data).log)
+    async with open_record(data) as reader:
+        tree = await reader.session_tree([row.session_id])
+        programs = await program_changes(reader, tree, call_id, known, delegated)
+    plan = undo.planned(known, call_id, force, programs, delegated)
+    return undo.report(plan, "", programs)
 
 
 async def _undo(data: Path, row: SessionRow, call_id: str | None, force: bool) -> UndoReport:
@@ -205,9 +225,10 @@ def _agrees() -> bool:
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 
 
-def _call_line(call: ChangedCall) -> str:
+def _call_line(call: ChangedCall, session_id: str) -> str:
     more = call.path_count - MAX_SHOWN_PATHS
     paths = ", ".join(map(safe_line, call.paths[:MAX_SHOWN_PATHS]))
     rest = f" and {more} more" if more > 0 else ""
     state = call.state.replace("_", " ")
-    return f"{call.call_id}  {minute(call.at_ms)}  {state:>10}  {paths}{rest}\n"
+    whose = "" if call.session_id == session_id else f"  (by {call.session_id})"
+    return f"{call.call_id}  {minute(call.at_ms)}  {state:>10}  {paths}{rest}{whose}\n"

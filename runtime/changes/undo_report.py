@@ -1,4 +1,4 @@
-"""What can be undone in a session, and the report of an undoing."""
+"""What can be undone in a session and those below it, and the report of an undoing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ class ChangedCall(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         call_id: The call, or the id of the undoing.
+        session_id: The session of the call: the one that was asked about, or one below it.
         at_ms: When it began, in Unix milliseconds.
         paths: The first `MAX_PATHS` paths that it wrote, moved or removed, relative to the workspace.
         path_count: How many paths there are.
@@ -25,6 +26,7 @@ class ChangedCall(msgspec.Struct, frozen=True, kw_only=True):
     path_count: int
     state: Literal["changed", "undone", "broken_off"]
     is_undoing: bool = False
+    session_id: str = ""
 
 
 class UndoReport(msgspec.Struct, frozen=True, kw_only=True):

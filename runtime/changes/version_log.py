@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import heapq
 import os
 import struct
 import zlib
@@ -297,8 +298,15 @@ class VersionStore:
                 for session_id in session_ids:
                     (self._folder / f"{session_id}.log").unlink(missing_ok=True)
 
-    def changes(self, session_id: str) -> list[KnownChange]:
-        """Return the changes of a session. Blocks; raises `StorageError`."""
+    def changes(self, *session_ids: str) -> list[KnownChange]:
+        """Return the changes of sessions, by their time. Blocks; raises `StorageError`.
+
+        A change knows what it replaces, so a clock that went back makes a wrong order of two sessions a conflict.
+        """
+        each = map(self._changes, session_ids)
+        return list(heapq.merge(*each, key=lambda known: known.change.at_ms))
+
+    def _changes(self, session_id: str) -> list[KnownChange]:
         entries = self.log(session_id).entries()
         ours = {
             e.change_id for e in entries if isinstance(e, Change) and e.session_id == session_id

@@ -153,7 +153,7 @@ class TokenList(msgspec.Struct, frozen=True):
 
 
 class UndoChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What to undo: all changes of a session, or those of one call or undoing (`call_id`)."""
+    """What to undo: all changes of a session and those below it, or those of one call or undoing (`call_id`)."""
 
     session_id: Word
     call_id: Word | None = None

@@ -1,4 +1,4 @@
-"""Taking back what calls of one session changed: the choice, the plan, and the work.
+"""Taking back what calls of a session, and of those below it, changed: the choice, the plan, and the work.
 
 Each change is on record before it is done, with what it replaces: a crash in the middle leaves a
 change that is listed as broken off, and every undo can itself be undone.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Literal
@@ -51,25 +51,30 @@ MAX_TOLD = 5
 
 
 class Undo:
-    """The undo of a session's changes, kept in its log of versions. The methods block on the disk."""
+    """The undo of changes in a workspace; each is kept in a log of its session. The methods block on the disk."""
 
     def __init__(
-        self, workspace: str, forbidden: Sequence[Path], log: VersionLog, session_id: str
+        self, workspace: str, forbidden: Sequence[Path], log: Callable[[str], VersionLog]
     ) -> None:
-        self.session_id = session_id
         self._workspace = workspace
         self._forbidden = forbidden
         self._log = log
 
     def planned(
-        self, known: list[KnownChange], call_id: str | None, force: bool, programs: list[str]
+        self,
+        known: list[KnownChange],
+        call_id: str | None,
+        force: bool,
+        programs: list[str],
+        delegated: Collection[str] = (),
     ) -> UndoPlan:
         """Plan the undo of one call's changes, or of all, from those on record; nothing is done.
 
         `force` puts back what was changed since. `programs` is what programs changed and can't be undone, for
-        the message. Raises `NotFoundError` when there is nothing to undo.
+        the message. `delegated` are the sessions to which the call delegated. Raises `NotFoundError` when there
+        is nothing to undo.
         """
-        chosen = chosen_changes(known, call_id, programs)
+        chosen = chosen_changes(known, call_id, programs, delegated)
         ids = {each.change.change_id for each in chosen}
         stay = [k for k in known if k.change.change_id not in ids and not k.is_undone]
         broken = (k.change for k in known if k.change.undoes and not k.is_whole)
@@ -81,7 +86,7 @@ class Undo:
     def run(self, plan: UndoPlan, undo_id: str, watch: FileWatch) -> None:
         """Carry a plan out; see `UndoWork.run`, whose `OSError` becomes `ConflictError`."""
         with open_workspace(self._workspace, forbidden=self._forbidden) as workspace:
-            work = UndoWork(workspace.resolver, self._log, self.session_id, watch)
+            work = UndoWork(workspace.resolver, self._log, watch)
             try:
                 work.run(plan, undo_id)
             except OSError as error:
@@ -106,14 +111,19 @@ class Undo:
 
 
 def chosen_changes(
-    known: list[KnownChange], call_id: str | None, programs: list[str]
+    known: list[KnownChange],
+    call_id: str | None,
+    programs: list[str],
+    delegated: Collection[str] = (),
 ) -> list[KnownChange]:
     """Return the changes of a call, or of all calls, that are not undone yet; raise `NotFoundError`."""
+    calls = [each for each in known if not each.change.undoes]
     if call_id is None:
-        found = [each for each in known if not each.change.undoes]
+        found = calls
         nothing = "This session has no change of a file that can be undone."
     else:
-        found = [each for each in known if each.change.call_id == call_id]
+        found = [each for each in calls if each.change.session_id in delegated]
+        found = found or [each for each in known if each.change.call_id == call_id]
         nothing = f"{call_id} changed no file of this session so that it can be undone."
     if not found:
         raise NotFoundError(nothing + (f" {cannot(programs)}" if programs else ""))
@@ -149,6 +159,7 @@ def _changed_call(call_id: str, changes: list[KnownChange]) -> ChangedCall:
         state = "undone" if all(each.is_undone for each in changes) else "changed"
     return ChangedCall(
         call_id=call_id,
+        session_id=changes[0].change.session_id,
         at_ms=changes[0].change.at_ms,
         paths=tuple(paths)[:MAX_PATHS],
         path_count=len(paths),
@@ -172,14 +183,16 @@ undone."""
 
 
 class UndoWork:
-    """Carries out a plan; what it replaces is kept in the log, and `watch` notes the words of strangers."""
+    """Carries out a plan; what it replaces is kept in the log of the change that it takes back.
+
+    `watch` notes the words of strangers.
+    """
 
     def __init__(
-        self, resolver: Resolver, log: VersionLog, session_id: str, watch: FileWatch
+        self, resolver: Resolver, log: Callable[[str], VersionLog], watch: FileWatch
     ) -> None:
         self._resolver = resolver
-        self._log = log
-        self._session_id = session_id
+        self._log_of = log
         self._watch = watch
         self._modes: list[tuple[Names, int]] = []
         self._temporary = ""
@@ -199,6 +212,7 @@ class UndoWork:
             ):
                 os.unlink(names[-1], dir_fd=parent.fd)
         for reversal in plan.reversals:
+            self._log = self._log_of(reversal.change.session_id)
             change = self._record(reversal, undo_id)
             self._temporary = f"{TEMPORARY_PREFIX}{change.change_id}{TEMPORARY_SUFFIX}"
             self._open_folders(change)
@@ -220,7 +234,7 @@ class UndoWork:
             )
             change = Change(
                 change_id=new_id("change"),
-                session_id=self._session_id,
+                session_id=reversal.change.session_id,
                 call_id=undo_id,
                 at_ms=now_ms(),
                 actions=tuple(self._seen(action, keeper) for action in reversal.actions),

@@ -258,7 +258,10 @@ class Session:
         return await read_usage(self._host.plan.store, sums, session_id=self.session_id)
 
     async def changes(self) -> list[ChangedCall]:
-        """Return the calls whose changes of files can be undone, in order, and what was undone."""
+        """Return the calls whose changes of files can be undone, in order, and what was undone.
+
+        Those of sessions to which it delegated are among them.
+        """
         return await self._host.undoing.changes(self.session_id)
 
     async def undo(
@@ -266,17 +269,19 @@ class Session:
     ) -> UndoReport:
         """Take back what the session's calls changed in files, the latest change first.
 
+        What the sessions changed to which it delegated is undone with it: all, or nothing unless it is forced.
         It is a person's decision: no tool does it. It waits for calls that work in the same workspace.
         What is there now is kept, so that an undoing can be undone: use its id in place of a call's.
 
         Args:
-            call_id: Only this call's changes, or this undoing.
+            call_id: Only this call's changes, or this undoing. Of a call that delegated, what came of it.
             force: Also where a file was changed since.
             dry_run: Only say what would be done.
 
         Raises:
             NotFoundError: There is nothing to undo.
-            ConflictError: A turn of the session runs, or files were changed since: nothing is undone.
+            ConflictError: A turn of the session runs, or of one below it, or files were changed since: nothing
+                is undone.
 
         Example:
             await session.run("Write 'buy milk' to list.txt.")
