@@ -38,6 +38,8 @@ REGISTERING_AFTER = (
 )
 HEADER = "| row | figure | floor | callboard | ratio | target | also, callboard |"
 
+SYNCED_FLOOR = "a floor that syncs each round"
+
 Figures = dict[str, float]
 
 
@@ -131,14 +133,16 @@ def running_provider() -> Generator[str, None, None]:
 
 def drive(driver: str, workload: Workload, url: str, size: int, folder: str) -> Figures:
     """One run of one driver."""
+    syncs = driver == SYNCED_FLOOR
     more = ["--n", str(size)] if size else []
     printed = run(
-        str(HERE / f"{driver}.py"),
+        str(HERE / f"{'floor' if syncs else driver}.py"),
         *workload.arguments.split(),
         *("--base-url", url, *more, "--t0", repr(time.monotonic())),
         environ={
             "PYTHONPATH": str(HERE / "harness"),
             "CALLBOARD_STORE": workload.store,
+            "FLOOR_SYNCS": "1" if syncs else "",
             "TMPDIR": folder,
         },
     )
@@ -148,17 +152,28 @@ def drive(driver: str, workload: Workload, url: str, size: int, folder: str) -> 
 def compared(name: str, url: str, rounds: int, size: int, folder: str) -> str:
     """The row of a workload."""
     workload = WORKLOADS[name]
-    found: dict[str, list[Figures]] = {"floor": [], "driver": []}
+    drivers = ["floor", "driver", *([SYNCED_FLOOR] if workload.store == "disk" else [])]
+    found: dict[str, list[Figures]] = {driver: [] for driver in drivers}
     for number in range(rounds):
         # Who begins changes, so that neither always finds the machine as the other left it.
-        for driver in ("floor", "driver") if number % 2 == 0 else ("driver", "floor"):
+        for driver in drivers if number % 2 == 0 else drivers[::-1]:
             found[driver].append(drive(driver, workload, url, size, folder))
-    floor, ours = ([each[workload.figure] for each in found[who]] for who in ("floor", "driver"))
-    ratio = median(mine / least for mine, least in zip(ours, floor, strict=True))
-    also = ", ".join(
+
+    def figures(who: str) -> list[float]:
+        return [each[workload.figure] for each in found[who]]
+
+    def ratio(who: str) -> float:
+        return median(
+            mine / least for mine, least in zip(figures(who), figures("floor"), strict=True)
+        )
+
+    also = [
         form.format(median(each[key] for each in found["driver"])) for key, form in workload.also
-    )
-    return row(name, workload.unit, median(floor), median(ours), ratio, workload.target, also)
+    ]
+    also += [f"{driver} {ratio(driver):.2f}×" for driver in drivers[2:]]
+    floor, ours = median(figures("floor")), median(figures("driver"))
+    told = ", ".join(also)
+    return row(name, workload.unit, floor, ours, ratio("driver"), workload.target, told)
 
 
 def row(

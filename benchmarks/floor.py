@@ -3,11 +3,16 @@
 A loop written by hand for one wire format: events are split by `bytes.split`, decoded by msgspec,
 and the history is kept encoded. It checks nothing, records nothing, asks nobody and recovers from
 nothing, so callboard's ratio to it is the price of all that.
+
+With `FLOOR_SYNCS=1` it appends each answer with calls, and the results before it, to a file, and waits until
+the disk has that before it runs them: the least that a loop can do that knows after a crash what it had begun.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 
 from _common import Driver, main  # type: ignore[import-not-found]
 
@@ -31,9 +36,14 @@ class Floor(Driver):  # type: ignore[misc]
             headers={"authorization": "Bearer none"},
         )
         self._url = httpx.URL(base_url + "/chat/completions")
+        self._log = tempfile.mkstemp()[0] if os.environ.get("FLOOR_SYNCS") else None
 
     def session(self, model, tool=None, rounds=1):
-        return Session(self._post, model, tool)
+        return Session(self._post, model, tool, self._keep if self._log else None)
+
+    def _keep(self, data: bytes) -> None:
+        os.write(self._log, data)
+        os.fdatasync(self._log)
 
     def _post(self, body: bytes):
         kind = {"content-type": "application/json"}

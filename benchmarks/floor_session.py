@@ -49,10 +49,12 @@ encode = msgspec.json.Encoder().encode
 
 
 class Session:
-    """`post(body)` is the context manager of httpx around the answer to a request."""
+    """`post(body)` is the context manager of httpx around the answer to a request; `keep(data)` blocks."""
 
-    def __init__(self, post, model, tool) -> None:
+    def __init__(self, post, model, tool, keep=None) -> None:
         self._post = post
+        self._keep = keep
+        self._kept = 0
         self._tool = tool
         self._head = b'{"model":' + encode(model) + b',"stream":true,'
         self._head += b'"stream_options":{"include_usage":true},'
@@ -105,6 +107,9 @@ class Session:
         ]
         self._history.append(encode({"role": "assistant", "content": None, "tool_calls": asked}))
         results = [""] * len(calls)
+        if self._keep is not None:
+            new, self._kept = b"\n".join(self._history[self._kept :]), len(self._history)
+            await trio.to_thread.run_sync(self._keep, new)
 
         async def run_one(index: int) -> None:
             arguments = decode_arguments(calls[index][2])
