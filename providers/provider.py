@@ -97,10 +97,15 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelPage(msgspec.Struct, frozen=True):
-    """A page of a provider's list of models; `next_page` is empty on the last."""
+    """A page of a provider's list of models; `next_page` is empty on the last.
+
+    With `has_props` the context window in it is what the model could take, and the server says at
+    `/props` what it gives.
+    """
 
     models: tuple[ListedModel, ...]
     next_page: str = ""
+    has_props: bool = False
 
 
 class Decoder(Protocol):

@@ -193,7 +193,8 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
     """The history was too long for the model: a summary replaces its oldest rounds from here on.
 
     `rounds` is the number of finished rounds that it replaces, from the first on; the journal keeps them.
-    `provider` and `model` wrote the summary, using `usage`.
+    `provider` and `model` wrote the summary, using `usage`. Where they could not, `why_left_out` says why,
+    and `summary` tells the model that the rounds are left out.
 
     Example:
         async for event in turn:
@@ -208,6 +209,7 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
     model: str
     usage: Usage | None = None
     estimate: Usage | None = None
+    why_left_out: str = ""
 
 
 class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):

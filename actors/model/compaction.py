@@ -30,8 +30,13 @@ LEAST_GONE_SHARE = 0.1
 """The least of a history that must go: for less, a summary costs more than it gives."""
 MAX_SUMMARY_CHARS = 20_000
 """The longest summary: a page was asked for, and one of ten pages helps nobody."""
-RECORD_CHARS = (100_000, 20_000)
-"""The text that is summed up: some 25,000 tokens, or 5,000 where the model can't read so much."""
+RECORD_CHARS = (100_000, 20_000, 4_000)
+"""The text that is summed up: some 25,000 tokens, or 5,000, or 1,000 where the model can't read so much."""
+LEFT_OUT = (
+    "The oldest part of this conversation is left out here: it was too long for you, and could not be "
+    "summed up. Ask the person where you need something of it."
+)
+"""What the model reads instead of rounds that have no summary."""
 ATTACHMENT_CHARS = 6_000
 """An attachment weighs as much text: an image costs some 1,500 tokens, whatever its bytes."""
 

@@ -2,7 +2,7 @@
 
 Each attempt is one request to the model stream. When one fails, `Backoff` says whether and when the
 same model is asked again; then the turn goes on to the agent's next model; and when the history is
-too long, the model sums up the oldest rounds, once in a turn. What was shown of a failed attempt is
+too long, the model sums up the oldest rounds, once in a turn; where it can't, they are left out. What was shown of a failed attempt is
 withdrawn (`MessageDiscarded`). A stream without its terminal event is a failed attempt, never an
 answer.
 
@@ -40,12 +40,14 @@ from ...runtime.turns.live_state import whole_events
 from ..budget.budgets import Charge, TurnBudget
 from ..model.answer import AnswerBuilder, TokenCount
 from ..model.choice import Backoff
-from ..model.compaction import RECORD_CHARS, count_to_go, summary_of, summary_request
+from ..model.compaction import LEFT_OUT, RECORD_CHARS, count_to_go, summary_of, summary_request
 from ..model.stream import MAX_WAITING_BATCHES, StartModelCall
 from .setup import TurnHost, TurnSetup
 
 CLEANUP_SECONDS = 10.0
 """How long a cancelled turn waits for its tasks to be gone; the rest it lists as `unreaped`."""
+
+LATEST_TOO_LONG = "It is the latest part that is too long: send less at once."
 
 
 async def wait_gone(channel: trio.MemoryReceiveChannel[Any]) -> bool:
@@ -90,6 +92,7 @@ class ModelCaller:
         self._health = setup.health
         self._budget = budget
         self._has_compacted = False
+        self._why_not = ""
         self._asked: Counter[str] = Counter()
         self._remarks: list[str] = []
 
@@ -191,13 +194,14 @@ class ModelCaller:
 
     async def _goes_on(self, error: StreamError) -> bool:
         """Prepare another way to an answer; return whether there is one."""
-        if error.error_type == ContextOverflow.type:
+        is_too_long = error.error_type == ContextOverflow.type
+        if is_too_long:
             if await self._compact():
                 return True
         else:
             await self._note_failure(error)
         if not self._choice.take_next():
-            return False
+            return is_too_long and await self._leave_out()
         await self._switched(error.message)
         return True
 
@@ -250,18 +254,23 @@ class ModelCaller:
     async def _compact(self) -> bool:
         """Replace the oldest rounds by a summary, once in a turn; return whether one does."""
         if self._has_compacted:
-            self._remarks = ["Its oldest part was summed up already; begin a new session."]
+            self._why_not = "it is too long with a summary, too"
             return False
         conversation = self._host.conversation
         rounds = conversation.rounds
         count = count_to_go(rounds, conversation.finished_rounds, conversation.asked)
         if count == 0:
-            self._remarks = ["It is the latest part that is too long: send less at once."]
+            self._remarks = [LATEST_TOO_LONG]
             return False
         answer = await self._summary(rounds[:count])
         summary = summary_of(answer.parts())
         if why := _why_no_summary(answer, summary):
+            if answer.error is None and not answer.taken.is_nothing:
+                await self._host.append(self.charged(answer.taken))
             self._remarks = [f"Summing its oldest part up failed: {why}"]
+            # What may pass is tried again by the next turn: then nothing is lost.
+            is_lasting = answer.error is None or answer.error.error_type == ContextOverflow.type
+            self._why_not = why if is_lasting else ""
             return False
         await self._host.append(
             HistoryCompacted(
@@ -275,6 +284,29 @@ class ModelCaller:
             )
         )
         self._has_compacted = True
+        return True
+
+    async def _leave_out(self) -> bool:
+        """Leave out the oldest rounds of which there can be no summary; return whether it did."""
+        conversation = self._host.conversation
+        count = count_to_go(conversation.rounds, conversation.finished_rounds, conversation.asked)
+        if not self._why_not:
+            return False
+        if count == 0:
+            self._remarks = [LATEST_TOO_LONG]
+            return False
+        await self._host.append(
+            HistoryCompacted(
+                turn_id=self._turn_id,
+                rounds=count,
+                summary=LEFT_OUT,
+                provider=self.target.provider,
+                model=self.target.model,
+                why_left_out=self._why_not,
+            )
+        )
+        self._has_compacted = True
+        self._remarks.clear()
         return True
 
     async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:

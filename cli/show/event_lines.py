@@ -167,6 +167,11 @@ def trouble_line(event: TroubleEvent) -> str:
             return f"{event.provider} is set aside for {wait}: {event.reason}"
         case HistoryCompacted():
             rounds = counted(event.rounds, "round")
+            if event.why_left_out:
+                return (
+                    f"the history was too long for {event.provider}/{event.model}: its first {rounds} "
+                    f"are left out without a summary ({event.why_left_out.rstrip('.')})"
+                )
             return (
                 f"the history was too long for {event.provider}/{event.model}: "
                 f"a summary stands for its first {rounds}"

@@ -143,7 +143,7 @@ class Transcript:
             case MessageDiscarded() if self._is_in_text:
                 self._note("(withdrawn: the answer broke off, its text does not count)")
             case AttemptFailed() | ModelSwitched() | ProviderSetAside() | HistoryCompacted():
-                if isinstance(event, HistoryCompacted):
+                if isinstance(event, HistoryCompacted) and not event.why_left_out:
                     self._count(event)
                 self.notice(shortened(trouble_line(event), MAX_LINE_CHARS))
             case TurnEnded():

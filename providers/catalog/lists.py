@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from ...runtime.errors import ProviderError, error_of
+from msgspec.structs import replace
+
+from ...runtime.errors import CallboardError, ProviderError, error_of
 from ...runtime.http.client import HttpClient
 from ...runtime.stream import StreamError
+from ..openai.models import read_own_window
 from ..provider import Endpoint, ListedModel, ModelPage
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Largest page that is read; OpenRouter's whole list is 0.5 MB."""
+
+MAX_PROPS_BYTES = 1024 * 1024
+"""Largest answer of `/props`: a chat template is some 10 KB."""
 
 MAX_PAGES = 10
 """Pages that are read; Gemini sends 50 models a page, others a thousand."""
@@ -28,10 +34,25 @@ async def fetch_models(http: HttpClient, endpoint: Endpoint) -> tuple[ListedMode
             raise error_of(fetched.error_type, fetched.message)
         for listed in fetched.models:
             models.setdefault(listed.model, listed)
+        if fetched.has_props and (window := await _own_window(http, endpoint)) is not None:
+            models = {name: replace(each, context_tokens=window) for name, each in models.items()}
         page = fetched.next_page
         if not page:
             break
     return tuple(models.values())
+
+
+async def _own_window(http: HttpClient, endpoint: Endpoint) -> int | None:
+    """Return the context window of a llama.cpp server, which is mostly smaller than its model's."""
+    url = endpoint.base_url.removesuffix("/v1") + "/props"
+    key = endpoint.dialect.auth_headers(endpoint.key.reveal()) if endpoint.key else {}
+    try:
+        async with http.request("GET", url, {"accept": "application/json", **key}) as answer:
+            content = await answer.read_all(MAX_PROPS_BYTES + 1)
+    except CallboardError:
+        return None  # the list is there, and its figure holds
+    is_whole = answer.status == 200 and len(content) <= MAX_PROPS_BYTES
+    return read_own_window(content) if is_whole else None
 
 
 async def fetch_page(

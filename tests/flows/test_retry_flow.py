@@ -189,11 +189,12 @@ async def test_a_long_conversation_goes_on_with_a_summary(tmp_path: Path, store:
 
 async def test_when_it_stays_too_long_the_error_says_what_to_do(tmp_path: Path) -> None:
     said = [reply("x" * 200)] * 2
-    async with open_soon(tmp_path, [*said, TOO_LONG, reply("NOTES"), TOO_LONG, DONE]) as stage:
+    too_long: list[Step] = [TOO_LONG, reply("NOTES"), TOO_LONG]
+    async with open_soon(tmp_path, [*said, *too_long, DONE]) as stage:
         session = await stage.runtime.create_session()
         for _ in said:
             await session.run("Go.")
-        with pytest.raises(callboard.CallboardError, match="begin a new session") as refused:
+        with pytest.raises(callboard.CallboardError, match="send less at once") as refused:
             await session.run("More.")
         assert refused.value.type == "context_overflow"
         assert await session.run("Less.") == "Done."
