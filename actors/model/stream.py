@@ -181,7 +181,7 @@ async def _listen(
                 await recording.write()  # before the turn ends: somebody may read it then
             # A deadline may strike while this batch is handed up: then the answer is not whole.
             watch.decoder = None
-            await watch.send(outlet, _with_joined_arguments(events))
+            await watch.send(outlet, with_joined_arguments(events))
             watch.decoder = decoder
             if watch.is_over:
                 await _drain(body)
@@ -304,7 +304,7 @@ async def _speak_locally(
         await _send(outlet, [error])
 
 
-def _with_joined_arguments(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
+def with_joined_arguments(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     """Join the pieces of a call's arguments that one read brought: nobody could see them apart."""
     if len(events) < 3 or type(events[-1]) is TextDelta:
         return events

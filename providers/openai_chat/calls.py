@@ -52,6 +52,10 @@ class OpenCall(msgspec.Struct, eq=False):
 class CallAssembly:
     """Turns the calls of one answer into events, in the order in which they begin.
 
+    Attributes:
+        place: The number with which more arguments of the last call come, if it has one.
+        count: How many calls there were.
+
     Args:
         tool_names: Our names of the tools that had to be renamed, by the sent ones.
     """
@@ -61,6 +65,7 @@ class CallAssembly:
         self._by_index: dict[int | None, OpenCall] = {}
         self._open: list[OpenCall] = []
         self._last: OpenCall | None = None
+        self.place: int | None = None
         self.count = 0
 
     @property
@@ -72,24 +77,12 @@ class CallAssembly:
         """Return whether the arguments of every open call are a JSON object that was kept whole."""
         return all(call.has_whole_arguments() for call in self._open)
 
-    def go_on(self, pieces: list[CallPiece] | None, events: list[AnyStreamEvent]) -> bool:
-        """Add a piece that holds nothing but more arguments of the last call; return whether it does."""
-        if not pieces or len(pieces) != 1:
+    def go_on(self, place: int | None, arguments: str, events: list[AnyStreamEvent]) -> bool:
+        """Add more arguments of the last call; return whether that is the call of this place."""
+        call = self._last
+        if call is None or not call.is_started or self._by_index.get(place) is not call:
             return False
-        (piece,), call = pieces, self._last
-        function = piece.function
-        if (
-            call is None
-            or not call.is_started
-            or function is None
-            or piece.id
-            or function.name
-            or not function.arguments
-            or piece.extra_content is not NOTHING
-            or self._by_index.get(piece.index) is not call
-        ):
-            return False
-        self._add(call, function.arguments, events)
+        self._add(call, arguments, events)
         return True
 
     def take(self, piece: CallPiece, events: list[AnyStreamEvent]) -> int | None:
@@ -111,6 +104,7 @@ class CallAssembly:
             call.name = name
         if call.name and not call.is_started:
             self._start(call, events)
+        self.place = piece.index if call.is_started else None
         if arguments:
             self._add(call, arguments, events)
         return call.index
@@ -123,7 +117,7 @@ class CallAssembly:
             events.append(ToolCallEnd(call.index))
         self._open.clear()
         self._by_index.clear()
-        self._last = None
+        self._last = self.place = None
 
     def _find(self, piece: CallPiece, name: str) -> OpenCall | None:
         if piece.index is None:
@@ -164,3 +158,14 @@ class CallAssembly:
             call.pieces.clear()
         if call.is_started:
             events.append(ToolCallDelta(call.index, arguments))
+
+
+def lone_arguments(pieces: list[CallPiece] | None) -> tuple[int | None, str] | None:
+    """Return the place and the arguments of a piece that holds nothing else."""
+    if not pieces or len(pieces) != 1:
+        return None
+    (piece,) = pieces
+    function = piece.function
+    if function is None or piece.id or function.name or piece.extra_content is not NOTHING:
+        return None
+    return (piece.index, function.arguments) if function.arguments else None

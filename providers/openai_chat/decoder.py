@@ -28,13 +28,13 @@ from ...runtime.stream import (
     ThinkingEnd,
 )
 from ..answer_body import MAX_CALLS, AnswerBody, AnswerDecoder, no_answer
-from ..envelope import TextEnvelope
+from ..envelope import PieceEnvelope, TextEnvelope
 from ..error_answer import plain_line, read_error_event
 from ..lenient_json import BROKEN, NOTHING, attempt
 from ..openai.usage import usage_events
 from ..provider import NO_NAMES
 from ..stop_words import read_stop
-from .calls import CallAssembly
+from .calls import CallAssembly, lone_arguments
 from .extras import ANNOTATIONS, REASONING_DETAILS, Extras
 from .wire import Chunk, Delta, decode_chunk, odd_chunk
 
@@ -67,6 +67,7 @@ class OpenAiChatDecoder(AnswerDecoder):
         self._counted_texts = self._size_chars = 0
         self._finish_reason: str | None = None
         self._envelope = TextEnvelope(_decode_text)
+        self._pieces = PieceEnvelope(_decode_piece)
 
     @property
     def is_doubtful(self) -> bool:
@@ -85,10 +86,16 @@ class OpenAiChatDecoder(AnswerDecoder):
             events += map(TextDelta, texts)
             payloads = []
         is_text = True
-        for payload in payloads:
+        read = 0
+        for at, payload in enumerate(payloads):
+            if at < read:
+                continue
             if is_text and self._is_plain and (text := read_text(payload)):
                 self._texts.append(text)
                 events.append(TextDelta(text))
+                continue
+            if self._is_plain and (pieces := self._read_pieces(payloads, at, events)):
+                read = at + pieces
                 continue
             try:
                 chunk = decode_chunk(payload)
@@ -103,12 +110,30 @@ class OpenAiChatDecoder(AnswerDecoder):
                 self._envelope.learn(payload, piece)
                 self._texts.append(piece)
                 events.append(TextDelta(piece))
-            elif not self._calls.go_on(delta.tool_calls, events):
+            elif not self._go_on(payload, delta, events):
                 self._read_delta(delta, events)
             if self._ended:
                 return events
         self._bound(events)
         return events
+
+    def _read_pieces(self, payloads: list[bytes], at: int, events: list[AnyStreamEvent]) -> int:
+        """Pass on the arguments of the last call that are in the envelope; return how many events they were."""
+        if (place := self._calls.place) is None:
+            return 0
+        pieces = self._pieces.read_run(payloads, at, place)
+        is_read = bool(pieces) and self._calls.go_on(place, "".join(pieces), events)
+        return len(pieces) if is_read else 0
+
+    def _go_on(self, payload: bytes, delta: Delta, events: list[AnyStreamEvent]) -> bool:
+        """Pass on an event that holds nothing but arguments of the last call; return whether it does."""
+        found = lone_arguments(delta.tool_calls)
+        if found is None or not self._calls.go_on(*found, events):
+            return False
+        place, arguments = found
+        if place is not None:
+            self._pieces.learn_piece(payload, arguments, place)
+        return True
 
     def _bound(self, events: list[AnyStreamEvent]) -> None:
         if self._body.size_bytes > MAX_COMPARED_CHARS:
@@ -306,6 +331,13 @@ def _decode_text(payload: bytes) -> str | None:
     chunk = attempt(decode_chunk, payload)
     delta = _lone_delta(chunk) if chunk is not None else None
     return delta.content if delta is not None else None
+
+
+def _decode_piece(payload: bytes) -> tuple[int, str] | None:
+    chunk = attempt(decode_chunk, payload)
+    delta = _lone_delta(chunk) if chunk is not None else None
+    found = lone_arguments(delta.tool_calls) if delta is not None else None
+    return None if found is None or found[0] is None else (found[0], found[1])
 
 
 def _lone_delta(chunk: Chunk) -> Delta | None:

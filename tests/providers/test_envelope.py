@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.providers.dialects import dialect_named
-from callboard.providers.envelope import TextEnvelope
-from callboard.runtime.stream import AnyStreamEvent, TextDelta
+from callboard.providers.envelope import PieceEnvelope, TextEnvelope
+from callboard.runtime.stream import AnyStreamEvent, TextDelta, ToolCallDelta
+from callboard.runtime.turns.live_state import joined
 
 
 def text_of(event: bytes) -> str | None:
@@ -110,6 +111,53 @@ def test_a_stream_that_never_repeats_its_envelope_is_learned_ever_less_often() -
     assert decoded < 30
 
 
+def piece_of(event: bytes) -> tuple[int, str] | None:
+    """The number and the piece of `{"id": …, "call": …, "piece": …}`."""
+    try:
+        value = json.loads(event)
+    except ValueError:
+        return None
+    return (value["call"], value["piece"]) if isinstance(value, dict) and len(value) == 3 else None
+
+
+def test_a_run_is_read_up_to_the_first_event_of_another_form() -> None:
+    run = [b'{"id": 11, "call": 1, "piece": "%d"}' % number for number in range(9)]
+    envelope = PieceEnvelope(piece_of)
+    assert envelope.read_run(run, 0, 1) == []
+    envelope.learn_piece(run[0], "0", 1)
+    for number in (1, 0, 10, 1):
+        numbered = [each.replace(b'"call": 1', b'"call": %d' % number) for each in run]
+        assert envelope.read_run(numbered, 2, number) == list("2345678")
+        assert envelope.read_run(numbered, 0, number + 1) == []
+        for other in (b"", b"{}", numbered[0].replace(b'"0"', b'"0", "piece": "1"')):
+            events = [*numbered[:5], other, *numbered[5:]]
+            assert envelope.read_run(events, 1, number) == list("1234")
+
+
+def test_of_a_place_that_is_not_the_calls_only_the_learned_call_is_read() -> None:
+    event = b'{"call": 1, "id": 1, "piece": "a"}'  # the last 1 is not the call's
+    envelope = PieceEnvelope(piece_of)
+    envelope.learn_piece(event, "a", 1)
+    assert envelope.read_run([event], 0, 1) == ["a"]
+    assert envelope.read_run([b'{"call": 1, "id": 2, "piece": "a"}'], 0, 2) == []
+
+
+def chat_piece(place: int | None, function: dict[str, str], **more: Any) -> dict[str, Any]:
+    call = {"index": place, **more, "function": function}
+    return {"id": "c0", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+
+
+CALLS: list[dict[str, Any]] = [
+    *(chat_piece(place, {"name": "t", "arguments": ""}, id=f"c{place}") for place in (0, 1)),
+    *(chat_piece(place, {"arguments": "%s"}) for place in (0, 1)),
+    chat_piece(0, {"arguments": "%s"}, id="c0"),
+    chat_piece(0, {"arguments": "%s"}, id="c9"),
+    chat_piece(1, {"name": "u", "arguments": "%s"}),
+    chat_piece(None, {"arguments": "%s"}),
+    {"id": "c0", "choices": [{"index": 0, "delta": {"content": "%s"}}]},
+    {"id": "c0", "choices": [{"index": 0, "delta": {"reasoning": "%s"}}]},
+    {"id": "c0", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+]
 CHAT: list[dict[str, Any]] = [
     {"choices": [{"index": 0, "delta": {"content": "%s"}}]},
     {"id": "x", "choices": [{"index": 0, "delta": {"content": "%s"}, "finish_reason": None}]},
@@ -146,15 +194,19 @@ TEXTS = ["a", "b", "text", "☃", '"', "\\", "\n", "\ud83d", "a\x00", "content",
 def events_of(dialect: str, stream: list[bytes], *, lone: bool) -> list[AnyStreamEvent]:
     decoder = dialect_named(dialect).decoder()
     events = [e for piece in (stream if lone else [b"".join(stream)]) for e in decoder.feed(piece)]
-    return events + decoder.finish()
+    events += decoder.finish()
+    # Pieces of a call that come in one read may come out as one.
+    return joined(events) if any(isinstance(e, ToolCallDelta) for e in events) else events
 
 
-@pytest.mark.parametrize(("dialect", "shapes"), [("openai_chat", CHAT), ("anthropic", MESSAGES)])
+@pytest.mark.parametrize(
+    ("dialect", "shapes"), [("openai_chat", CHAT), ("openai_chat", CALLS), ("anthropic", MESSAGES)]
+)
 @given(data=st.data())
 def test_events_are_the_same_with_and_without_it(
     dialect: str, shapes: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    picked = st.one_of(st.sampled_from(shapes[:2]), st.sampled_from(shapes))
+    picked = st.one_of(st.sampled_from(shapes[:4]), st.sampled_from(shapes))
     parts = data.draw(st.lists(st.tuples(picked, st.sampled_from(TEXTS)), max_size=30))
     stream = []
     for shape, text in parts:
@@ -163,6 +215,7 @@ def test_events_are_the_same_with_and_without_it(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TextEnvelope, "read", lambda *_: "")
         patch.setattr(TextEnvelope, "read_all", lambda *_: [])
+        patch.setattr(PieceEnvelope, "read_run", lambda *_: [])
         decoded = events_of(dialect, stream, lone=False)
     assert events_of(dialect, stream, lone=False) == decoded
     assert events_of(dialect, stream, lone=True) == decoded
@@ -194,3 +247,33 @@ def test_most_texts_of_a_usual_stream_are_read_by_it(
         found = events_of(dialect, stream, lone=lone)
         assert sum(isinstance(event, TextDelta) for event in found) == 50
         assert len(read) == 49
+
+
+@pytest.mark.parametrize("size", [1, 4, 10_000])
+def test_most_arguments_of_a_usual_stream_are_read_by_it(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    real = PieceEnvelope.read_run
+
+    def watched(envelope: PieceEnvelope, events: list[bytes], start: int, number: int) -> list[str]:
+        pieces = real(envelope, events, start, number)
+        read.extend(pieces)
+        return pieces
+
+    monkeypatch.setattr(PieceEnvelope, "read_run", watched)
+    shapes = [
+        chat_piece(place, function, **more)
+        for place in range(12)
+        for function, more in [
+            ({"name": "t", "arguments": ""}, {"id": f"c{place}"}),
+            *[({"arguments": f'"{place}'}, {})] * 5,
+        ]
+    ]
+    stream = [b"data: " + json.dumps(shape).encode() + b"\n\n" for shape in shapes]
+    decoder = dialect_named("openai_chat").decoder()
+    reads = [b"".join(stream[at : at + size]) for at in range(0, len(stream), size)]
+    events = joined([event for data in reads for event in decoder.feed(data)])
+    found = {event.index: event.arguments for event in events if isinstance(event, ToolCallDelta)}
+    assert found == {place: 5 * f'"{place}' for place in range(12)}
+    assert len(read) == 59

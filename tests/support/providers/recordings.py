@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.model.stream import with_joined_arguments
 from callboard.providers.provider import Decoder
 from callboard.runtime.stream import (
     AnyStreamEvent,
@@ -170,7 +171,8 @@ class Format:
         events: list[AnyStreamEvent] = []
         for piece in pieces:
             events += decoder.feed(piece)
-        return events + decoder.finish()
+        # Pieces of a call's arguments that came together may come out as one.
+        return with_joined_arguments(events + decoder.finish())
 
     def check_whole(self, recording: Recording) -> None:
         """The parts, the stop reason, the usage, the error and the citations are as expected."""
