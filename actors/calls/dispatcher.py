@@ -30,7 +30,7 @@ from ...runtime.definitions import Effect, ErrorType, Resource, SessionKind, Too
 from ...runtime.errors import ActorStopped, CallboardError, ConflictError
 from ...runtime.events import CallFinished, CallProgress, CallStarted, DurableEvent
 from ...runtime.history import Call
-from ...runtime.kernel.locks import Claim, ResourceLocks, WorkspaceLocks
+from ...runtime.kernel.locks import Claim, ResourceLocks, Slots, WorkspaceLocks
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
     AppendEvents,
@@ -73,18 +73,19 @@ BROKER_GONE = Decision(
 class Permit:
     """The keys and slots of one executing call, given back when the block is left; idempotent."""
 
-    __slots__ = ("_locks", "claim", "limiters", "wants_slots")
+    __slots__ = ("_locks", "claim", "held", "wants_slots")
 
     def __init__(self, locks: ResourceLocks, claim: Claim | None, *, wants_slots: bool) -> None:
         self._locks = locks
         self.claim = claim
         self.wants_slots = wants_slots
-        self.limiters: list[trio.CapacityLimiter] = []
+        self.held: tuple[Slots, ...] = ()
 
     def release(self) -> None:
         """Give everything back."""
-        while self.limiters:
-            self.limiters.pop().release_on_behalf_of(self)
+        held, self.held = self.held, ()
+        for slots in held:
+            slots.give_back()
         claim, self.claim = self.claim, None
         if claim is not None:
             self._locks.release(claim)
@@ -120,12 +121,12 @@ class Permits:
 
     Args:
         locks: The resource keys of the workspace.
-        limiters: The slots to hold, the session's before the runtime's.
+        slots: The slots to hold, the session's before the runtime's.
     """
 
-    def __init__(self, locks: ResourceLocks, limiters: tuple[trio.CapacityLimiter, ...]) -> None:
+    def __init__(self, locks: ResourceLocks, slots: tuple[Slots, ...]) -> None:
         self._locks = locks
-        self._limiters = limiters
+        self._slots = slots
 
     def admit_nowait(
         self, resources: tuple[Resource, ...], *, waits: bool = False
@@ -138,13 +139,11 @@ class Permits:
         if resources and (claim := self._locks.claim_nowait(resources)) is None:
             return None
         permit = Permit(self._locks, claim, wants_slots=not waits)
-        for limiter in () if waits else self._limiters:
-            try:
-                limiter.acquire_on_behalf_of_nowait(permit)
-            except trio.WouldBlock:
+        for slots in () if waits else self._slots:
+            if not slots.take_nowait():
                 permit.release()
                 return None
-            permit.limiters.append(limiter)
+            permit.held += (slots,)
         return permit
 
     def enqueue(self, resources: tuple[Resource, ...], *, waits: bool = False) -> Permit:
@@ -157,9 +156,9 @@ class Permits:
         try:
             if permit.claim is not None:
                 await self._locks.wait(permit.claim)
-            for limiter in self._limiters if permit.wants_slots else ():
-                await limiter.acquire_on_behalf_of(permit)
-                permit.limiters.append(limiter)
+            for slots in self._slots if permit.wants_slots else ():
+                await slots.take()
+                permit.held += (slots,)
         except BaseException:
             permit.release()
             raise
@@ -191,7 +190,7 @@ class ToolDispatcher:
         self.preparation = preparation
         self.limits = limits
         self.activity = Activity() if activity is None else activity
-        self.slots = trio.CapacityLimiter(limits.max_calls_per_runtime)
+        self.slots = Slots(limits.max_calls_per_runtime)
         self.locks = WorkspaceLocks() if locks is None else locks
         self.policies = PolicyBook() if policies is None else policies
 
@@ -210,7 +209,7 @@ class ToolDispatcher:
                     begin(request)
 
     async def _run_batch(self, request: RunCalls) -> None:
-        self.slots.total_tokens = self.limits.max_calls_per_runtime  # the setting may have changed
+        self.slots.resize(self.limits.max_calls_per_runtime)  # the setting may have changed
         # The outlet ends whatever happens here: the turn waits for that.
         with request.outlet:
             await CallBatch(self, request).run()
@@ -227,10 +226,12 @@ class CallBatch:
         self._marks = request.marks
         self._revision = dispatcher.policies.revision
         self._retries = CallRetries(request.place.turn_id, request.attempts_left)
-        slots = trio.CapacityLimiter(dispatcher.limits.max_calls_per_session)
+        slots = Slots(dispatcher.limits.max_calls_per_session)
         locks = dispatcher.locks.of(request.place.workspace)
         self._permits = Permits(locks, (slots, dispatcher.slots))
         self._proposed_at = trio.current_time()
+        self._executing = 0
+        self._results: list[DurableEvent] = []
 
     async def run(self) -> None:
         """Run all calls; return when they are gone."""
@@ -363,8 +364,8 @@ class CallBatch:
                 await self._permits.admit(permit)
                 (decision,) = await self._decide(ready.question)
                 if decision.verdict is Verdict.ALLOW:
-                    reads = ready.effect is Effect.READ
-                    if reads or await self._record(self._started(ready)):
+                    started = () if ready.effect is Effect.READ else (self._started(ready),)
+                    if await self._record(*started):
                         await self._execute(ready, permit)
                     return
             permit = None  # a call that waits for a person holds no permit
@@ -398,6 +399,8 @@ class CallBatch:
             approval_id=resolution.approval_id,
             digest=final.digest(self._place, version),
         )
+        # Apart, since a start may be refused.
+        await self._record_results(at_once=True)
         try:
             await self._append(started)
         except ConflictError as refused:
@@ -476,6 +479,7 @@ class CallBatch:
             place.session_id, place.turn_id, ready.call.call_id, name
         )
         reaches = can_reach(ready)
+        self._executing += 1
         with permit, running:
             if reaches:
                 watch(ready, self._judge, lambda: self._marks.is_tainted)
@@ -487,15 +491,19 @@ class CallBatch:
                     with trio.CancelScope(shield=True), suppress(CallboardError):
                         await self._append(*written)
                 raise
+            finally:
+                self._executing -= 1
         if is_changed:
             outcome = with_arguments(outcome, ready.arguments.canonical, limits.max_result_bytes)
         else:  # a person's changes don't count as an attempt of the model
             outcome = self._retries.judged(name, outcome, ready.tool.definition)
         finished = self._finished(ready.call, outcome, ready, running.since)
-        # No checkpoint between the tool's return and the journal's mailbox: a cancellation that
-        # comes now can't turn what has happened into "cancelled".
+        # Nothing between the tool's return and the journal's mailbox can be cancelled: a
+        # cancellation that comes now can't turn what has happened into "cancelled".
         if not reaches:
-            await self._record(finished, ahead=True)
+            self._results.append(finished)
+            # Whoever waits for its keys must find the result on record.
+            await self._record_results(at_once=bool(ready.resources))
             return
         read = read_by(ready)
         marks = (*due_marks(ready, self._marks, read), *files_marked(ready))
@@ -533,12 +541,22 @@ class CallBatch:
             attempts_left=outcome.attempts_left,
         )
 
+    async def _record_results(self, *, at_once: bool) -> None:
+        """Store the results that wait, with those of calls that end in the same step of the run."""
+        if self._executing and not at_once:
+            if len(self._results) > 1:
+                return  # whose result was the first one waits for the others
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        await self._record(ahead=True)
+
     async def _record(self, *events: DurableEvent, ahead: bool = False) -> bool:
         """Store events; when that fails the batch is over, since nothing more may happen.
 
         With `ahead`, the session may go on before that: no effect is to follow from these events.
         """
         given_up = self._retries.take_given_up()
+        if not (events or given_up or self._results):
+            return True
         try:
             await self._append(*events, *given_up, ahead=ahead and not given_up)
         except CallboardError as error:
@@ -549,8 +567,9 @@ class CallBatch:
         return True
 
     async def _append(self, *events: DurableEvent, ahead: bool = False) -> None:
+        results, self._results = self._results, []
         await self._dispatcher.journal.ask(
-            AppendEvents(session_id=self._place.session_id, events=events, ahead=ahead)
+            AppendEvents(session_id=self._place.session_id, events=(*results, *events), ahead=ahead)
         )
 
     def _give_up(self, error: CallboardError) -> None:

@@ -1,4 +1,4 @@
-"""Locks on paths, for the calls that run in parallel in one workspace.
+"""Locks on paths, for the calls that run in parallel in one workspace, and slots for how many may.
 
 A call takes all its paths at once or waits for all of them: it never holds one while it waits for
 another, so calls can't deadlock. It waits for every earlier claim that overlaps with its own, held or
@@ -91,6 +91,53 @@ def _overlap(one: Resource, other: Resource) -> bool:
         return False
     a, b = one.path, other.path
     return a == b or not a or not b or a.startswith(b + "/") or b.startswith(a + "/")
+
+
+class Slots:
+    """So many may hold a slot at a time; the next free one is of whoever waits longest.
+
+    A `trio.CapacityLimiter` does the same, and costs four times as much: it knows who holds what.
+
+    Attributes:
+        held: Slots that are held.
+    """
+
+    __slots__ = ("_line", "_total", "held")
+
+    def __init__(self, total: int) -> None:
+        self.held = 0
+        self._total = total
+        self._line = trio.lowlevel.ParkingLot()
+
+    def take_nowait(self) -> bool:
+        """Take a slot if one is free; return whether it was."""
+        is_free = self.held < self._total
+        self.held += is_free
+        return is_free
+
+    async def take(self) -> None:
+        """Wait for a slot; a cancelled wait holds none."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.take_nowait():
+            return
+        await self._line.park()  # whoever gives one back counts it as held
+
+    def give_back(self) -> None:
+        """Give a slot to whoever waits longest."""
+        was_full = self.held >= self._total  # nobody waits while one is free
+        self.held -= 1
+        if was_full:
+            self._hand_out()
+
+    def resize(self, total: int) -> None:
+        """Change how many there are; none is taken from who holds it."""
+        self._total = total
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._line and self.held < self._total:
+            self.held += 1
+            self._line.unpark()
 
 
 class WorkspaceLocks:

@@ -241,7 +241,7 @@ def dispatcher_scenario(side: str) -> Scenario:
         await play(cut, scene, "journal broker dispatcher", side, use)
         assert tools.running == 0
         assert scene.running_dispatcher is not None
-        assert scene.running_dispatcher.slots.borrowed_tokens == 0
+        assert scene.running_dispatcher.slots.held == 0
         await assert_sound(scene.store, ended=False)
         for call in await scene.store.calls():
             if call.name in {"change", "ask_first"} and call.name in tools.effects:

@@ -20,7 +20,7 @@ from callboard.runtime.events import ApprovalAnswered, CallFinished, CallStarted
 from callboard.runtime.history import Call
 from callboard.runtime.messages import ApprovalRequest
 from callboard.tools.tool import ToolContext
-from support.scene import FakeStore, Scene, assert_sound, full_for, open_scene, run_calls
+from support.scene import FakeStore, Manner, Scene, assert_sound, full_for, open_scene, run_calls
 
 AUTO = Agent(policy=Preset.AUTO)
 
@@ -41,7 +41,7 @@ async def dispatching(scene: Scene, *without: str) -> AsyncGenerator[None]:
             await scene.append("s1", started)
         yield
     assert scene.running_dispatcher is not None
-    assert scene.running_dispatcher.slots.borrowed_tokens == 0
+    assert scene.running_dispatcher.slots.held == 0
 
 
 async def finished(scene: Scene) -> dict[str, CallFinished]:
@@ -287,6 +287,72 @@ async def test_who_waits_for_a_person_holds_no_slot(autojump_clock: MockClock) -
     assert next(iter(results)) == "c2"
     assert results["c2"].duration_ms == 0
     assert set((await statuses(scene)).values()) == {"success"}
+
+
+# ── results that come together ───────────────────────────────────────────────────────────────────
+
+
+def stored_together(scene: Scene, kind: type) -> list[list[str]]:
+    """The calls whose events of this kind were stored together, in the order of the record."""
+    groups = [
+        [event.call_id for event in append.events if isinstance(event, kind)]
+        for commit in scene.store.commits
+        for append in commit
+    ]
+    return [group for group in groups if group]
+
+
+async def test_results_that_come_together_are_stored_together(autojump_clock: MockClock) -> None:
+    scene = Scene(tools=[wait], store=FakeStore(manner=Manner.AT_ONCE))
+    batch = [Call(f"c{at}", "wait", f'{{"seconds": {1 + at % 3}}}') for at in range(7)]
+    async with dispatching(scene):
+        await run_calls(scene, batch)
+    groups = [set(group) for group in stored_together(scene, CallFinished)]
+    assert groups == [{"c0", "c3", "c6"}, {"c1", "c4"}, {"c2", "c5"}]
+
+
+async def test_a_cancel_behind_a_tool_takes_no_result_away() -> None:
+    scope = trio.CancelScope()
+
+    @callboard.tool(tier="read_only")
+    async def stop() -> str:  # noqa: ASYNC124  it must end in this very step
+        """Ends its batch."""
+        scope.cancel()
+        return "stopped"
+
+    scene = Scene(tools=[hang, stop])
+    async with dispatching(scene):
+        await run_calls(scene, calls("hang", "stop", "stop"), scope=scope)
+    assert await statuses(scene) == {"c1": "success", "c2": "success"}
+
+
+async def test_who_gets_a_key_finds_the_result_before_it_on_record() -> None:
+    go_on = trio.Event()
+
+    @callboard.tool(tier="workspace", resources=lambda arguments: [arguments.key])
+    async def use(key: str) -> None:
+        """Uses a key."""
+        await go_on.wait()
+
+    scene = Scene(tools=[use, hang], store=FakeStore(manner=Manner.AT_ONCE))
+    await scene.create("s2")
+    first, second = (
+        [Call(f"{session}-{at}", "use", f'{{"key": "k{at}"}}') for at in range(9)]
+        for session in ("first", "second")
+    )
+    async with dispatching(scene), trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+        nursery.start_soon(lambda: run_calls(scene, [*first, *calls("hang")], scope=scope))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(lambda: run_calls(scene, second, session_id="s2"))
+        await trio.testing.wait_all_tasks_blocked()
+        go_on.set()
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+    record = [e for commit in scene.store.commits for append in commit for e in append.events]
+    places = {(type(e), e.call_id): at for at, e in enumerate(record) if hasattr(e, "call_id")}
+    for one, other in zip(first, second, strict=True):
+        assert places[CallFinished, one.call_id] < places[CallStarted, other.call_id]
 
 
 # ── the end of a batch ───────────────────────────────────────────────────────────────────────────

@@ -77,7 +77,7 @@ async def test_many_waiting_calls_leave_room_for_a_sibling(waits: bool) -> None:
             nursery.start_soon(run_calls, scene, [*calls, Call("last", "work", "{}")])
             await trio.testing.wait_all_tasks_blocked()
             assert scene.running_dispatcher is not None
-            held = scene.running_dispatcher.slots.borrowed_tokens
+            held = scene.running_dispatcher.slots.held
             # The second is what would happen otherwise.
             assert (room.worked.is_set(), room.inside, held) == (
                 (True, MANY, 0) if waits else (False, SLOTS, SLOTS)

@@ -210,7 +210,7 @@ async def play_wishes(asked: list[list[Wish]], slots: int) -> list[tuple[str, st
             for number, wishes in enumerate(asked):
                 nursery.start_soon(ask, number, len(wishes))
         assert scene.running_dispatcher is not None
-        assert scene.running_dispatcher.slots.borrowed_tokens == 0
+        assert scene.running_dispatcher.slots.held == 0
     return story
 
 
