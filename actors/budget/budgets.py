@@ -320,7 +320,7 @@ class TurnBudget:
         call = (self._session_id, call_id)
         due = [scope for scope in self._scopes if call not in scope.tool_calls]
         for scope in due:
-            if scope.tool_calls_left < 1:
+            if scope.limit.tool_calls is not None and scope.tool_calls_left < 1:
                 self.is_spent = scope.used_up("tool_calls", self._session_id)
                 return f"Not run: {self.is_spent}"
         for scope in due:

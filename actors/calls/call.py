@@ -285,41 +285,46 @@ class CallPreparation:
     ) -> ToolContext:
         """Open the handles that the tool needs and the kind of session allows, and no others."""
         handles = self._handles
-        has = HANDLES[place.session_kind].intersection(needs)
-        # Most tools need nothing of all this.
-        watch = FileWatch(self._marked_files, place.workspace) if needs else None
-        files_read, files_write = self._files(place, call, needs, has, watch)
-        memory = handles.memory_read(place) if Capability.MEMORY_READ in has else None
-        network = None
-        if Capability.NETWORK in has and handles.network is not None:
-            network = TrackedNetwork(handles.network, handles.connect)
-        runs = Capability.PROCESSES in has
-        processes = handles.processes(place, call, network) if runs else None
-        return ToolContext(
+        context = ToolContext(
             session_id=place.session_id,
             turn_id=place.turn_id,
             call_id=call.call_id,
             session_kind=place.session_kind,
             agent=place.agent,
-            app=self._app,
-            files_read=files_read,
-            files_write=files_write,
-            network=network,
-            search=None if network is None else handles.search(network),
-            channel=handles.channel(place, call) if Capability.CHANNEL in has else None,
-            sessions=handles.sessions(place, call) if Capability.SESSIONS in has else None,
-            processes=TrackedProcesses(processes, watch) if processes and watch else None,
-            workshop=None if processes is None else handles.workshop,
-            memory_read=memory,
-            memory_write=handles.memory_write(place, call, needs, memory)
-            if Capability.MEMORY_WRITE in has
-            else None,
             plan=handles.plan(place, call),
             skills=handles.skills(place.workspace),
             artifacts=handles.artifacts(place.session_id),
             max_result_bytes=self.limits.max_result_bytes,
             on_progress=on_progress,
         )
+        if needs:  # most tools need nothing
+            self._open_needed(context, place, call, needs)
+        return context
+
+    def _open_needed(
+        self, context: ToolContext, place: CallPlace, call: Call, needs: tuple[Capability, ...]
+    ) -> None:
+        handles = self._handles
+        has = HANDLES[place.session_kind].intersection(needs)
+        watch = FileWatch(self._marked_files, place.workspace)
+        context.files_read, context.files_write = self._files(place, call, needs, has, watch)
+        network = None
+        if Capability.NETWORK in has and handles.network is not None:
+            context.network = network = TrackedNetwork(handles.network, handles.connect)
+            context.search = handles.search(network)
+        if Capability.PROCESSES in has:
+            processes = handles.processes(place, call, network)
+            if processes is not None:
+                context.processes = TrackedProcesses(processes, watch)
+                context.workshop = handles.workshop
+        if Capability.CHANNEL in has:
+            context.channel = handles.channel(place, call)
+        if Capability.SESSIONS in has:
+            context.sessions = handles.sessions(place, call)
+        if Capability.MEMORY_READ in has:
+            context.memory_read = handles.memory_read(place)
+        if Capability.MEMORY_WRITE in has:
+            context.memory_write = handles.memory_write(place, call, needs, context.memory_read)
 
     def _files(
         self,
@@ -327,12 +332,11 @@ class CallPreparation:
         call: Call,
         needs: tuple[Capability, ...],
         has: frozenset[Capability],
-        watch: FileWatch | None,
+        watch: FileWatch,
     ) -> tuple[ReadableFiles | None, WritableFiles | None]:
         """Open the files of a call, to read and to write, under one watch: the call may copy."""
         if Capability.FILES_READ not in needs and Capability.FILES_WRITE not in needs:
             return None, None
-        assert watch is not None
         reader = TrackedReader(self._handles.files_read(place.workspace), watch)
         if Capability.FILES_WRITE not in has:
             return reader, None

@@ -470,7 +470,10 @@ class CallBatch:
         return None
 
     async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
-        if (decision := await self._denied_by_now(ready)) is not None:
+        decision = None
+        if self._revision != self._dispatcher.policies.revision:
+            decision = await self._denied_by_now(ready)
+        if decision is not None:
             with permit:
                 await self._record(self._denied(ready, decision))
             return

@@ -157,7 +157,11 @@ class AnswerBuilder:
 
     def _add_other(self, event: AnyStreamEvent) -> None:
         match event:
-            case TextDelta():
+            case ToolCallEnd():
+                pass
+            case ToolCallStart():
+                self._start_call(event)
+            case TextDelta() | ToolCallDelta():
                 self.add([event])
             case ThinkingDelta():
                 self._thinking().pieces.append(event.text)
@@ -168,12 +172,6 @@ class AnswerBuilder:
                 self._add_refusal(event.text)
             case OpaquePart():
                 self._add_part(Opaque(event.dialect, event.kind, event.data))
-            case ToolCallStart():
-                self._start_call(event)
-            case ToolCallDelta():
-                self.add([event])
-            case ToolCallEnd():
-                pass
             case Usage():
                 self.usage = event
             case StreamError():

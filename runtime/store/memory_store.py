@@ -135,18 +135,17 @@ class Backlog:
             return refused
         if head is None:
             head = self._heads[entry.session_id] = _Head()
-        kept: list[tuple[DurableEvent, bytes]] = []
-        stored: list[Stored] = []
-        for event, data in entry.events:
-            if type(event) not in _ENDS or head.admits(event):
-                head.seq += 1
-                stored.append(Stored(entry.session_id, head.seq, entry.at_ms, event))
-                kept.append((event, data))
-                self._bytes += len(data)
+        session_id, at_ms = entry.session_id, entry.at_ms
+        kept = [each for each in entry.events if type(each[0]) not in _ENDS or head.admits(each[0])]
+        stored = [
+            Stored(session_id, seq, at_ms, event) for seq, (event, _) in enumerate(kept, head.seq + 1)
+        ]
         if kept:
-            self._entries.append(PreparedAppend(entry.session_id, entry.at_ms, kept))
-            self._stored.setdefault(entry.session_id, []).extend(stored)
+            head.seq += len(kept)
+            self._entries.append(PreparedAppend(session_id, at_ms, kept))
+            self._stored.setdefault(session_id, []).extend(stored)
             self._events += len(kept)
+            self._bytes += sum([len(data) for _, data in kept])
         return tuple(stored)
 
 

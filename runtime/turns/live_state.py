@@ -152,34 +152,36 @@ def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     Servers may send usage with every piece, and pieces of several calls in turns: the pieces of a call
     are joined across those of others.
     """
-    pieces: list[tuple[AnyStreamEvent, list[str]]] = []
-    calls: dict[int, list[str]] = {}
+    found: list[AnyStreamEvent] = []
+    more: dict[int, list[str]] = {}
+    calls: dict[int, int] = {}
     last: type | None = None
     usage: Usage | None = None
     usage_at = 0
     # A long answer is joined again and again: no function is called for an event.
     for event in events:
         kind = type(event)
+        at = -1
         if isinstance(event, (TextDelta, ThinkingDelta, RefusalDelta)):
-            if last is kind:
-                pieces[-1][1].append(event.text)
-                continue
-            texts = [event.text]
+            text = event.text
+            at = len(found) - 1 if last is kind else -1
         elif isinstance(event, ToolCallDelta):
-            if event.index in calls:
-                calls[event.index].append(event.arguments)
-                continue
-            texts = calls[event.index] = [event.arguments]
+            text = event.arguments
+            at = calls.setdefault(event.index, len(found))
+            at = at if at < len(found) else -1
         elif isinstance(event, Usage):
-            usage, usage_at = event, len(pieces)
+            usage, usage_at = event, len(found)
             continue
+        if at < 0:
+            found.append(event)
+            last = kind
+        elif at in more:
+            more[at].append(text)
         else:
-            texts = []
-        pieces.append((event, texts))
-        last = kind
-    found = [
-        first if len(texts) < 2 else _with_text(first, "".join(texts)) for first, texts in pieces
-    ]
+            more[at] = [text]
+    for at, texts in more.items():
+        first = found[at]
+        found[at] = _with_text(first, "".join([text_of(first) or "", *texts]))
     if usage is not None:
         found.insert(usage_at, usage)
     return found

@@ -136,10 +136,11 @@ def parse_arguments(text: str) -> dict[str, Any]:
         raise WrongArguments(f"the arguments are not JSON ({error})") from None
     if not isinstance(tree, dict):
         raise WrongArguments("the arguments must be a JSON object")
-    # Every key has its colon. When the text has as many colons as the decoded tree (of keys and
-    # within strings), no key can have been overwritten. An escaped colon would spoil the sum, so
-    # such a text always takes the slow way.
-    if text.count(":") != _count_colons(tree) or _ESCAPED_COLON in text:
+    # Every key has its colon. When the text has no others than those of the object's own keys, or as
+    # many as the decoded tree (of keys and within strings), no key can have been overwritten. An
+    # escaped colon would spoil that sum, so such a text takes the slow way.
+    colons = text.count(":")
+    if colons != len(tree) and (colons != _count_colons(tree) or _ESCAPED_COLON in text):
         _refuse_duplicates(text)
     return tree
 

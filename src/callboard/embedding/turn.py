@@ -42,6 +42,10 @@ Example:
 """
 
 
+_NOTED = frozenset({MessageCompleted, TurnEnded, InputCancelled})
+"""Events on record that say how the turn stands; most say nothing about it."""
+
+
 class Turn:
     """One turn, from an input to the final answer; made by `Session.prompt` or `Session.resume`.
 
@@ -183,6 +187,8 @@ class Turn:
 
     def _note(self, stored: Stored) -> None:
         self.seq, self.at_ms = stored.seq, stored.at_ms
+        if type(stored.event) not in _NOTED:
+            return
         match stored.event:
             case MessageCompleted() as message:
                 self._answer = text_of(message.parts)
