@@ -138,14 +138,15 @@ class Backlog:
         session_id, at_ms = entry.session_id, entry.at_ms
         kept = [each for each in entry.events if type(each[0]) not in _ENDS or head.admits(each[0])]
         stored = [
-            Stored(session_id, seq, at_ms, event) for seq, (event, _) in enumerate(kept, head.seq + 1)
+            Stored(session_id, seq, at_ms, event)
+            for seq, (event, _) in enumerate(kept, head.seq + 1)
         ]
         if kept:
             head.seq += len(kept)
             self._entries.append(PreparedAppend(session_id, at_ms, kept))
             self._stored.setdefault(session_id, []).extend(stored)
             self._events += len(kept)
-            self._bytes += sum([len(data) for _, data in kept])
+            self._bytes += sum(len(data) for _, data in kept)
         return tuple(stored)
 
 
