@@ -11,8 +11,10 @@ terminal (`held`), and what is written then is printed behind it. `screen` has t
 the pipe, where each line is a prompt and the exit code is that of the turns.
 
 Begin with `talk`. `view` folds events into what is shown, `questions` keeps the questions to put,
-`slash_commands` are the commands behind a slash, `surface` picks the screen, `place` the
-folder where no session works in the one that was meant, `attach` is its own command.
+`slash_commands` are the commands behind a slash, `shell_line` runs what stands behind an exclamation mark,
+`mentions` finds the files that a prompt names, `status_line` is the line above the input, `surface` picks
+the screen, `place` the folder where no session works in the one that was meant, `attach` is its own
+command.
 Comes in: lines and keys, events of a session, signals.
 Goes out: prompts, cancellations and answers through `Client`; text on the terminal; an exit code.
 Owns: the terminal, the history of inputs (`chat_history.jsonl`), and a daemon of its own if none ran.

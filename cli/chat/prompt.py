@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import termios
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import trio
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
@@ -141,6 +142,55 @@ class InputHistory(History):
         return entries
 
 
+MAX_OFFERED = 50
+"""Files that Tab offers: more are no help."""
+MAX_LOOKED_AT = 2_000
+"""Entries of a folder that are looked at for them."""
+
+_TYPING = re.compile(r"(?<!\S)@(\S*)$")
+
+
+class ChatCompleter(Completer):
+    """Completes commands at the beginning of a line, and files behind an `@`.
+
+    Args:
+        commands: The commands, with their slash.
+
+    Attributes:
+        folder: Where files are looked for.
+    """
+
+    def __init__(self, commands: Iterable[str]) -> None:
+        self.folder = Path()
+        self._commands = sorted(commands)
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterator[Completion]:
+        """Yield what may stand at the cursor."""
+        text = document.text_before_cursor
+        if text.startswith("/") and " " not in text:
+            for name in self._commands:
+                if name.startswith(text):
+                    yield Completion(name, start_position=-len(text))
+        elif (typing := _TYPING.search(text)) is not None:
+            yield from self._files(typing[1])
+
+    def _files(self, begun: str) -> Iterator[Completion]:
+        parent, _, name = begun.rpartition("/")
+        place = f"{parent}/" if "/" in begun else ""
+        entries = []
+        try:
+            with os.scandir(self.folder / Path(place or ".").expanduser()) as found:
+                for _, entry in zip(range(MAX_LOOKED_AT), found, strict=False):
+                    is_hidden = entry.name.startswith(".") and not name.startswith(".")
+                    if entry.name.startswith(name) and not is_hidden and " " not in entry.name:
+                        entries.append(entry.name + ("/" if entry.is_dir() else ""))
+        except OSError:
+            return
+        for each in sorted(entries)[:MAX_OFFERED]:
+            if each.isprintable():
+                yield Completion(f"{place}{each}", start_position=-len(begun))
+
+
 GATHER_SECONDS = 0.02
 """Time between two prints: what comes faster is printed together, and the eye sees no difference."""
 
@@ -177,14 +227,16 @@ class LiveScreen:
         self._kept = Document()
         self._room = trio.Event()
         self._trio = trio.lowlevel.current_trio_token()
-        self._session = self._make_session(data, commands)
+        self._completer = ChatCompleter(commands)
+        self._session = self._make_session(data)
 
-    def _make_session(self, data: Path, commands: list[str]) -> PromptSession[Typed]:
+    def _make_session(self, data: Path) -> PromptSession[Typed]:
         session: PromptSession[Typed] = PromptSession(
             self._message,
             history=InputHistory(data),
             key_bindings=_bindings(self._press),
-            completer=WordCompleter(commands, sentence=True),
+            completer=self._completer,
+            enable_open_in_editor=True,
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
             reserve_space_for_menu=0,
@@ -196,6 +248,10 @@ class LiveScreen:
         )
         session.app.after_render += self._rendered
         return session
+
+    def look_in(self, folder: Path) -> None:
+        """Complete names of files in a folder."""
+        self._completer.folder = folder
 
     @property
     def columns(self) -> int:
@@ -399,6 +455,7 @@ def _bindings(press: Callable[[str], None]) -> KeyBindings:
         buffer.append_to_history()
         event.app.exit(result=Typed("line", buffer.text))
 
+    @bindings.add("c-j")
     @bindings.add("escape", "enter")
     def new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")

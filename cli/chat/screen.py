@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -78,6 +79,9 @@ class PlainScreen:
 
     def show_live(self, rows: list[str]) -> None:
         """Show rows that are not whole, and states, above the input; there is no place for it here."""
+
+    def look_in(self, folder: Path) -> None:
+        """Complete names of files in a folder, where the screen completes."""
 
     def keep(self, text: str) -> None:
         """Put a text into the input; the terminal has its own here."""

@@ -1,8 +1,10 @@
-"""The slash commands of a chat: each is a function of the talk and the rest of the line."""
+"""The commands of a chat, behind a slash: each is a function of the talk and the rest of the line."""
 
 from __future__ import annotations
 
+import base64
 import difflib
+import re
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
@@ -16,14 +18,20 @@ from ...runtime.event_types.plan import plan_lines
 from ...runtime.store.rows import SessionRow
 from ..ask.pending_questions import PendingQuestion
 from ..record_names import MAX_LOOKED_AT, begins, nothing_here, only
+from ..show.usage import usage_line
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import counted, minute
+from .shell_line import run_shell_line
 from .talk import Talk
 from .view import ChatView
 
 MAX_LISTED = 20
 """Sessions in one list: a screen."""
 MAX_TITLE_CHARS = 60
+MAX_COPIED_CHARS = 50_000
+"""Terminals take some 100,000 bytes for the clipboard, encoded."""
+
+_CODE = re.compile(r"^ *```[^\n`]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
 class SlashCommand(msgspec.Struct, frozen=True):
@@ -35,11 +43,14 @@ class SlashCommand(msgspec.Struct, frozen=True):
 
 
 async def run_command(chat: Talk, line: str) -> None:
-    """Run a slash command.
+    """Run a slash command, or, behind an exclamation mark, one of the person's shell.
 
     Raises:
         CallboardError: It can't be done, or there is no such command.
     """
+    if line.startswith("!"):
+        await _shell(chat, line[1:].strip())
+        return
     name, _, argument = line[1:].partition(" ")
     command = COMMANDS.get(name)
     if command is None:
@@ -103,17 +114,45 @@ def _session_of(chat: Talk) -> ChatView:
     return chat.view
 
 
+async def _shell(chat: Talk, command: str) -> None:
+    if not command:
+        raise ValidationError("say which command: !COMMAND runs it in your own shell")
+    chat.say("  (runs as you, outside the sandbox)")
+    output = await run_shell_line(command, chat.folder, chat.print)
+    ended = "" if output.code == 0 else f"  (it ended with {output.code})"
+    if ended:
+        chat.say(ended)
+    if output.text.strip() and await chat.confirm(
+        "Give the output to the model with your next prompt? [y/N] "
+    ):
+        chat.shell_output = output
+        chat.say("  it goes with your next prompt, as text that others may have written")
+
+
 def _help(chat: Talk, argument: str) -> None:
     width = max(len(each.usage) for each in COMMANDS.values())
-    lines = [f"  {each.usage.ljust(width)}  {each.summary}" for each in COMMANDS.values()]
-    keys = [
-        "Enter sends; Alt-Enter, or \\ and Enter, begins a new line.",
-        "The arrows find earlier inputs.",
-        "What you send while a turn runs gets its own turn afterwards;",
-        "/steer reaches the running one.",
-        "Ctrl-C cancels the turn, and leaves when there is none; Ctrl-D leaves.",
-    ]
-    chat.say("\n".join([*lines, *keys]))
+    for title, names in GROUPS.items():
+        rows = [
+            f"  {COMMANDS[name].usage.ljust(width)}  {COMMANDS[name].summary}" for name in names
+        ]
+        chat.say("\n".join([title, *rows]))
+    keys = (
+        ("Enter", "sends; while a turn runs, the input has its turn afterwards"),
+        ("Alt-Enter, Ctrl-J", "begin a new line, and so do \\ and Enter"),
+        ("Ctrl-X Ctrl-E", "edits the input in $EDITOR"),
+        ("up, Ctrl-R", "find earlier inputs"),
+        ("Tab", "completes a command, or a file behind @"),
+        ("Shift-Tab", "takes the next policy"),
+        ("Ctrl-C", "cancels the turn, and leaves when there is none; Ctrl-D leaves"),
+        (
+            "@FILE",
+            "attaches a file of the folder; a picture that is dropped on the terminal is attached",
+        ),
+        ("!COMMAND", "runs in your own shell; the model sees nothing of it, unless you say so"),
+    )
+    chat.say(
+        "\n".join(["Keys and signs", *(f"  {key.ljust(width)}  {said}" for key, said in keys)])
+    )
 
 
 async def _sessions(chat: Talk, argument: str) -> None:
@@ -322,6 +361,48 @@ def _undo_lines(report: UndoReport) -> list[str]:
     ]
 
 
+async def _fork(chat: Talk, argument: str) -> None:
+    view = _session_of(chat)
+    _require(chat, "session/import")
+    if not view.is_idle:
+        raise ConflictError("a turn is running: /fork goes on from its end, /cancel ends it")
+    file = await chat.client.export_session(view.session_id)
+    session_id = await chat.client.import_session(file, workspace=chat.folder)
+    await chat.show(await chat.client.session(session_id))
+    chat.say("  this is a copy, which goes on by itself; permissions and undo stay with the first")
+
+
+async def _usage(chat: Talk, argument: str) -> None:
+    view = _session_of(chat)
+    _require(chat, "usage/get")
+    report = await chat.client.usage(by="model", session_id=view.session_id)
+    if not report.sums:
+        chat.say("  no model was called yet")
+        return
+    sums = report.sums if len(report.sums) == 1 else (*report.sums, report.total)
+    chat.say("\n".join(f"  {usage_line(each).rstrip()}" for each in sums))
+
+
+async def _copy(chat: Talk, argument: str) -> None:
+    text = _session_of(chat).answer
+    if argument not in {"", "code"}:
+        raise ValidationError("/copy copies the last answer, /copy code its last block of code")
+    if argument:
+        blocks = _CODE.findall(text)
+        text = blocks[-1] if blocks else ""
+    if not text:
+        raise NotFoundError("there is nothing to copy yet")
+    if len(text) > MAX_COPIED_CHARS:
+        raise ValidationError(
+            f"that is longer than {MAX_COPIED_CHARS} characters, which few terminals take"
+        )
+    code = base64.b64encode(text.encode("utf-8", "replace")).decode()
+    await chat.write_raw(f"\x1b]52;c;{code}\x07")
+    chat.say(
+        f"  {counted(len(text), 'character')} for the clipboard, if the terminal lets programs have it"
+    )
+
+
 def _plan(chat: Talk, argument: str) -> None:
     lines = plan_lines(_session_of(chat).plan)
     chat.say("\n".join(f"  {safe_line(line)}" for line in lines) or "  there is no plan")
@@ -352,40 +433,45 @@ def _quit(chat: Talk, argument: str) -> None:
 
 
 COMMANDS: dict[str, SlashCommand] = {
-    "help": SlashCommand("/help", "show this list", _help),
-    "sessions": SlashCommand(
-        "/sessions [--all] [WORD]",
-        "list the latest sessions of this folder or of all, or those with a word",
-        _sessions,
-    ),
-    "new": SlashCommand("/new [AGENT]", "begin another session", _new),
-    "switch": SlashCommand("/switch SESSION", "go on with another, by its id or title", _switch),
-    "search": SlashCommand("/search WORDS", "find sessions by what was said", _search),
-    "rename": SlashCommand("/rename TITLE", "change the session's title", _rename),
-    "agent": SlashCommand("/agent NAME", "give the session another agent", _agent),
-    "agents": SlashCommand("/agents", "list the agents", _agents),
-    "model": SlashCommand(
-        "/model [NAME]", "show the model, or take another from the next prompt on", _model
-    ),
-    "policy": SlashCommand(
-        "/policy [PRESET]", "show how much runs without asking, or change it", _policy
-    ),
-    "tools": SlashCommand("/tools", "list the tools that models can ask for", _tools),
     "steer": SlashCommand("/steer TEXT", "tell the running turn something", _steer),
     "now": SlashCommand("/now TEXT", "cancel the running turn, and do this", _interrupt),
     "cancel": SlashCommand("/cancel", "cancel the running turn", _cancel),
     "retry": SlashCommand("/retry", "run the last turn again if it was not answered", _retry),
-    "regenerate": SlashCommand(
-        "/regenerate", "run the last turn again for another answer", _regenerate
+    "regenerate": SlashCommand("/regenerate", "have the last turn answered again", _regenerate),
+    "copy": SlashCommand("/copy [code]", "copy the last answer, or its last code", _copy),
+    "plan": SlashCommand("/plan", "show the model's plan", _plan),
+    "thinking": SlashCommand("/thinking", "show the model's last reasoning", _thinking),
+    "sessions": SlashCommand(
+        "/sessions [--all] [WORD]", "list those of this folder, or of all", _sessions
     ),
+    "new": SlashCommand("/new [AGENT]", "begin another", _new),
+    "switch": SlashCommand("/switch SESSION", "go on with another, by its id or title", _switch),
+    "fork": SlashCommand("/fork", "go on in a copy of this one", _fork),
+    "search": SlashCommand("/search WORDS", "find sessions by what was said", _search),
+    "rename": SlashCommand("/rename TITLE", "change the title", _rename),
+    "model": SlashCommand("/model [NAME]", "show the model, or take another", _model),
+    "policy": SlashCommand(
+        "/policy [PRESET]", "show what runs without asking, or change it", _policy
+    ),
+    "agents": SlashCommand("/agents", "list the agents", _agents),
+    "agent": SlashCommand("/agent NAME", "give the session another agent", _agent),
+    "tools": SlashCommand("/tools", "list the tools that models can ask for", _tools),
     "approvals": SlashCommand(
         "/approvals [ID]", "list questions that wait, or answer one", _approvals
     ),
     "undo": SlashCommand(
-        "/undo [CALL]", "take back what calls changed in files, delegated ones too", _undo
+        "/undo [CALL]", "show what calls changed, delegated ones too, and take it back", _undo
     ),
-    "plan": SlashCommand("/plan", "show the model's plan", _plan),
-    "thinking": SlashCommand("/thinking", "show the model's last reasoning", _thinking),
+    "usage": SlashCommand("/usage", "show tokens and cost of this session", _usage),
+    "cost": SlashCommand("/cost", "the same", _usage),
     "status": SlashCommand("/status", "show daemon, model and session", _status),
+    "help": SlashCommand("/help", "show this list", _help),
     "quit": SlashCommand("/quit", "leave; the session goes on in the daemon", _quit),
 }
+GROUPS = {
+    "Turns": ("steer", "now", "cancel", "retry", "regenerate", "copy", "plan", "thinking"),
+    "Sessions": ("sessions", "new", "switch", "fork", "search", "rename"),
+    "Models and permissions": ("model", "policy", "agents", "agent", "tools", "approvals"),
+    "Files, figures, chat": ("undo", "usage", "cost", "status", "help", "quit"),
+}
+"""The commands as `/help` lists them."""

@@ -76,7 +76,7 @@ def view_of(surface: Surface, rows: MarkdownRows, session_id: str) -> ChatView:
     text = rows.feed if surface.is_live else None
     return ChatView(
         session_id,
-        Transcript(write, surface.style, session_id, surface.prices, text),
+        Transcript(write, surface.style, prices=surface.prices, write_text=text),
         write,
         surface.style,
         is_live=surface.is_live,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from ...runtime.definitions import InputMode, Preset
 from ...runtime.errors import AuthError, CallboardError, NetworkError
 from ...runtime.event_types.turns import RerunWay
 from ...runtime.events import InputAccepted, MessageCompleted, Stored, TurnEnded
+from ...runtime.history import Attachment
 from ...runtime.identity import new_id
 from ...runtime.store.rows import SessionRow
 from ...runtime.text import excerpt
@@ -24,13 +26,16 @@ from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
+from ..run.attachments import read_attachments
 from ..sharing.holder import Holder
 from ..sharing.own_daemon import ChatOptions
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.keyboard import Keyboard
 from ..terminal.markdown_live import MarkdownRows
+from .mentions import is_dropped_file, mentioned
 from .questions import ChatQuestions, InputEnded, put_to_nobody, waiting_questions
 from .screen import Typed
+from .shell_line import ShellOutput
 from .status_line import StatusFacts, context_text, read_facts, status_line
 from .surface import Surface, view_of
 from .view import ChatView
@@ -70,6 +75,7 @@ class Talk:
         view: The session that is shown, once there is one.
         is_over: Whether the person left.
         codes: How turns ended, as exit codes.
+        shell_output: What goes with the next prompt.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class Talk:
         self.view: ChatView | None = None
         self.is_over = False
         self.codes: list[int] = []
+        self.shell_output: ShellOutput | None = None
         self.questions = ChatQuestions(
             surface.output, surface.style, surface.data, self._end_reading
         )
@@ -108,6 +115,7 @@ class Talk:
         self._looks_stale = trio.Event()
         self._drawn_stale = trio.Event()
         self._screen.pressed["s-tab"] = self.cycle_policy
+        self._screen.look_in(Path(self.folder))
         self._unsure: _Unsure | None = None
 
     async def run(self, client: Client, begin: Beginning, holder: Holder) -> None:
@@ -130,7 +138,7 @@ class Talk:
                     nursery.start_soon(self._look_up, name="status line")
                 if (prompt := self._options.prompt) is not None:
                     self.change(prompt=None)
-                    await self._act(prompt)
+                    await self._act(prompt, is_typed=False)
                 await self._converse()
                 nursery.cancel_scope.cancel(reason="left")
 
@@ -149,6 +157,7 @@ class Talk:
         await trio.lowlevel.checkpoint()
         self._set_view(row.session_id)
         self._folder = row.workspace
+        self._screen.look_in(Path(row.workspace))
         view = self.view
         assert view is not None
         view.seq = max(row.head_seq - PAST_EVENTS, 0)
@@ -212,6 +221,7 @@ class Talk:
         self._begun.set()
         self._begun = trio.Event()
         self._facts = StatusFacts()
+        self._screen.look_in(Path(self.folder))
         self.look_again()
 
     # ── what happens ─────────────────────────────────────────────────────────────────────────────
@@ -315,6 +325,10 @@ class Talk:
         else:
             self._rows.write(line)
 
+    def print(self, text: str) -> None:
+        """Print text as it comes, whose control characters are escaped already."""
+        self._rows.write(text)
+
     def say(self, text: str) -> None:
         """Print lines of callboard's own."""
         self._rows.write(text + "\n")
@@ -400,13 +414,22 @@ class Talk:
             self.notice(f"nothing was cancelled: {error}")
         self._is_cancelling = False
 
-    async def _act(self, text: str) -> None:
+    def _is_command(self, text: str) -> bool:
+        """Return whether a line is a command: of callboard, or, at a terminal, of the person's shell.
+
+        What others may have written, by a pipe or in a text of several lines, reaches no shell.
+        """
+        if text.startswith("/"):
+            return not (text.startswith("//") or (self._surface.can_ask and is_dropped_file(text)))
+        return text.startswith("!") and self._surface.can_ask and "\n" not in text
+
+    async def _act(self, text: str, *, is_typed: bool = True) -> None:
         """Do what a line says; Ctrl-C ends the wait for it."""
         with trio.CancelScope() as scope:
             await trio.lowlevel.checkpoint()
             self._acting = scope
             try:
-                if text.startswith("/") and not text.startswith("//"):
+                if is_typed and self._is_command(text):
                     self._echo(text)
                     await self._run_command(self, text)
                 else:
@@ -440,6 +463,9 @@ class Talk:
 
     async def send(self, text: str, mode: str = "queue") -> None:
         """Send an input to the session; begin one when there is none."""
+        files = (*self._options.attachments, *await self._files_of(text))
+        output = self.shell_output
+        text = text if output is None else f"{text}\n\n{output.as_text()}"
         if self.view is None:
             new = self._options
             row = await create_session(
@@ -456,7 +482,7 @@ class Talk:
         has_turn = mode != "steer"  # what steers becomes part of a turn, which has its options
         given = self._options.turn if has_turn and self._options.turn != TurnOptions() else None
         budget = self._options.budget if has_turn else None
-        prompt = (view.session_id, text, self._options.attachments, mode, given, budget)
+        prompt = (view.session_id, text, files, mode, given, budget)
         if self._unsure is None or self._unsure.prompt != prompt:
             self._unsure = _Unsure(prompt, new_id("request"))
         if not self.client.is_connected:
@@ -464,15 +490,32 @@ class Talk:
         ticket = await self.client.prompt(
             view.session_id,
             text,
-            self._options.attachments,
+            files,
             budget=budget,
             mode=InputMode(mode),
             options=given,
+            is_untrusted=output is not None,
             key=self._unsure.key,
         )
-        self._unsure = None
+        self._unsure = self.shell_output = None
         self.change(attachments=())
         await self._wait_shown(view, ticket.seq)
+
+    async def _files_of(self, text: str) -> tuple[Attachment, ...]:
+        """Return the files that a prompt names; a person agrees to those outside of the folder."""
+        if not self._surface.can_ask:
+            return ()
+        folder = await trio.Path(self.folder).resolve()
+        paths = []
+        for path in mentioned(text, Path(folder)):
+            where = short_path(str(path), MAX_SHOWN_CHARS)
+            if path.is_relative_to(folder) or await self.confirm(f"Attach {where}? [y/N] "):
+                paths.append(path)
+        try:
+            return read_attachments(paths)
+        except CallboardError:
+            self._screen.keep(text)
+            raise
 
     async def again(self, why: RerunWay) -> None:
         """Run the last turn of the session again."""
@@ -492,6 +535,11 @@ class Talk:
             self.view.session_id, "cancelled by a person"
         ):
             self.notice("nothing ran")
+
+    async def write_raw(self, text: str) -> None:
+        """Write to the terminal what it obeys and does not show."""
+        await self._screen.drain()
+        self._surface.output.write(text)
 
     async def confirm(self, text: str) -> bool:
         """Return whether a person agrees."""

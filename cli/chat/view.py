@@ -82,6 +82,7 @@ class ChatView:
         context_tokens: What the last model call read and wrote, where that was counted.
         plan: The model's plan.
         thinking: The model's last reasoning.
+        answer: The last text of the model, as it wrote it.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class ChatView:
         self.title = ""
         self.plan: tuple[PlanItem, ...] = ()
         self.thinking = ""
+        self.answer = ""
         self.waiting: dict[str, InputAccepted] = {}
         self._unshown: set[str] = set()
         self._transcript = transcript
@@ -181,6 +183,7 @@ class ChatView:
         self._forget_answer()
         if (usage := message.usage) is not None and usage.input_tokens is not None:
             self.context_tokens = usage.input_tokens + (usage.output_tokens or 0)
+        self.answer = whole or self.answer
         if thinking := "\n".join(p.text for p in message.parts if isinstance(p, Thinking)):
             self.thinking = thinking
         self._transcript.show(message)

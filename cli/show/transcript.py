@@ -64,7 +64,7 @@ class Transcript:
     Args:
         write: Takes pieces of text.
         style: What can be shown.
-        session_id: The last word of the summary.
+        session_id: The last word of the summary; empty for none.
         prices: The prices by which the summary counts the cost.
         write_text: Takes the model's own text; `write` by default.
     """
@@ -280,7 +280,7 @@ class Transcript:
         parts.append(self.session_id)
         self.interrupt()
         dot = " · " if self._style.signs else ", "
-        self._line(self._style.paint(safe_line(dot.join(parts)), "dim"))
+        self._line(self._style.paint(safe_line(dot.join(filter(None, parts))), "dim"))
         self._begin_turn()
 
     def _note(self, text: str) -> None:

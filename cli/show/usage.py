@@ -83,9 +83,9 @@ def usage(
     if not report.sums:
         complain("There is no model call on record for that.")
     for each in report.sums:
-        sys.stdout.write(json_line(each) if json else _line(each))
+        sys.stdout.write(json_line(each) if json else usage_line(each))
     if len(report.sums) > 1 and not json:
-        sys.stdout.write(_line(report.total))
+        sys.stdout.write(usage_line(report.total))
     return ANSWERED
 
 
@@ -101,7 +101,8 @@ async def _read(data: Path, session: str | None, sums: UsageSums, since_ms: int)
         return sums.report()
 
 
-def _line(each: UsageSum) -> str:
+def usage_line(each: UsageSum) -> str:
+    """Return the line of a sum."""
     counts = [
         counted(each.calls, "call"),
         _tokens(each.input_tokens, "in"),
