@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -15,9 +14,10 @@ from ..runtime.definitions import Agent
 from ..runtime.http.client import HttpClient
 from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
-from ..runtime.messages import DispatcherMessage, JournalMessage
+from ..runtime.messages import Ancestor, DispatcherMessage, JournalMessage
 from ..runtime.store.interface import Store
 from ..runtime.taint.marked_files import MarkedFiles
+from ..runtime.turn_options import TurnOptions
 from ..runtime.turns.activity import Activity
 from ..tools.registry import ToolRegistry
 from ..tools.skills.shelf import SkillShelf
@@ -82,7 +82,8 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
 
     With `is_policy_given`, the program has given the preset of all agents, and turns that go on get it
     too. Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
-    while its session is in use.
+    while its session is in use. `given_options` hold for each turn of a session, and below it, that has none of its
+    own: whoever began the session here may decide that, as long as this runtime lasts.
     """
 
     journal: Mailbox[JournalMessage]
@@ -100,6 +101,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     activity: Activity = msgspec.field(default_factory=Activity)
     channels: Channels = msgspec.field(default_factory=Channels)
     health: ProviderHealth = msgspec.field(default_factory=ProviderHealth)
+    given_options: dict[str, TurnOptions] = msgspec.field(default_factory=dict)
     recorder: Recorder | None = None
     strict: bool = False
     wakes: bool = True
@@ -109,9 +111,14 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
 
     def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:
         """Return the model stream actor of a session."""
-        recorder = self.recorder
-        record = partial(recorder.recording, session_id) if recorder is not None else None
-        return ModelStream(mailbox, self.http, self.limits, record)
+        return ModelStream(mailbox, self.http, self.limits, session_id, self.recorder)
+
+    def options_given(self, session_id: str, above: Sequence[Ancestor]) -> TurnOptions | None:
+        """Return the options that turns of a session have here, by itself or by a session above it."""
+        if not self.given_options:
+            return None
+        ids = (session_id, *(each.session_id for each in above))
+        return next(filter(None, map(self.given_options.get, ids)), None)
 
     async def wait_offered(self, agent: str) -> None:
         """Wait until it is known which tools an agent is offered: some depend on the sandbox's test."""

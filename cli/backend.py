@@ -12,7 +12,7 @@ Keys, providers and tokens are files of their own; a command changes them direct
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -23,6 +23,7 @@ from ..config.daemon_file import RunningDaemon, find_daemon
 from ..runtime.disk.data_lock import DataInUse
 from ..runtime.errors import ConflictError
 from ..runtime.messages import RevokeGrant
+from .sharing.holder import HELD_SECONDS, LOOK_SECONDS, turn_of
 from .show.question_text import ANSWERED_BY
 
 if TYPE_CHECKING:  # a command imports the one that it needs
@@ -109,10 +110,30 @@ async def open_backend(
     Raises:
         ConflictError: Another process has the data folder, and is not a daemon.
     """
-    if (daemon := find_daemon(data)) is not None:
-        async with connected(daemon) as client:
-            yield client
-        return
+    patience = trio.current_time() + HELD_SECONDS
+    with ExitStack() as turn:
+        while (daemon := find_daemon(data)) is None:
+            with ExitStack() as attempt:  # who comes meanwhile waits its turn, too
+                if attempt.enter_context(turn_of(data)) or trio.current_time() > patience:
+                    turn.push(attempt.pop_all())
+                    break
+            await trio.sleep(LOOK_SECONDS)
+        if daemon is not None:
+            async with connected(daemon) as client:
+                yield client
+            return
+        async with _open_local(data, settings, agents, policy, channel) as local:
+            yield local
+
+
+@asynccontextmanager
+async def _open_local(
+    data: Path,
+    settings: Settings | None,
+    agents: Sequence[Agent],
+    policy: Preset | PresetWord | None,
+    channel: Channel | None,
+) -> AsyncGenerator[LocalBackend]:
     from ..embedding.runtime import open_runtime  # with a daemon, none of it is needed
     from .log_file import start_logging, wants_log_on_terminal
 

@@ -189,6 +189,36 @@ class LocalModel(Protocol):
         ...
 
 
+class CallRecording(Protocol):
+    """The recording of one model call; see `recording.Recording`."""
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Note the head of the answer."""
+        ...
+
+    def add(self, data: bytes) -> None:
+        """Add a piece of the answer."""
+        ...
+
+    async def write(self) -> None:
+        """Append the call to its file."""
+        ...
+
+
+class CallRecorder(Protocol):
+    """Records model calls; see `recording.Recorder`."""
+
+    def recording(
+        self, session_id: str, endpoint: Endpoint, request: ModelRequest, post: HttpRequest
+    ) -> CallRecording:
+        """Return the recording of a call that begins now."""
+        ...
+
+
+LENT_SIGN = " #"
+"""Stands between the name of a lent model and its number; no model's own name has it."""
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A configured provider: its place, wire format and key.
 
@@ -197,12 +227,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         dialect: Its wire format.
         base_url: Everything before the wire format's path, without a slash at its end.
         key: The secret; `None` for servers that want none.
+        recorder: Records its answers, beside that of the runtime.
     """
 
     name: str
     dialect: Dialect
     base_url: str
     key: Secret | None = None
+    recorder: CallRecorder | None = None
 
 
 class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):

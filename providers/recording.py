@@ -42,6 +42,9 @@ KEPT_HEADERS = (
 )  # fmt: skip
 """Headers of an answer that explain it and name no account."""
 
+RECORDINGS = "recordings"
+"""Where the recordings of commands lie in the data folder."""
+
 SPELLED_SECRET = "The answer held a secret in several pieces, and was not kept."
 
 _PIECES = re.compile(r'(?s:.{1,65536})[^"]*"?')

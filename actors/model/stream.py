@@ -12,14 +12,14 @@ import trio
 
 from ...config.settings import Limits
 from ...providers.provider import (
+    CallRecorder,
+    CallRecording,
     Decoder,
     Endpoint,
-    HttpRequest,
     LocalModel,
     ModelRequest,
     ModelTarget,
 )
-from ...providers.recording import Recording
 from ...runtime.errors import CallboardError
 from ...runtime.http.client import HttpClient
 from ...runtime.http.response import BodyStream
@@ -68,10 +68,6 @@ class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call")
         self.outlet.close()
 
 
-Record = Callable[[Endpoint, ModelRequest, HttpRequest], Recording]
-"""Begins the recording of a model call of the session."""
-
-
 class ModelStream:
     """Makes the model calls of one session.
 
@@ -86,10 +82,12 @@ class ModelStream:
         mailbox: Mailbox[StartModelCall],
         http: HttpClient,
         limits: Limits,
-        record: Record | None = None,
+        session_id: str = "",
+        recorder: CallRecorder | None = None,
     ) -> None:
         self._mailbox = mailbox
-        self._record = record
+        self._session_id = session_id
+        self._recorder = recorder
         self._http = http
         self._limits = limits
 
@@ -138,7 +136,10 @@ class ModelStream:
     ) -> None:
         dialect = endpoint.dialect
         post = dialect.build(request)
-        recording = self._record(endpoint, request, post) if self._record is not None else None
+        recording = None
+        recorder = endpoint.recorder or self._recorder
+        if recorder is not None and self._session_id:
+            recording = recorder.recording(self._session_id, endpoint, request, post)
         try:
             headers = dict(post.headers)
             if endpoint.key is not None:
@@ -167,7 +168,7 @@ async def _listen(
     decoder: Decoder,
     outlet: StreamOutlet,
     watch: _Watch,
-    recording: Recording | None,
+    recording: CallRecording | None,
 ) -> None:
     """Read the answer to its end, and hand it up as it comes."""
     while data := await body.read_some():

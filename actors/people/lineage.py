@@ -45,12 +45,22 @@ class Channels:
 
     def __init__(self, channel: Channel | None = None) -> None:
         self._channel = channel
+        self._given: dict[str, Channel | None] = {}
 
-    def own(self, kind: SessionKind) -> str | None:
-        """Return the name of the channel that sessions of this kind have themselves."""
-        if self._channel is None or kind is not SessionKind.MAIN:
+    def give(self, session_id: str, channel: Channel | None) -> None:
+        """Give one session people of its own, or none."""
+        self._given[session_id] = channel
+
+    def take_back(self, session_id: str) -> None:
+        """Let a session have the channel of the runtime again."""
+        self._given.pop(session_id, None)
+
+    def own(self, kind: SessionKind, session_id: str) -> str | None:
+        """Return the name of the channel that a session of this kind has itself."""
+        channel = self._given.get(session_id, self._channel)
+        if channel is None or kind is not SessionKind.MAIN:
             return None
-        return self._channel.name
+        return channel.name
 
     def serving(self, place: CallPlace) -> Served | None:
         """Return the nearest channel up the session tree."""
@@ -69,11 +79,12 @@ class Channels:
         line = [(place.session_id, place.channel)]
         line += [(each.session_id, each.channel) for each in place.lineage]
         for session_id, name in line:
-            if name is not None and self._channel is not None and name == self._channel.name:
+            channel = self._given.get(session_id, self._channel)
+            if name is not None and channel is not None and name == channel.name:
                 if session_id == place.session_id:
-                    yield Served(session_id, self._channel)
+                    yield Served(session_id, channel)
                 else:
-                    yield Served(session_id, self._channel, session_id, _origin(place))
+                    yield Served(session_id, channel, session_id, _origin(place))
 
 
 def _origin(place: CallPlace) -> str:
@@ -109,7 +120,7 @@ class Lineage:
                 raise StorageError(f"the session {parent_id}, which delegated, is not on record")
             seen.add(parent_id)
             agent = narrowed(agent_named(self._agents, row.agent), await self._tools(row))
-            channel = self._channels.own(row.kind)
+            channel = self._channels.own(row.kind, row.session_id)
             found.append(
                 Ancestor(session_id=parent_id, agent=agent, kind=row.kind, channel=channel)
             )

@@ -118,9 +118,13 @@ def setup_turn(
         host.lineage,
     )
     model = conversation.model
+    given = services.options_given(host.session_id, host.lineage)
+    if options is None and given is not None:
+        options = InputOptions(given, conversation.agent)
     if options is not None:
         agent, model = options.applied(agent), options.options.model or model
-    if goes_on and not services.is_policy_given:
+    is_policy_given = services.is_policy_given or (given is not None and given.policy is not None)
+    if goes_on and not is_policy_given:
         agent = no_laxer(agent, conversation.turn_policy)
     choice = ModelChoice(
         services.models.target(model, agent.model),
@@ -142,7 +146,7 @@ def setup_turn(
         skills=partial(skills_prompt, services.skills, conversation.workspace)
         if reads_skills
         else None,
-        channel=services.channels.own(conversation.kind),
+        channel=services.channels.own(conversation.kind, host.session_id),
         end_children=partial(services.tree.detached.cancel_below, host.session_id),
         gone=tuple(
             each

@@ -24,6 +24,7 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents
 from ...runtime.redaction import redacting_logger
 from ...runtime.stream import AnyStreamEvent, StopReason
+from ...runtime.turn_options import TurnOptions
 from ..budget.budgets import Account, Charge, SessionBudgets
 from ..model.answer import AnswerBuilder, TokenCount
 from ..model.stream import MAILBOX_CAPACITY, MAX_WAITING_BATCHES, ModelStream, StartModelCall
@@ -78,6 +79,12 @@ def title_request(events: Sequence[Stored], target: ModelTarget) -> ModelRequest
         max_output_tokens=MAX_OUTPUT_TOKENS,
         thinking=ThinkingEffort.OFF,
     )
+
+
+def options_of_last(events: Sequence[Stored]) -> TurnOptions | None:
+    """Return the options of the latest turn: what it said was for the model that it named."""
+    inputs = (each.event for each in reversed(events) if isinstance(each.event, InputAccepted))
+    return next((event.options for event in inputs), None)
 
 
 def text_of(parts: Sequence[Part]) -> str:
@@ -161,17 +168,21 @@ class Titles:
         if row is None or row.deleted_at_ms is not None or row.kind is not SessionKind.MAIN:
             return
         agent = agent_named(self._services.agents, row.agent)
-        target = self._services.models.target(row.model, agent.model)
-        if row.head_seq > MAX_EVENTS or not (asks_local or target.endpoint is not None):
+        if row.head_seq > MAX_EVENTS:
             return
         events = await self._services.store.events(session_id)
+        given = self._services.options_given(session_id, ()) or options_of_last(events)
+        model = (given.model if given is not None else None) or row.model
+        target = self._services.models.target(model, agent.model)
+        if not (asks_local or target.endpoint is not None):
+            return
         request = None if has_title(events) else title_request(events, target)
         if request is None:
             return
-        given = SessionBudgets()
+        budgets = SessionBudgets()
         for each in events:
-            given.fold(each.event)
-        account = await self._services.budgets.account(session_id, given, agent)
+            budgets.fold(each.event)
+        account = await self._services.budgets.account(session_id, budgets, agent)
         assert isinstance(ended.event, TurnEnded)
         await self._ask(account, ended.event.turn_id, target, request)
 

@@ -406,7 +406,7 @@ async def _version(
         agent=await tree.agent_of(session, lineage),
         session_kind=session.kind,
         workspace=session.workspace,
-        channel=channels.own(session.kind),
+        channel=channels.own(session.kind, session.session_id),
         lineage=lineage,
     )
     question = PermissionQuestion(

@@ -12,12 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import trio
 from cyclopts import Parameter
 
 from ...client.client import Client, connect_here
 from ...config.files import config_folder, load_settings
 from ...config.settings import Settings
+from ...providers.provider import LENT_SIGN
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import CallboardError, ConflictError
 from ...runtime.store.rows import SessionRow
@@ -29,6 +31,7 @@ from ..record_names import folder_here
 from ..run.attachments import read_attachments
 from ..run.flags import TurnFlags
 from ..sharing.holder import Holder, holding
+from ..sharing.lending import lent_model
 from ..sharing.own_daemon import ChatOptions, OwnDaemon, open_own_daemon
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.output import Output
@@ -168,22 +171,42 @@ class _Chat:
         """Talk by way of the daemon, or of its successors, until the person leaves."""
         holder = self._holder
         assert holder is not None
-        if self._options.base_url is not None and holder.own is None:
-            raise ConflictError(
-                "--base-url is not for a chat with a daemon that runs: name the place first, `callboard "
-                "providers add NAME --base-url URL`, and then --model NAME/MODEL."
-            )
         raised: CallboardError | None = None
         async with connect_here(self._data) as client, trio.open_nursery() as nursery:
             nursery.start_soon(watch_connection, client, self.talk.notice, AWAY, name="connection")
             nursery.start_soon(self._watch, client, holder, name="the daemon's end")
             try:
+                await self._bring_model(client, holder)
                 await self.talk.run(client, self._begin, holder)
             except CallboardError as error:
                 raised = error
             nursery.cancel_scope.cancel(reason="left")
         if raised is not None:
             raise raised
+
+    async def _bring_model(self, client: Client, holder: Holder) -> None:
+        """Have this chat's own model in a daemon that is a command, where that has another by that name.
+
+        Raises:
+            ConflictError: The daemon is not a command, and `--base-url` names a place.
+            CallboardError: There is no such model.
+        """
+        options = self._options
+        if not holder.is_shared:
+            if options.base_url is not None:
+                raise ConflictError(
+                    "--base-url is not for a chat with a daemon that runs: name the place first, "
+                    "`callboard providers add NAME --base-url URL`, and then --model NAME/MODEL."
+                )
+            return
+        if holder.own is not None and options.base_url is None:
+            return
+        lent = await lent_model(
+            client, self._settings, options.model, options.base_url, options.dialect
+        )
+        if LENT_SIGN in lent.model:
+            turn = msgspec.structs.replace(options.turn, model=lent.model)
+            self.talk.change(turn=turn, model=None)
 
     async def _begin(self, client: Client) -> SessionRow | None:
         if self._options.session is None:

@@ -475,6 +475,7 @@ class Talk:
                 agent=new.agent,
                 model=new.model,
                 budget=new.session_budget,
+                is_shared=self._holder.is_shared,
             )
             self._set_view(row.session_id)
         view = self.view
@@ -556,7 +557,7 @@ class Talk:
         session_id = self.view.session_id if self.view is not None else ""
         if not self._surface.can_ask:
             said = await put_to_nobody(
-                self.client, asked, session_id, is_host=self._holder.own is not None
+                self.client, asked, session_id, is_host=self._holder.is_shared
             )
             self.questions.drop(asked)
             if said:

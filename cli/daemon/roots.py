@@ -43,8 +43,11 @@ async def create_session(
     agent: str,
     model: str | None,
     budget: Budget | None = None,
+    is_shared: bool = False,
 ) -> SessionRow:
     """Begin a session of the daemon in a folder; ask before that becomes one more root.
+
+    A daemon that is a command of the same user (`is_shared`) is not asked about: what may be a root is the same.
 
     Raises:
         ConflictError: The folder is below no root of the daemon, and the person did not agree.
@@ -62,6 +65,9 @@ async def create_session(
     except ValidationError as error:
         if error.field != "workspace" or not is_there:
             raise
+    if is_shared:  # as it would be without a daemon: whoever begins it there wants it there
+        await client.upkeep.add_root(str(folder))
+        return await create()
     outside = f"{folder} is below no root of the daemon."
     if not await confirm(f"{outside} Let its sessions work there? [y/N] "):
         raise ConflictError(

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ...config.settings import Settings
+from ...providers.provider import LENT_SIGN
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.events import TurnStarted
 from ...runtime.history import Attachment
@@ -158,3 +159,8 @@ async def _last_model(reader: StoreReader, session_id: str) -> str | None:
                 return f"{stored.event.provider}/{stored.event.model}"
         before = after
     return None
+
+
+def shown(model: str) -> str:
+    """Return a model's name without what tells a lent one from others."""
+    return model.partition(LENT_SIGN)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,7 @@ import trio
 
 from ...client.client import Client, connect_here
 from ...client.subscriptions import RemoteEvents
+from ...config.settings import Settings
 from ...runtime.budget import Budget
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import (
@@ -30,24 +31,23 @@ from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import SelectedModel
-from ...runtime.wire.sessions import Cancel, Cancelled, SetBudget, Ticket
+from ...runtime.wire.sessions import Cancel, Cancelled, GiveOptions, SetBudget, Ticket
 from ..ask.daemon_questions import DaemonQuestions
 from ..ask.terminal_channel import TerminalChannel
 from ..daemon.away import watch_connection
 from ..daemon.roots import create_session
+from ..sharing.holder import holding, running
+from ..sharing.lending import lent_model
+from ..sharing.own_daemon import ChatOptions, open_own_daemon
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.transcript import TurnEvent
 from ..show.view import RunView
-from .choice import RunOptions, RunTarget
-
-OTHERWISE = (
-    "Leave it out, stop the daemon with `callboard stop`, or use another data folder with --data."
-)
+from .choice import RunOptions, RunTarget, shown
 
 
 def check_options(options: RunOptions) -> None:
-    """Raise `ConflictError` for an option that a run in the daemon can't have."""
+    """Raise `ConflictError` for an option that a run in a `callboard serve` can't have."""
     for name, is_given, instead in (
         (
             "--base-url",
@@ -63,7 +63,10 @@ def check_options(options: RunOptions) -> None:
         ),
     ):
         if is_given:
-            raise ConflictError(f"{name} is not for a run in the daemon: {instead}. {OTHERWISE}")
+            raise ConflictError(
+                f"{name} is not for a run in the daemon: {instead}. Leave it out, or use another data "
+                "folder with --data."
+            )
     if options.prompt is None and turn_options(options, None) is not None:
         raise ConflictError(
             "--model, --policy, --fallback, --thinking, --temperature and --max-tokens are for the "
@@ -84,6 +87,7 @@ def turn_options(options: RunOptions, session: SessionRow | None) -> TurnOptions
 @asynccontextmanager
 async def open_remote_place(
     data: Path,
+    settings: Settings,
     options: RunOptions,
     choice: RunTarget,
     view: RunView,
@@ -94,27 +98,60 @@ async def open_remote_place(
 
     Questions go to the channel, or a line of the view says what waits; `confirm` asks for a yes.
 
+    A daemon that is a command of this user has no options of its own for other commands: the run brings its model
+    along, and its options. When that command is gone, this one, or another, becomes the daemon.
+
     Raises:
-        ConflictError: An option is about the runtime itself, which is the daemon's.
+        ConflictError: An option is about the runtime itself, which is that of a `callboard serve`.
     """
-    check_options(options)
-    wanted = turn_options(options, choice.session)
-    async with open_record(data) as reader, connect_here(data) as client:
-        default = await client.request("model/default", Nothing(), SelectedModel)
-        if choice.model is not None:
-            default = SelectedModel(choice.model, choice.reason or "because --model says so")
-        raised: BaseException | None = None
-        async with trio.open_nursery() as nursery:
-            questions = DaemonQuestions(client, channel, nursery, view.notice)
-            nursery.start_soon(watch_connection, client, view.notice, name="connection")
-            try:
-                yield RemotePlace(client, reader, questions, options, default, confirm, wanted)
-            except BaseException as error:  # noqa: ASYNC103  raised again below
-                raised = error
-            finally:
-                nursery.cancel_scope.cancel(reason="the run is over")
-        if raised is not None:
-            raise raised
+    daemon = running(data)
+    is_shared = daemon is not None and daemon.command != "serve"
+    if not is_shared:
+        check_options(options)
+    raised: BaseException | None = None
+    async with AsyncExitStack() as stack:
+        if is_shared:
+            own = ChatOptions(
+                workspace=folder_of(options),
+                model=options.flags.model,
+                base_url=options.flags.base_url,
+            )
+            open_own = partial(open_own_daemon, own, settings, data, "run")
+            await stack.enter_async_context(holding(data, open_own, view.notice))
+        reader = await stack.enter_async_context(open_record(data))
+        client = await stack.enter_async_context(connect_here(data))
+        flags, lent = options.flags, None
+        if is_shared:
+            lent = await lent_model(
+                client, settings, choice.model, flags.base_url, flags.dialect, options.is_recorded
+            )
+        if lent is not None:
+            wanted: TurnOptions | None = flags.turn_options(lent.model)
+            model = SelectedModel(shown(lent.model), choice.reason or lent.reason)
+        elif choice.model is not None:
+            wanted = turn_options(options, choice.session)
+            model = SelectedModel(choice.model, choice.reason or "because --model says so")
+        else:
+            wanted = turn_options(options, choice.session)
+            model = await client.request("model/default", Nothing(), SelectedModel)
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        questions = DaemonQuestions(client, channel, nursery, view.notice)
+        nursery.start_soon(watch_connection, client, view.notice, name="connection")
+        place = RemotePlace(client, reader, questions, options, model, confirm, wanted)
+        place.is_shared, place.has_people = is_shared, channel is not None
+        try:
+            yield place
+        except BaseException as error:  # noqa: ASYNC103  raised again below
+            raised = error
+        finally:
+            nursery.cancel_scope.cancel(reason="the run is over")
+    if raised is not None:
+        raise raised
+
+
+def folder_of(options: RunOptions) -> Path:
+    """Return the folder in which a run begins sessions."""
+    return (options.flags.workspace or Path.cwd()).expanduser().resolve()
 
 
 class RemotePlace:
@@ -138,6 +175,8 @@ class RemotePlace:
         self.wanted = wanted
         self.approval = client.approval
         self.answer = client.answer
+        self.is_shared = False
+        self.has_people = True
         self._options = options
         self._confirm = confirm
 
@@ -146,17 +185,28 @@ class RemotePlace:
         flags = self._options.flags
         row = await create_session(
             self.client,
-            (flags.workspace or Path.cwd()).expanduser().resolve(),
+            folder_of(self._options),
             self._confirm,
             agent=agent,
-            model=flags.model,
+            model=None if self.is_shared else flags.model,
             budget=budget,
+            is_shared=self.is_shared,
         )
-        return RemoteSession(self, row.session_id)
+        return await self._given(row)
 
     async def get_session(self, session_id: str) -> RemoteSession:
         """Return a session on record; raise `NotFoundError`."""
-        return RemoteSession(self, (await self.client.session(session_id)).session_id)
+        return await self._given(await self.client.session(session_id))
+
+    async def _given(self, row: SessionRow) -> RemoteSession:
+        """Give all turns of the session the options of the run, while it lasts."""
+        if self.is_shared:
+            options = self.wanted or TurnOptions()
+            params = GiveOptions(
+                session_id=row.session_id, options=options, has_people=self.has_people
+            )
+            await self.client.request("session/give_options", params, Nothing)
+        return RemoteSession(self, row.session_id)
 
 
 class RemoteSession:

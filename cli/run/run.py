@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
 import trio
 
-from ...config.daemon_file import find_daemon
 from ...config.settings import Settings
-from ...providers.recording import recording_path
+from ...providers.recording import RECORDINGS, recording_path
 from ...runtime.disk.data_lock import DataInUse
 from ...runtime.errors import CallboardError, ConflictError, ValidationError
 from ...runtime.event_types.calls import CallDeferred
@@ -31,6 +29,7 @@ from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
+from ..sharing.holder import LOOK_SECONDS, running, turn_of
 from ..show.event_lines import waits
 from ..show.view import JsonView, side_view, view_of
 from ..terminal.complaint import complain
@@ -51,11 +50,12 @@ from .pending import (
 )
 
 if TYPE_CHECKING:  # whichever the run works with is imported when it opens
-    from ...embedding.runtime import Runtime, Session
+    from ...embedding.runtime import Session
     from ...embedding.turn import Turn
+    from .local import LocalPlace
     from .remote import RemotePlace, RemoteSession, RemoteTurn
 
-    RunPlace: TypeAlias = Runtime | RemotePlace
+    RunPlace: TypeAlias = LocalPlace | RemotePlace
     RunSession: TypeAlias = Session | RemoteSession
     RunTurn: TypeAlias = Turn | RemoteTurn
 
@@ -81,8 +81,8 @@ class UnansweredCalls:
         return [waits(call) for call in self._waiting.values()]
 
 
-RECORDINGS = "recordings"
-"""Where recordings lie in the data folder."""
+TURN_LOOKS = 20
+"""How often it is looked whether the sessions are free before the person is told why nothing happens."""
 
 GRACE_SECONDS = 2.0
 """Time to print the summary of a cancelled turn: its reader may be stopped."""
@@ -243,29 +243,39 @@ class _Job:
             ended = await self._play(turn)
             return _worst([ended, *await self._play_left(runtime, session)])
 
-    def _place(self, choice: RunTarget) -> AbstractAsyncContextManager[RunPlace]:
+    @asynccontextmanager
+    async def _place(self, choice: RunTarget) -> AsyncGenerator[RunPlace]:
         """Open where the run works: the daemon that has the sessions, else a runtime of its own."""
-        flags = self._options.flags
-        settings = flags.apply(self._settings, choice.agent)
-        if find_daemon(self._data) is not None:
-            from .remote import open_remote_place  # mostly no daemon runs
+        data, waited = self._data, 0
+        while True:
+            if running(data) is not None:
+                from .remote import open_remote_place  # mostly no daemon runs
 
-            return open_remote_place(
-                self._data, self._options, choice, self._view, self._channel, self._confirm
-            )
-        from ...embedding.runtime import open_runtime  # a run in the daemon does not need it
+                async with open_remote_place(
+                    data,
+                    self._settings,
+                    self._options,
+                    choice,
+                    self._view,
+                    self._channel,
+                    self._confirm,
+                ) as place:
+                    yield place
+                return
+            with turn_of(data) as is_ours:
+                if is_ours and running(data) is None:
+                    async with self._own_place(choice) as own:
+                        yield own
+                    return
+            if (waited := waited + 1) == TURN_LOOKS:
+                self._view.notice("another command has the sessions for itself; this one waits")
+            await trio.sleep(LOOK_SECONDS)
 
-        return open_runtime(
-            model=choice.model,
-            base_url=flags.base_url,
-            dialect=flags.dialect,
-            workspace=flags.workspace,
-            data=self._data,
-            policy=flags.policy,
-            channel=self._channel,
-            record=self._recordings,
-            wake=False,
-            settings=_without_preferences(settings),
+    def _own_place(self, choice: RunTarget) -> AbstractAsyncContextManager[RunPlace]:
+        from .local import open_local_place  # a run in the daemon does not need it
+
+        return open_local_place(
+            self._data, self._settings, self._options, choice, self._channel, self._view.notice
         )
 
     async def _confirm(self, question: str) -> bool:
@@ -479,11 +489,3 @@ def _is_unfit_workspace(error: CallboardError) -> bool:
     """Return whether the folder is the fault, and the error does not speak of the option already."""
     is_unfit = isinstance(error, ValidationError) and error.field == "workspace"
     return is_unfit and "--workspace" not in str(error)
-
-
-def _without_preferences(settings: Settings) -> Settings:
-    """Return the settings with every agent's model taken out: the choice has been made already."""
-    agents = {
-        name: msgspec.structs.replace(agent, model=None) for name, agent in settings.agents.items()
-    }
-    return msgspec.structs.replace(settings, agents=agents)

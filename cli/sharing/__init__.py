@@ -1,13 +1,14 @@
 """Sharing: how commands of one user share a data folder when no daemon runs.
 
 One process at a time has the store. Where no `callboard serve` runs, the first command that needs the
-sessions is a daemon itself, on a free port of loopback with a token that ends with it (`own_daemon`); the
-commands after it find it as they find any daemon, and are its clients. Each of them keeps looking
+sessions lets the others in, on a free port of loopback with a token that ends with it (`door`); the
+commands after it find it as they find any daemon, and are its clients. They bring their models along
+(`lending`). Each of them keeps looking
 (`holder`): when that process is gone, however it ended, one of them becomes the daemon, and the others
 find it. Their connections, prompts and events go on there. For a `callboard serve` that is gone they
 wait: whoever started it starts it again.
 
-Begin with `holder`.
+Begin with `holder`. `own_daemon` is a runtime for the others alone, as a chat has it.
 Comes in: a data folder, and what opens a daemon on it.
 Goes out: whether this process is the daemon, and how that ends.
 Owns: `daemon.turn`, whose lock says who may become the daemon now.

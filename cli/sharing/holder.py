@@ -31,10 +31,12 @@ class Holder:
 
     Attributes:
         own: The daemon of this process, while it is one.
+        is_shared: Whether the daemon is a command, of this process or another, and no `callboard serve`.
     """
 
     def __init__(self, data: Path, open_own: OpenDaemon, notice: Callable[[str], None]) -> None:
         self.own: OwnDaemon | None = None
+        self.is_shared = True
         self._data = data
         self._open_own = open_own
         self._notice = notice
@@ -46,7 +48,7 @@ class Holder:
             DataInUse: Before it has started: another process has the folder, and is not a daemon.
             CallboardError: Before it has started: no runtime can be opened.
         """
-        has_started, is_waiting, said = False, False, ""
+        has_started, said = False, ""
 
         def start() -> None:
             nonlocal has_started
@@ -58,9 +60,9 @@ class Holder:
         while True:
             try:
                 if (daemon := running(self._data)) is not None:
-                    is_waiting = daemon.command == "serve"  # whoever started that starts it again
+                    self.is_shared = daemon.command != "serve"
                     start()
-                elif not is_waiting:
+                elif self.is_shared:  # else whoever started it starts it again
                     await self._take_turn(start)
             except CallboardError as error:
                 is_held = isinstance(error, DataInUse) and trio.current_time() < patience

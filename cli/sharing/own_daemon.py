@@ -6,26 +6,21 @@ It listens on a port of loopback that nobody knows, with a token that ends with 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import msgspec
 import trio
 
-from ...config.daemon_file import RunningDaemon
 from ...config.settings import DialectWord, Settings
+from ...providers.catalog.catalog import ModelSelection
+from ...providers.catalog.table import REHEARSAL
 from ...runtime.budget import Budget
+from ...runtime.errors import CallboardError
 from ...runtime.history import Attachment
 from ...runtime.turn_options import TurnOptions
-
-if TYPE_CHECKING:
-    from ...config.sections import ServerSettings
-    from ...embedding.runtime import Runtime
-    from ...gateway.gateway import Gateway
-    from ...gateway.shared.configuration import Configuration
 
 
 class OwnDaemon(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +77,10 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_own_daemon(
-    options: ChatOptions, settings: Settings, data: Path
+    options: ChatOptions,
+    settings: Settings,
+    data: Path,
+    command: Literal["chat", "run"] = "chat",
 ) -> AsyncGenerator[OwnDaemon]:
     """Be the daemon of a data folder around the block.
 
@@ -91,66 +89,46 @@ async def open_own_daemon(
         CallboardError: No runtime can be opened.
     """
     # Here: with a daemon, a command needs none of it.
-    from ...config.daemon_file import DaemonFile
-    from ...config.keys.tokens import local_credential
     from ...embedding.runtime import open_runtime
-    from ...gateway.gateway import open_gateway
-    from ...gateway.lifecycle import websocket_url
     from ...gateway.shared.clients_channel import ClientsChannel
-    from ...runtime.redaction import redactor
+    from .door import open_door
 
-    server = msgspec.structs.replace(
-        settings.server, host="127.0.0.1", port=0, roots=(str(options.workspace),)
-    )
-    local, token = local_credential()
-    redactor.add(token)
     async with (
         open_runtime(
-            model=options.model,
-            base_url=options.base_url,
-            dialect=options.dialect,
+            model=default_model(settings, data, options.model, options.base_url),
             workspace=options.workspace,
             data=data,
             channel=ClientsChannel(),
             settings=settings,
         ) as runtime,
-        open_gateway(runtime, server, data, local=local) as gateway,
+        open_door(
+            runtime,
+            settings,
+            data,
+            command,
+            config=options.config,
+            roots=(str(options.workspace),),
+            is_at_once=True,
+        ) as door,
     ):
-        gateway.daemon.configuration = _configuration(options.config, data, server)
-        url = websocket_url(server.host, gateway.port)
-        running = RunningDaemon(
-            url=url,
-            pid=os.getpid(),
-            token=token,
-            started_at_ms=time.time_ns() // 1_000_000,
-            command="chat",
-            drain_seconds=server.drain_seconds,
+        assert door.gateway is not None
+        yield OwnDaemon(
+            wanted=door.gateway.stopped, hurry=door.hurry, seconds=door.seconds, drain=door.drain
         )
-        with DaemonFile(data, running):
-            yield _own(runtime, gateway, server)
 
 
-def _own(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnDaemon:
-    from ...gateway.lifecycle import drain
+def default_model(
+    settings: Settings, data: Path, model: str | None, base_url: str | None = None
+) -> str | None:
+    """Return the default model of a runtime that commands share: the configured one, where that can be used.
 
-    hurry = trio.Event()
+    Else it is what the command names that opens it, which has no other.
+    """
+    from ...embedding.models import open_finder
 
-    async def end() -> None:
-        gateway.announce_end()
-        await drain(runtime, server.drain_seconds, hurry)
-
-    return OwnDaemon(wanted=gateway.stopped, hurry=hurry, seconds=server.drain_seconds, drain=end)
-
-
-def _configuration(config: Path | None, data: Path, server: ServerSettings) -> Configuration:
-    """Return the configuration that other commands may change meanwhile; its socket stays as it is."""
-    from ...config.files import MANAGED_NAME, config_file, load_settings
-    from ...gateway.shared.configuration import Configuration
-    from ...providers.catalog.book import ProviderBook
-
-    def load() -> Settings:
-        return msgspec.structs.replace(load_settings(config), server=server)
-
-    file = config_file(config)
-    book = ProviderBook(config, data, os.environ)
-    return Configuration(load, (file, file.with_name(MANAGED_NAME)), book)
+    try:
+        selection = ModelSelection(settings=settings, environ=os.environ)
+        open_finder(selection, None, data).target(None)
+    except CallboardError:
+        return model if base_url is None else REHEARSAL
+    return None

@@ -43,6 +43,7 @@ class Subscriptions:
         self._topics: dict[Topic, Subscriber] = {}
         self._ends: dict[Subscriber, Callable[[], None]] = {}
         self._catching_up = trio.CapacityLimiter(MAX_CATCHING_UP)
+        self._at_end: dict[str, Callable[[], None]] = {}
         self._is_ended = False
 
     def subscribe(self, session_id: str, position: int) -> Callable[[], None]:
@@ -91,11 +92,18 @@ class Subscriptions:
         """End the subscription to a topic."""
         self._end(self._topics.pop(topic, None))
 
+    def at_end(self, name: str, action: Callable[[], None]) -> None:
+        """Have an action of this name done when the connection ends."""
+        self._check_open()
+        self._at_end[name] = action
+
     def end(self) -> None:
         """End all subscriptions, and refuse new ones."""
         self._is_ended = True
         for subscriber in list(self._ends):
             self._end(subscriber)
+        for action in self._at_end.values():
+            action()
 
     def _check_open(self) -> None:
         if self._is_ended:

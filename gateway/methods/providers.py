@@ -9,11 +9,12 @@ import msgspec
 import trio
 
 from ...config.keys.store import open_key_store
-from ...embedding.runtime import Runtime, data_of, wish_of
+from ...embedding.runtime import Runtime, data_of, lend, wish_of
 from ...providers.catalog.book import ProviderBook
 from ...providers.catalog.connection_test import ConnectionReport
 from ...providers.catalog.rows import provider_rows
 from ...providers.catalog.services import ModelList
+from ...providers.recording import RECORDINGS, open_recorder
 from ...runtime.errors import CallboardError, ConflictError, PermissionRefused
 from ...runtime.wire import providers as wire
 from ...runtime.wire.fields import Role
@@ -104,6 +105,25 @@ async def chosen_model(caller: Caller, params: Nothing) -> wire.ModelChosen:
     if configuration is None or configuration.book is None:
         raise ConflictError(OWN_SETTINGS)
     return await trio.to_thread.run_sync(configuration.book.default)
+
+
+@methods.add("model/lend", Role.ADMIN, is_slow=True)
+async def lend_model(caller: Caller, params: wire.LendModel) -> wire.SelectedModel:
+    """Have a model as a command of the daemon's own user has it; return a name that its turns give."""
+    if not caller.daemon.is_local(caller.credential):
+        raise PermissionRefused("only commands of the daemon's own user lend it a model")
+    runtime, data = caller.runtime, data_of(caller.runtime)
+    wish = msgspec.structs.replace(
+        wish_of(runtime),
+        choice=params.model,
+        base_url=params.base_url,
+        dialect=params.dialect,
+        environ=params.environ,
+    )
+    recorder = None
+    if params.is_recorded and data is not None:
+        recorder = await open_recorder(data / RECORDINGS)
+    return wire.SelectedModel(*await lend(runtime, wish, recorder))
 
 
 @methods.add("model/set_default", Role.ADMIN)

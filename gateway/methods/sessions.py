@@ -32,6 +32,9 @@ from .pages import byte_page, page
 
 methods = MethodTable()
 
+MAX_GIVEN = 1000
+"""Sessions that have options of their own at once: one for each command that runs."""
+
 
 async def _began(caller: Caller, done: DoneRequest) -> SessionRow:
     return await caller.session(done.session_id)
@@ -238,6 +241,30 @@ async def purge_sessions(caller: Caller, params: wire.NamedSessions) -> wire.Som
     """Remove deleted sessions and their records for good."""
     await _known(caller, params.session_ids)
     return wire.SomeSessions(tuple(await host_of(caller.runtime).keeping.purge(params.session_ids)))
+
+
+@methods.add("session/give_options", Role.ADMIN)
+async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
+    """Give the turns of a session options, while the connection lasts: for commands of its own user."""
+    if not caller.daemon.is_local(caller.credential):
+        raise PermissionRefused("only commands of the daemon's own user give a session options")
+    await caller.session(params.session_id)
+    _check_models(caller, params.options)
+    host, session_id = host_of(caller.runtime), params.session_id
+    given, channels = host.given_options, host.channels
+
+    def take_back() -> None:
+        if given.get(session_id) is params.options:
+            del given[session_id]
+            channels.take_back(session_id)
+
+    if len(given) >= MAX_GIVEN:
+        raise OverloadedError(f"{MAX_GIVEN} sessions have options of commands already")
+    caller.subscriptions.at_end(session_id, take_back)
+    given[session_id] = params.options
+    if not params.has_people:
+        channels.give(session_id, None)
+    return Nothing()
 
 
 async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> InputTicket:

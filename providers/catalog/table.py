@@ -28,12 +28,18 @@ def providers_of(settings: Settings) -> dict[str, KnownProvider]:
     }
 
 
-def mask_environment_keys(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Mask the keys of all providers and search engines, used or not."""
-    variables = {CUSTOM_KEY, *(engine.key_env for engine in KNOWN_ENGINES.values())}
+def key_variables(settings: Settings) -> set[str]:
+    """Return the names of the environment variables that may have a provider's key."""
+    variables = {CUSTOM_KEY}
     for its in (*KNOWN.values(), *providers_of(settings).values()):
         variables |= {name for name in (its.key_env, its.other_key_env) if name is not None}
-    for variable in variables:
+    return variables
+
+
+def mask_environment_keys(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Mask the keys of all providers and search engines, used or not."""
+    engines = {engine.key_env for engine in KNOWN_ENGINES.values()}
+    for variable in key_variables(settings) | engines:
         redactor.add(Secret(environ.get(variable, "").strip()))
 
 

@@ -127,6 +127,22 @@ class SelectedModel(msgspec.Struct, frozen=True):
     reason: str
 
 
+class LendModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that a command of the daemon's own user has, and the daemon may not: for its turns alone.
+
+    Attributes:
+        model: `PROVIDER/MODEL`, or the model's id at `base_url`; by default as the environment says.
+        environ: The command's variables with providers' keys, in place of the daemon's.
+        is_recorded: Whether the raw answers are kept, in the data folder.
+    """
+
+    model: ModelName | None = None
+    base_url: Line | None = None
+    dialect: Word | None = None
+    environ: dict[str, str] = {}
+    is_recorded: bool = False
+
+
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     """A key in a list, without the key itself.
 

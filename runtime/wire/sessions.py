@@ -185,6 +185,18 @@ class GetUsage(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: WireInteger = 0
 
 
+class GiveOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of all turns of a session, and of those below it, that have none of their own.
+
+    Attributes:
+        has_people: Whether questions wait for clients; otherwise, what asks is denied.
+    """
+
+    session_id: str
+    options: TurnOptions
+    has_people: bool = True
+
+
 class SetBudget(msgspec.Struct, frozen=True, kw_only=True):
     """The budget of a whole session from its next turn on; `None` removes its own limit."""
 

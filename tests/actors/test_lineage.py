@@ -101,5 +101,8 @@ def test_the_nearest_channel_serves(place: CallPlace, session_id: str | None) ->
 
 
 def test_only_main_sessions_have_a_channel_of_their_own() -> None:
-    assert [Channels(Desk()).own(kind) for kind in (MAIN, BRANCH, WORKER)] == ["desk", None, None]
-    assert Channels().own(MAIN) is None
+    channels = Channels(Desk())
+    assert [channels.own(kind, "s") for kind in (MAIN, BRANCH, WORKER)] == ["desk", None, None]
+    assert Channels().own(MAIN, "s") is None
+    channels.give("s", None)
+    assert [channels.own(MAIN, each) for each in ("s", "other")] == [None, "desk"]

@@ -494,15 +494,13 @@ async def test_what_still_waits_is_asked_at_a_terminal_and_named_without_one(
         assert [each["status"] for each in results(server)] == ["success", "error"]
 
 
-async def test_while_another_process_has_the_sessions_it_is_said_which(command: Command) -> None:
+async def test_a_turn_that_asks_at_another_terminal_is_not_passed_by(command: Command) -> None:
     async with open_scripted_server([reply(calls=[OVERWRITE]), DONE]) as server:
         async with command.at_terminal("run", *at(server), "Change it") as terminal:
             await terminal.expect("your answer:")
             refused = await command("run", "--continue", *at(server))
-            holder = f"is in use by process {terminal.process.pid}, "
-            check_refused(refused, holder, "What it asks is answered there", "stop it")
-            assert "callboard approve" not in refused.err
-            assert "another data directory" not in refused.err
+            check_refused(refused, "waits in", "`callboard approve ID`")
+            assert "stop" not in refused.err
             await terminal.type("n\n")
             assert await terminal.end() == 0
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from callboard.providers.testing.script import reply
+from callboard.providers.testing.script import reply, stall
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.store.sqlite_store import open_reader
 from support.cli.chat_scene import chatting, say, scripted, serving
 from support.cli.chat_scene import command as command
-from support.cli.command import Command
+from support.cli.command import Command, at
 
 CTRL_D = "\x04"
 
@@ -78,3 +79,65 @@ async def test_another_chat_takes_over_when_the_one_that_was_the_daemon_is_kille
             await second.type(CTRL_D)
             assert await second.end() == 0
     assert await inputs(command) == ["One", "Two"]
+
+
+async def test_runs_at_once_all_work_in_their_own_folders_and_with_their_own_models(
+    command: Command,
+) -> None:
+    """The first has the sessions, and the others use it: each has its own place of models, folder and policy."""
+    write = ("write_file", {"path": "made.txt", "content": "made"})
+    async with (
+        open_scripted_server([stall("First ")]) as slow,
+        open_scripted_server([reply(calls=[write]), reply("Second.")]) as other,
+        command.at_terminal("run", *at(slow), "--policy", "auto", "One") as first,
+    ):
+        await first.expect("First")
+        folder = command.workspace.parent / "elsewhere"
+        folder.mkdir()
+        second = await command("run", *at(other), "--workspace", str(folder), "Two")
+        assert (second.code, second.err) == (0, "")
+        assert "Second." in second.out
+        assert (folder / "made.txt").read_text() == "made"
+        denied = await command("run", "--policy", "strict", "--model", "rehearsal", "Write a file.")
+        assert denied.code == 0
+        recorded = await command("record", *at(other), "Three")
+        assert "recorded in" in recorded.out
+        await first.type("\x03")
+        assert await first.end() == 130
+    assert len(slow.requests) == 1
+
+
+async def test_a_run_in_another_folder_beside_a_chat(command: Command) -> None:
+    folder = command.workspace.parent / "elsewhere"
+    folder.mkdir()
+    async with (
+        scripted(command, reply("In the chat.")),
+        open_scripted_server([reply("In the run.")]) as other,
+        chatting(command) as chat,
+    ):
+        done = await command("run", *at(other), "--workspace", str(folder), "Two")
+        assert (done.code, done.err) == (0, "")
+        assert "In the run." in done.out
+        refused = await command("run", *at(other), "--workspace", "/etc", "Three")
+        assert refused.code == 1
+        assert "closed to sessions" in refused.err
+        await say(chat, "One")
+        await chat.expect("In the chat.")
+    assert len(other.requests) == 1
+
+
+async def test_a_run_that_lost_its_daemon_becomes_it_and_says_what_came_of_its_turn(
+    command: Command,
+) -> None:
+    async with (
+        open_scripted_server([stall("First ")]) as one,
+        open_scripted_server([stall("Second ")]) as two,
+        command.at_terminal("run", *at(one), "One") as first,
+    ):
+        await first.expect("First")
+        async with command.at_terminal("run", *at(two), "Two") as second:
+            await second.expect("Second")
+            first.process.kill()
+            assert await second.end() == 1
+            assert "The process ended while this turn ran." in second.seen
+    assert await command.outcomes() == ["failed", "failed"]

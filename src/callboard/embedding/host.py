@@ -68,6 +68,7 @@ from ..runtime.messages import (
 from ..runtime.store.interface import Store
 from ..runtime.taint.marked_files import MarkedFiles
 from ..runtime.taint.tracked_network import Connect
+from ..runtime.turn_options import TurnOptions
 from ..runtime.turns.activity import Activity
 from ..tools.registry import ToolRegistry
 from ..tools.skills.shelf import SkillShelf
@@ -180,6 +181,7 @@ class Host:
         self.live: LiveSessions = {}
         self.budgets = BudgetBook(plan.store, plan.prices, self.agents)
         self.channels = Channels(plan.channel)
+        self.given_options: dict[str, TurnOptions] = {}
         self._supervisors: list[Supervisor] = []
         self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY, CLOSED)
         self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY, CLOSED)
@@ -344,6 +346,7 @@ class Host:
             agents=self.agents,
             budgets=self.budgets,
             channels=self.channels,
+            given_options=self.given_options,
             tree=self.tree,
             recorder=plan.recorder,
             strict=plan.strict,

@@ -11,12 +11,16 @@ from ..config.settings import Settings
 from ..providers.catalog.catalog import ModelSelection, ResolvedModel, resolve_model, servers_to_ask
 from ..providers.catalog.lists import fetch_models
 from ..providers.catalog.table import mask_environment_keys
-from ..providers.provider import Endpoint, LocalModel, ModelTarget
+from ..providers.provider import LENT_SIGN, Endpoint, LocalModel, ModelTarget
+from ..providers.recording import Recorder
 from ..runtime.errors import CallboardError, DeadlineError, NetworkError
 from ..runtime.http.client import HttpClient
 
 PROBE_SECONDS = 2.0
 """How long a server on this machine may take to list its models before it counts as absent."""
+
+MAX_LENT = 1000
+"""Models that are lent at once: one or a few for each command that runs."""
 
 
 def open_finder(
@@ -62,6 +66,8 @@ class ModelFinder:
         self._listed: dict[str, tuple[str, ...] | None] = {}
         self._found: dict[str | None, ModelTarget] = {}
         self._fallbacks: dict[str, ModelTarget] = {}
+        self._lent: dict[str, ModelTarget] = {}
+        self._lent_count = 0
         self._is_decided = local is not None or bool(wish.choice or wish.base_url)
         self._is_local = local is not None
         self.reason = "because the program passed it"
@@ -81,6 +87,10 @@ class ModelFinder:
             NotFoundError: It does not exist; says which do.
             AuthError: Its key is missing.
         """
+        if choice is not None:
+            if (lent := self._lent.get(choice)) is not None:
+                return lent
+            choice = choice.partition(LENT_SIGN)[0]  # lent to an earlier process
         if choice is None and not self._is_decided:
             choice = preferred
         if (found := self._found.get(choice)) is None:
@@ -95,6 +105,8 @@ class ModelFinder:
         Raises:
             CallboardError: As `target`.
         """
+        if name in self._lent:
+            return self._lent[name]
         is_elsewhere = self.wish.base_url is not None
         if not is_elsewhere or name.partition("/")[0] == self.target(None).provider:
             return self.target(name)
@@ -102,6 +114,41 @@ class ModelFinder:
             wish = msgspec.structs.replace(self.wish, base_url=None, dialect=None, choice=name)
             found = self._fallbacks[name] = _target_of(resolve_model(wish))
         return found
+
+    async def lend(
+        self, wish: ModelSelection, http: HttpClient, recorder: Recorder | None = None
+    ) -> tuple[str, str]:
+        """Find a model as another command of this user would; return a name for it, and why it is that one.
+
+        The name holds as long as the runtime, for whoever knows it: nobody else's turns use the place or
+        the key. In another runtime it is that of the `PROVIDER/MODEL` with which it begins.
+
+        Raises:
+            CallboardError: As `target`.
+        """
+        finder = ModelFinder(with_keys(wish, None))
+        await finder.look_around(http)
+        target = finder.target(None)
+        if recorder is not None and target.endpoint is not None:
+            recorded = msgspec.structs.replace(target.endpoint, recorder=recorder)
+            target = msgspec.structs.replace(target, endpoint=recorded)
+        name = f"{target.provider}/{target.model}"
+        if self._is_known(name, target):
+            return name, finder.reason
+        while len(self._lent) >= MAX_LENT:
+            self._lent.pop(next(iter(self._lent)))
+        self._lent_count += 1
+        name = f"{name}{LENT_SIGN}{self._lent_count}"
+        self._lent[name] = target
+        return name, finder.reason
+
+    def _is_known(self, name: str, target: ModelTarget) -> bool:
+        """Return whether a name is that of this very model here, with the same key."""
+        try:
+            here = self.target(name)
+            return (here.provider, here.endpoint) == (target.provider, target.endpoint)
+        except CallboardError:
+            return False
 
     async def look_around(self, http: HttpClient) -> None:
         """Ask the servers whose lists of models the default depends on; usually none."""

@@ -21,7 +21,7 @@ from ..config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from ..config.validation import checked
 from ..providers.catalog.catalog import ModelSelection
 from ..providers.provider import LocalModel
-from ..providers.recording import open_recorder
+from ..providers.recording import Recorder, open_recorder
 from ..runtime.budget import Budget, checked_budget
 from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel, UserQuestion
@@ -481,6 +481,13 @@ def host_of(runtime: Runtime) -> Host:
 def wish_of(runtime: Runtime) -> ModelSelection:
     """Return the settings of a runtime and where it looks up keys."""
     return runtime._models.wish
+
+
+async def lend(
+    runtime: Runtime, wish: ModelSelection, recorder: Recorder | None = None
+) -> tuple[str, str]:
+    """See `ModelFinder.lend`."""
+    return await runtime._models.lend(wish, runtime._host.http, recorder)
 
 
 def data_of(runtime: Runtime) -> Path | None:

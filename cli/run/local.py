@@ -1,0 +1,104 @@
+"""`callboard run` in this process: a runtime that other commands may use meanwhile.
+
+The runtime is nobody's: it has the configuration, and what the run was given, its people included, holds for its
+session and those below alone. So it never holds for the turns of another command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from ...config.settings import Settings
+from ...embedding.runtime import Runtime, host_of, lend, open_runtime, wish_of
+from ...embedding.session import Session
+from ...gateway.shared.clients_channel import ClientsChannel
+from ...providers.recording import RECORDINGS, open_recorder
+from ...runtime.budget import Budget
+from ...runtime.channel import Channel
+from ...runtime.turn_options import TurnOptions
+from ..sharing.door import open_door
+from ..sharing.own_daemon import default_model
+from .choice import RunOptions, RunTarget, shown
+
+
+@asynccontextmanager
+async def open_local_place(
+    data: Path,
+    settings: Settings,
+    options: RunOptions,
+    choice: RunTarget,
+    channel: Channel | None,
+    notice: Callable[[str], None],
+) -> AsyncGenerator[LocalPlace]:
+    """Give a runtime of this process as the place of a run, around the block; other commands find it.
+
+    At the end it stays as long as turns of others run in it.
+
+    Raises:
+        DataInUse: A program has the data folder.
+        CallboardError: No runtime can be opened.
+    """
+    flags = options.flags
+    flags.apply(settings, choice.agent)  # what it can't be given is an error at the start
+    async with (
+        open_runtime(
+            model=default_model(settings, data, choice.model, flags.base_url),
+            workspace=flags.workspace,
+            data=data,
+            channel=ClientsChannel(),
+            wake=False,
+            settings=settings,
+        ) as runtime,
+        open_door(runtime, settings, data, "run", notice=notice),
+    ):
+        model, reason, given = runtime.model, choice.reason or runtime.model_reason, None
+        if choice.model is not None or flags.base_url is not None or options.is_recorded:
+            wish = msgspec.structs.replace(
+                wish_of(runtime),
+                choice=choice.model,
+                base_url=flags.base_url,
+                dialect=flags.dialect,
+            )
+            recorder = await open_recorder(data / RECORDINGS) if options.is_recorded else None
+            given, why = await lend(runtime, wish, recorder)
+            model, reason = shown(given), choice.reason or why
+        yield LocalPlace(runtime, model, reason, flags.turn_options(given), channel)
+
+
+class LocalPlace:
+    """A runtime of this process, with the methods of `Runtime` that a run uses."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        model: str,
+        reason: str,
+        options: TurnOptions,
+        channel: Channel | None,
+    ) -> None:
+        self._runtime = runtime
+        self.store = runtime.store
+        self.model = model
+        self.model_reason = reason
+        self._options = options
+        self.approval = runtime.approval
+        self.answer = runtime.answer
+        self._channel = channel
+
+    async def create_session(self, *, agent: str, budget: Budget | None) -> Session:
+        """See `Runtime.create_session`."""
+        return self._given(await self._runtime.create_session(agent=agent, budget=budget))
+
+    async def get_session(self, session_id: str) -> Session:
+        """See `Runtime.get_session`."""
+        return self._given(await self._runtime.get_session(session_id))
+
+    def _given(self, session: Session) -> Session:
+        host = host_of(self._runtime)
+        host.channels.give(session.session_id, self._channel)
+        host.given_options[session.session_id] = self._options
+        return session

@@ -1,0 +1,170 @@
+"""Lets other commands of the user into the runtime of a command, which they find as they find any daemon.
+
+It listens on a port of loopback that nobody knows, with a token that ends with the process. The gateway
+itself is imported when somebody comes: mostly nobody does.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+import trio
+
+from ...config.daemon_file import DaemonFile, RunningDaemon
+from ...config.keys.tokens import Credential, local_credential
+from ...config.settings import Settings
+from ...embedding.runtime import Runtime, host_of
+from ...runtime.redaction import redactor
+
+if TYPE_CHECKING:
+    from ...config.sections import ServerSettings
+    from ...gateway.gateway import Gateway
+    from ...gateway.shared.configuration import Configuration
+
+HOST = "127.0.0.1"
+LOOK_SECONDS = 0.1
+"""Time between two looks at the turns that still run."""
+
+
+class Door:
+    """A runtime of this process that other commands find.
+
+    Attributes:
+        gateway: Serves them, once somebody has come.
+        hurry: Set when turns are not waited for any longer.
+    """
+
+    def __init__(self, runtime: Runtime, seconds: float) -> None:
+        self.gateway: Gateway | None = None
+        self.hurry = trio.Event()
+        self.seconds = seconds
+        self._runtime = runtime
+
+    async def drain(self) -> None:
+        """Let turns end, as any daemon does, or cancel them."""
+        from ...gateway.lifecycle import drain
+
+        assert self.gateway is not None
+        self.gateway.announce_end()
+        await drain(self._runtime, self.seconds, self.hurry)
+
+    async def running_turns(self) -> int:
+        """Return how many turns run that this process is needed for: none when nobody ever came."""
+        if self.gateway is None:
+            return 0
+        return len((await self._runtime.status()).turns)
+
+    async def wait_others(self, notice: Callable[[str], None]) -> None:
+        """Stay until no turn runs any more, and say so."""
+        if not (count := await self.running_turns()):
+            return
+        turns = "a turn" if count == 1 else f"{count} turns"
+        notice(f"{turns} of other commands run in this one, which stays until they have ended")
+        while count:
+            await trio.sleep(LOOK_SECONDS)
+            count = await self.running_turns()
+
+
+@asynccontextmanager
+async def open_door(
+    runtime: Runtime,
+    settings: Settings,
+    data: Path,
+    command: Literal["chat", "run"],
+    *,
+    config: Path | None = None,
+    roots: tuple[str, ...] = (),
+    is_at_once: bool = False,
+    notice: Callable[[str], None] | None = None,
+) -> AsyncGenerator[Door]:
+    """Let other commands in around the block; with `is_at_once`, the gateway is there from the beginning.
+
+    With `notice`, the end of the block waits for their turns, and says so.
+
+    Raises:
+        StorageError: The file by which they find it can't be written.
+    """
+    server = msgspec.structs.replace(settings.server, host=HOST, port=0, roots=roots)
+    local, token = local_credential()
+    redactor.add(token)
+    listeners = await trio.open_tcp_listeners(0, host=HOST)
+    port = listeners[0].socket.getsockname()[1]
+    if (guard := host_of(runtime).guard) is not None:
+        guard.refuse_also([(HOST, port), ("localhost", port)])  # no tool comes in
+    running = RunningDaemon(
+        url=f"ws://{HOST}:{port}/ws",
+        pid=os.getpid(),
+        token=token,
+        started_at_ms=time.time_ns() // 1_000_000,
+        command=command,
+        drain_seconds=server.drain_seconds,
+    )
+    door = Door(runtime, server.drain_seconds)
+    raised: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        serve = partial(_serve, door, runtime, server, data, local, listeners, config)
+        try:
+            if is_at_once:
+                await nursery.start(serve, _nobody, name="door")
+            else:
+                come = partial(trio.lowlevel.wait_readable, listeners[0].socket)
+                nursery.start_soon(serve, come, name="door")
+            with DaemonFile(data, running):
+                yield door
+                if notice is not None:
+                    await door.wait_others(notice)
+        except BaseException as error:  # noqa: ASYNC103  raised again below
+            raised = error
+        finally:
+            nursery.cancel_scope.cancel(reason="the command is over")
+    for listener in listeners:
+        listener.socket.close()
+    if raised is not None:
+        raise raised
+
+
+async def _nobody() -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def _serve(
+    door: Door,
+    runtime: Runtime,
+    server: ServerSettings,
+    data: Path,
+    local: Credential,
+    listeners: list[trio.SocketListener],
+    config: Path | None,
+    come: Callable[[], Awaitable[None]],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await come()
+    from ...gateway.gateway import open_gateway
+
+    async with open_gateway(runtime, server, data, local=local, listeners=listeners) as gateway:
+        gateway.daemon.configuration = _configuration(config, data, server)
+        door.gateway = gateway
+        task_status.started()
+        await trio.sleep_forever()
+
+
+def _configuration(config: Path | None, data: Path, server: ServerSettings) -> Configuration:
+    """Return the configuration that other commands may change meanwhile; its socket stays as it is."""
+    from ...config.files import MANAGED_NAME, config_file, load_settings
+    from ...gateway.shared.configuration import Configuration
+    from ...providers.catalog.book import ProviderBook
+
+    def load() -> Settings:
+        return msgspec.structs.replace(load_settings(config), server=server)
+
+    file = config_file(config)
+    book = ProviderBook(config, data, os.environ)
+    return Configuration(load, (file, file.with_name(MANAGED_NAME)), book)
