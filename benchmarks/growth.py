@@ -38,6 +38,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Call, Text
 from callboard.runtime.messages import CancelTurn
+from callboard.runtime.store.codec import checksum
 from callboard.runtime.store.file import DATABASE_NAME
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.lists import SessionFilter, WordSearch
@@ -53,8 +54,8 @@ RARE = 997
 """Every so many sessions have the rare word."""
 BATCH = 100
 BURST_DELIVERIES = 100_000
-MAX_BURST_DELTAS = 10_000
-PACED_DELTAS = 100
+MAX_BURST_DELTAS = 5_000
+PACED_DELTAS = 50
 PACE_SECONDS = 0.02
 """Between two deltas: that of a model which makes fifty tokens a second."""
 FOLDER = "/tmp"
@@ -143,6 +144,7 @@ def name_of(number: int) -> str:
 def copy(connection: apsw.Connection, copies: int) -> None:
     """Copy every row of session 1, so many times."""
     many = f"with recursive k (n) as (select 2 union all select n + 1 from k where n <= {copies})"
+    connection.create_scalar_function("event_checksum", checksum, 4, deterministic=True)
     tables = [
         row[0] for row in connection.execute("select name from sqlite_schema where type = 'table'")
     ]
@@ -154,6 +156,8 @@ def copy(connection: apsw.Connection, copies: int) -> None:
             changed = {"id": "null", "session": "k.n"}
         else:
             continue
+        if table == "events":
+            changed["checksum"] = "event_checksum(event, k.n, seq, at_ms)"
         if table == "messages":
             rare = f"iif(k.n % {RARE}, '', ' zeppelin')"
             changed["content"] = f"content || ' number ' || k.n || {rare}"

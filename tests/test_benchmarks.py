@@ -77,7 +77,7 @@ def test_the_door_has_a_row_for_each_figure() -> None:
 
 
 def test_growth_has_a_column_for_each_size() -> None:
-    done = run("growth.py", "--sessions", "5", "20", "--turns", "3")
+    done = run("growth.py", "--sessions", "5", "20", "--turns", "3", "--subscribers", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     tables = [
         line.strip("| ").split(" | ") for line in done.stdout.splitlines() if "---" not in line
@@ -86,6 +86,7 @@ def test_growth_has_a_column_for_each_size() -> None:
     assert rows["ms, sessions on record"] == ["5", "20"]
     assert rows["ms, turns of a session"] == ["3"]
     assert len(rows["sessions(limit=50)"]) == 2
+    assert rows["subscribers of a session"] == ["2"]
 
 
 VALGRIND = """#!/bin/sh

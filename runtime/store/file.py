@@ -52,7 +52,8 @@ CHECKPOINT_PAGES = 1000
 """The write-ahead log is written back when it has so many pages, which is SQLite's own default."""
 
 _LOG_HEADER_BYTES = 32
-_FRAME_HEADER_BYTES = 24
+_FRAME_BYTES = 24 + 4096
+"""A header and a page, which has this size in every store that was made here."""
 
 LOG_BLOCK_BYTES = 64 * 1024
 """The log is filled in blocks: several commits of a round fit into one, and each takes microseconds. In
@@ -345,8 +346,7 @@ class LogRoom:
 
     def __init__(self, folder: Path, connection: apsw.Connection) -> None:
         self._path = folder / f"{DATABASE_NAME}-wal"
-        self._frame_bytes = _FRAME_HEADER_BYTES + int(connection.pragma("page_size"))
-        self._max_bytes = CHECKPOINT_PAGES * self._frame_bytes
+        self._max_bytes = CHECKPOINT_PAGES * _FRAME_BYTES
         self._filled_bytes = 0
         self._descriptor = -1
         connection.set_wal_hook(self._committed)
@@ -356,7 +356,7 @@ class LogRoom:
         if pages >= CHECKPOINT_PAGES:
             with suppress(apsw.Error):  # the next one tries again, as SQLite does by itself
                 connection.wal_checkpoint(database, apsw.SQLITE_CHECKPOINT_PASSIVE)
-        wanted = _LOG_HEADER_BYTES + pages * self._frame_bytes + LOG_BLOCK_BYTES // 2
+        wanted = _LOG_HEADER_BYTES + pages * _FRAME_BYTES + LOG_BLOCK_BYTES // 2
         if self._filled_bytes < wanted < self._max_bytes:
             try:
                 self._fill(wanted)
