@@ -505,8 +505,10 @@ class CallBatch:
         # cancellation that comes now can't turn what has happened into "cancelled".
         if not reaches:
             self._results.append(finished)
-            # Whoever waits for its keys must find the result on record.
-            await self._record_results(at_once=bool(ready.resources))
+            # Whoever waits for its keys must find the result on record. Without keys, whose result was
+            # the first one waits for those of other calls.
+            if ready.resources or not self._executing or len(self._results) == 1:
+                await self._record_results(at_once=bool(ready.resources))
             return
         read = read_by(ready)
         marks = (*due_marks(ready, self._marks, read), *files_marked(ready))
@@ -547,8 +549,6 @@ class CallBatch:
     async def _record_results(self, *, at_once: bool) -> None:
         """Store the results that wait, with those of calls that end in the same step of the run."""
         if self._executing and not at_once:
-            if len(self._results) > 1:
-                return  # whose result was the first one waits for the others
             await trio.lowlevel.cancel_shielded_checkpoint()
         await self._record(ahead=True)
 

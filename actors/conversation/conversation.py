@@ -281,10 +281,10 @@ class Conversation:
             case CallProposed():
                 self.open_calls[event.call_id] = event
                 self.call_ids.add(event.call_id)
-            case CallDeferred():
-                self._fold_deferred(event)
             case CallStarted():
                 self.started_calls.add(event.call_id)
+            case CallDeferred():
+                self._fold_deferred(event)
             case PrivateDataRead() | SessionTainted():
                 self._fold_mark(event)
             case HistoryCompacted():

@@ -148,7 +148,7 @@ class AnswerBuilder:
             elif type(event) is ToolCallDelta:
                 if (call := self._calls.get(event.index)) is not None and call.room >= 0:
                     self._add_arguments(call, event.arguments)
-            else:
+            elif type(event) is not ToolCallEnd:
                 self._add_other(event)
         if len(self._parts) > MAX_PARTS:
             self._fail(f"The answer has more than {MAX_PARTS} parts; it was stopped.")

@@ -111,7 +111,7 @@ class OpenAiChatDecoder(AnswerDecoder):
                 self._texts.append(piece)
                 events.append(TextDelta(piece))
             elif not self._go_on(payload, delta, events):
-                self._read_delta(delta, events)
+                self._read_calls(delta, events)
             if self._ended:
                 return events
         self._bound(events)
@@ -273,7 +273,12 @@ class OpenAiChatDecoder(AnswerDecoder):
         if delta.refusal:
             self._has_refused = True
             events.append(RefusalDelta(delta.refusal))
+        if delta.tool_calls:
+            self._read_calls(delta, events)
+
+    def _read_calls(self, delta: Delta, events: list[AnyStreamEvent]) -> None:
         for piece in delta.tool_calls or ():
+            self._has_spoken = True
             call = self._calls.take(piece, events)
             if piece.extra_content is not NOTHING and call is not None:
                 self._extras.add_to_call(call, piece.extra_content)

@@ -103,7 +103,10 @@ class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
 
     def sent_id(self, call_id: str) -> str:
         """Return the id under which a call and its result are sent; most are unchanged."""
-        if self.call_ids is CallIds.ANY or _TAKEN_IDS[self.call_ids].fullmatch(call_id):
+        kind = self.call_ids
+        if kind is CallIds.ANY or (kind is CallIds.UP_TO_40 and 0 < len(call_id) <= 40):
+            return call_id
+        if kind is CallIds.NINE and _NINE.fullmatch(call_id):
             return call_id
         digest = hashlib.sha256(call_id.encode(errors="surrogatepass"))
         if self.call_ids is CallIds.NINE:
@@ -111,10 +114,7 @@ class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
         return "call_" + digest.hexdigest()[:32]
 
 
-_TAKEN_IDS = {
-    CallIds.UP_TO_40: re.compile(r".{1,40}", re.DOTALL),
-    CallIds.NINE: re.compile(r"[a-zA-Z0-9]{9}"),
-}
+_NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 COMPATIBLE = ChatServer(name="compatible", returns=ReasoningReturn.WITH_CALLS)

@@ -32,9 +32,10 @@ from ..stream import (
 )
 from ..text import without_surrogates
 
-MIN_EVENTS = 256
-"""Neighbouring events are joined when there are this many, and then whenever their number has
-doubled: a join takes time in proportion to the answer."""
+MIN_BATCHES = 256
+"""Neighbouring events are joined when so many batches came: what comes in one is joined already, mostly."""
+MIN_EVENTS = 1024
+"""The same for events, and then whenever their number has doubled: a join takes time in proportion to the answer."""
 MAX_OUTPUT = 64 * 1024
 """A client that joins late gets this many characters from the end of a running call's output."""
 
@@ -66,11 +67,12 @@ class UnderWay(msgspec.Struct, frozen=True):
 class LiveState:
     """The fold of the updates that a session publishes, in their order."""
 
-    __slots__ = ("_events", "_join_at", "_outputs", "_stream_id")
+    __slots__ = ("_batches", "_events", "_join_at", "_outputs", "_stream_id")
 
     def __init__(self, start: UnderWay | None = None) -> None:
         self._stream_id = ""
         self._events: list[AnyStreamEvent] = []
+        self._batches = 0
         self._join_at = MIN_EVENTS
         self._outputs: dict[str, _Output] = {}
         if start is not None:
@@ -82,11 +84,13 @@ class LiveState:
         """Fold a live event."""
         if isinstance(update, StreamBatch):
             if update.stream_id != self._stream_id:
-                self._stream_id, self._events, self._join_at = update.stream_id, [], MIN_EVENTS
+                self._stream_id, self._events = update.stream_id, []
+                self._batches, self._join_at = 0, MIN_EVENTS
             text = text_alone(update.events)
             self._events.extend([TextDelta(text)] if text else update.events)
-            if len(self._events) > self._join_at:
-                self._events = joined(self._events)
+            self._batches += 1
+            if self._batches > MIN_BATCHES or len(self._events) > self._join_at:
+                self._events, self._batches = joined(self._events), 0
                 self._join_at = max(MIN_EVENTS, 2 * len(self._events))
         elif isinstance(update, CallProgress):
             output = self._outputs.get(update.call_id)
