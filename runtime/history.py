@@ -113,6 +113,11 @@ class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
         return tuple([part for part in self.parts if type(part) is Call])
 
     @property
+    def has_calls(self) -> bool:
+        """Whether it asks for any call."""
+        return any(type(part) is Call for part in self.parts)
+
+    @property
     def text(self) -> str:
         """The text for a person, without reasoning."""
         return text_of(self.parts)

@@ -419,7 +419,7 @@ class Conversation:
             incomplete=event.incomplete,
         )
         self._tail.append(answer)
-        if not answer.calls:
+        if not answer.has_calls:
             self._finish_round()
 
     def _fold_mark(self, event: PrivateDataRead | SessionTainted) -> None:

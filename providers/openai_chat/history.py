@@ -167,7 +167,7 @@ class ChatHistory:
 
 
 def _is_empty(answer: Answer) -> bool:
-    return not answer.calls and not answer.text.strip()
+    return not answer.has_calls and not answer.text.strip()
 
 
 def _end_with_input(group: list[Round]) -> bool:
