@@ -319,19 +319,18 @@ class Talk:
 
     def notice(self, text: str) -> None:
         """Print a line of callboard's own."""
-        line = self._surface.style.paint(safe_line(text), "yellow") + "\n"
-        if self.view is not None:
+        if self.view is not None and not self._surface.is_live:
             self.view.notice(text)
         else:
-            self._rows.write(line)
+            self._rows.aside(self._surface.style.paint(safe_line(text), "yellow") + "\n")
 
     def print(self, text: str) -> None:
         """Print text as it comes, whose control characters are escaped already."""
-        self._rows.write(text)
+        self._rows.aside(text)
 
     def say(self, text: str) -> None:
         """Print lines of callboard's own."""
-        self._rows.write(text + "\n")
+        self._rows.aside(text + "\n")
 
     # ── what is typed ────────────────────────────────────────────────────────────────────────────
 
@@ -457,7 +456,7 @@ class Talk:
         if self._surface.is_live:
             sign = "▸" if self._surface.style.signs else ">"
             line = self._surface.style.paint(f"{sign} {safe_line(text)}", "bold")
-            self._rows.write(f"\n{line}\n")
+            self._rows.aside(f"\n{line}\n")
 
     # ── what commands do ─────────────────────────────────────────────────────────────────────────
 

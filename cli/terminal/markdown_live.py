@@ -121,6 +121,10 @@ class MarkdownRows:
             text = text.removeprefix("\n")
         self._end_table()
         self._fence = ""
+        self.aside(text)
+
+    def aside(self, text: str) -> None:
+        """Write text that is not the model's above what is open, in which nothing changes."""
         columns = self._columns()
         self._write(folded(text, columns if columns >= MIN_COLUMNS else None))
 

@@ -137,6 +137,17 @@ def test_rows_that_are_not_whole_are_told_apart() -> None:
     assert "".join(written).endswith("  1 │\nnote\n")
 
 
+def test_what_is_said_meanwhile_breaks_no_line_table_or_code() -> None:
+    written: list[str] = []
+    rows = MarkdownRows(written.append, lambda: 30, Style())
+    for piece in ("a **bo", "ld** b\n| a | b |\n|-|-|\n| 1 ", "| 2 |\n```\nco", "de\n```\nend\n"):
+        rows.feed(piece)
+        rows.aside("note\n")
+    assert "".join(written).replace("note\n", "") == (
+        "  a bold b\n  a │ b\n  ──┼──\n  1 │ 2\n  ```\n  code\n  ```\n  end\n"
+    )
+
+
 def test_what_is_no_text_of_the_model_is_broken_between_words_too() -> None:
     written: list[str] = []
     rows = MarkdownRows(written.append, lambda: 25, Style(colours=False))
