@@ -137,6 +137,27 @@ def test_rows_that_are_not_whole_are_told_apart() -> None:
     assert "".join(written).endswith("  1 │\nnote\n")
 
 
+class CountingStyle(Style, frozen=True, kw_only=True):
+    """Counts the characters that are painted."""
+
+    painted: list[int]
+
+    def coded(self, text: str, codes: str) -> str:
+        self.painted.append(len(text))
+        return super().coded(text, codes)
+
+
+def test_what_is_laid_out_is_not_laid_out_again() -> None:
+    """A long line that comes in 1,000 pieces is painted once, and not once for each of them."""
+    style = CountingStyle(colours=True, painted=[])
+    written: list[str] = []
+    rows = MarkdownRows(written.append, lambda: 100, style)
+    text = ("words with **marks** and `code`, " * 130)[:4000]
+    for start in range(0, len(text), 4):
+        rows.feed(text[start : start + 4])
+    assert sum(style.painted) <= len(text)
+
+
 def test_what_is_said_meanwhile_breaks_no_line_table_or_code() -> None:
     written: list[str] = []
     rows = MarkdownRows(written.append, lambda: 30, Style())
