@@ -178,11 +178,32 @@ class _Chat:
             try:
                 await self._bring_model(client, holder)
                 await self.talk.run(client, self._begin, holder)
+                await self._stay(client, holder)
             except CallboardError as error:
                 raised = error
             nursery.cancel_scope.cancel(reason="left")
         if raised is not None:
             raise raised
+
+    async def _stay(self, client: Client, holder: Holder) -> None:
+        """Stay while turns of other commands run in this process, and say so; this chat's own turn ends."""
+        view = self.talk.view
+        if holder.own is None:
+            return
+        if view is not None and not view.is_idle:
+            await client.cancel(view.session_id, "the chat was left")
+        is_said = False
+        while holder.own is not None and (work := (await client.status()).work) is not None:
+            if not work.turns:
+                return
+            if not is_said:
+                is_said = True
+                turns = ", ".join(sorted({turn.session_id for turn in work.turns}))
+                self._output.write(
+                    f"turns of other commands still run in this one, which stays until they have ended: {turns} "
+                    "(Ctrl-C ends them)\n"
+                )
+            await trio.sleep(LOOK_SECONDS)
 
     async def _bring_model(self, client: Client, holder: Holder) -> None:
         """Have this chat's own model in a daemon that is a command, where that has another by that name.
@@ -252,7 +273,7 @@ class _Chat:
         """Leave Ctrl-C to the talk; end the chat in order at other signals."""
         async for number in signals:
             own = self._holder.own if self._holder is not None else None
-            if number == signal.SIGINT and self._surface.can_ask:
+            if number == signal.SIGINT and self._surface.can_ask and not self.talk.is_over:
                 self.talk.interrupt()
             elif number == signal.SIGTERM and own is not None and own.ask():
                 pass  # `_watch` does the rest

@@ -141,3 +141,21 @@ async def test_a_run_that_lost_its_daemon_becomes_it_and_says_what_came_of_its_t
             assert await second.end() == 1
             assert "The process ended while this turn ran." in second.seen
     assert await command.outcomes() == ["failed", "failed"]
+
+
+async def test_a_chat_that_is_left_stays_while_turns_of_others_run_in_it(command: Command) -> None:
+    async with scripted(command, stall("Well, "), reply("After.")):
+        async with chatting(command) as first, chatting(command) as second:
+            await say(second, "One")
+            await second.expect("Well,")
+            await first.type(CTRL_D)
+            await first.expect("turns of other commands still run in this one")
+            await second.type("\x03")
+            await second.expect("cancelled")
+            assert await first.end() == 0
+            await say(second, "Two")
+            await second.expect("  After.\n")
+            await second.expect("answered")
+            await second.type(CTRL_D)
+            assert await second.end() == 0
+    assert await command.outcomes() == ["cancelled", "answered"]
