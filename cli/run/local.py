@@ -66,7 +66,11 @@ async def open_local_place(
             recorder = await open_recorder(data / RECORDINGS) if options.is_recorded else None
             given, why = await lend(runtime, wish, recorder)
             model, reason = shown(given), choice.reason or why
-        yield LocalPlace(runtime, model, reason, flags.turn_options(given), channel)
+        place = LocalPlace(runtime, model, reason, flags.turn_options(given), channel)
+        try:
+            yield place
+        finally:
+            place.leave()
 
 
 class LocalPlace:
@@ -85,6 +89,7 @@ class LocalPlace:
         self.model = model
         self.model_reason = reason
         self._options = options
+        self._session_id = ""
         self.approval = runtime.approval
         self.answer = runtime.answer
         self._channel = channel
@@ -97,8 +102,13 @@ class LocalPlace:
         """See `Runtime.get_session`."""
         return self._given(await self._runtime.get_session(session_id))
 
+    def leave(self) -> None:
+        """Note that nothing of the run goes on here: what does is of others."""
+        host_of(self._runtime).given_options.pop(self._session_id, None)
+
     def _given(self, session: Session) -> Session:
         host = host_of(self._runtime)
         host.channels.give(session.session_id, self._channel)
         host.given_options[session.session_id] = self._options
+        self._session_id = session.session_id
         return session

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 LOOK_SECONDS = 0.1
 """Time between two looks at the turns that still run."""
+COMING_LOOKS = 10
+"""Looks until who has just connected has begun a turn; a chat in which nothing runs takes over afterwards."""
 
 
 class Door:
@@ -55,14 +57,22 @@ class Door:
         self.gateway.announce_end()
         await drain(self._runtime, self.seconds, self.hurry)
 
+    def _has_clients(self) -> bool:
+        return self.gateway is not None and bool(self.gateway.daemon.connections)
+
     async def running_turns(self) -> int:
-        """Return how many turns run that this process is needed for: none when nobody ever came."""
+        """Return how many turns of others run or are about to: none when nobody ever came."""
         if self.gateway is None:
             return 0
-        return len((await self._runtime.status()).turns)
+        runs = len(host_of(self._runtime).given_options)  # of commands that are connected
+        return max(runs, len((await self._runtime.status()).turns))
 
     async def wait_others(self, notice: Callable[[str], None]) -> None:
         """Stay until no turn runs any more, and say so."""
+        for _ in range(COMING_LOOKS):
+            if not self._has_clients() or await self.running_turns():
+                break
+            await trio.sleep(LOOK_SECONDS)
         if not (count := await self.running_turns()):
             return
         turns = "a turn" if count == 1 else f"{count} turns"
