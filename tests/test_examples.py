@@ -38,3 +38,22 @@ def test_approval(tmp_path: Path, typed: str, is_gone: bool) -> None:
     assert "delete_file" in printed
     assert ("It is gone." in printed) == is_gone
     assert (tmp_path / "old.txt").exists() != is_gone
+
+
+def test_chat_bot(tmp_path: Path) -> None:
+    lines = run("chat_bot.py", tmp_path).splitlines()
+    assert [line.split()[0] for line in lines] == ["#tea"] * 2 + ["#time"] * 2 + ["#tea"] * 4
+    assert lines[5] == '#tea bot: May I run delete_file {"path":"list.txt"}? (yes/no)'
+    assert lines[7] == "#tea bot: Deleted list.txt."
+
+
+def test_progress_bar(tmp_path: Path) -> None:
+    printed = run("progress_bar.py", tmp_path, stderr='count_orders {"region":"west"}')
+    assert printed == "There are 180 orders.\n"
+
+
+def test_a_batch_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    first = run("batch.py", tmp_path, "", "20", stderr="100%")
+    assert first == "0 before, 20 answered, 0 not; 300 tokens\n"
+    again = run("batch.py", tmp_path, "", "30", stderr="100%")
+    assert again == "20 before, 10 answered, 0 not; 150 tokens\n"

@@ -16,7 +16,7 @@ import pytest
 
 import callboard
 from callboard.portals import aio
-from callboard.providers.testing.script import reply, stall
+from callboard.providers.testing.script import Step, fail, reply, stall
 from callboard.runtime.events import TurnEnded
 from support.examples import EXAMPLES, run
 
@@ -62,13 +62,13 @@ def test_notebook_cells(
 # ── FastAPI ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def load_app(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def load_app(monkeypatch: pytest.MonkeyPatch, name: str = "fastapi_app") -> ModuleType:
     """The example as a module of its own."""
-    spec = importlib.util.spec_from_file_location("fastapi_app", EXAMPLES / "fastapi_app.py")
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "fastapi_app", module)  # where its annotations are looked up
+    monkeypatch.setitem(sys.modules, name, module)  # where its annotations are looked up
     spec.loader.exec_module(module)
     return module
 
@@ -175,3 +175,34 @@ def test_a_client_of_fastapi_that_hangs_up_cancels_its_turn_and_no_other(
             assert last.event.outcome == "cancelled"
 
     asyncio.run(main())
+
+
+# ── Flask ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_flask_answers_streams_and_says_what_went_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[Step] = [
+        reply("Hello."),
+        reply(["By", "e."]),
+        fail("It broke.", error_type="provider"),
+    ]
+    opening = callboard.start_in_thread
+
+    def start_in_thread(*, model: str) -> callboard.portals.plain.Runtime:
+        return opening(model=callboard.ScriptedModel(steps), workspace=tmp_path, environ={})
+
+    monkeypatch.setattr(callboard, "start_in_thread", start_in_thread)
+    monkeypatch.setattr("atexit.register", lambda _: None)
+    module = load_app(monkeypatch, "flask_app")
+    with module.runtime:
+        client = module.app.test_client()
+        first = client.post("/sessions/new", data={"prompt": "Hi."}).json
+        assert first["answer"] == "Hello."
+        streamed = client.post(f"/sessions/{first['session']}/stream", data={"prompt": "Well?"})
+        assert [*streamed.iter_encoded()] == [b"By", b"e."]
+        broken = client.post(f"/sessions/{first['session']}", data={"prompt": "Once more."})
+        assert (broken.status_code, broken.json["error"]) == (502, "provider")
+        lost = client.post("/sessions/none", data={"prompt": "Hi."})
+        assert (lost.status_code, lost.json["error"]) == (404, "not_found")

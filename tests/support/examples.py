@@ -10,11 +10,11 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
-def run(name: str, folder: Path, typed: str = "") -> str:
-    """Runs an example in an empty folder, gives what it printed."""
+def run(name: str, folder: Path, typed: str = "", *arguments: str, stderr: str = "") -> str:
+    """Runs an example in a folder, gives what it printed; `stderr` is a part of what else it says."""
     keyless = {name: value for name, value in os.environ.items() if not name.endswith("_KEY")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
         cwd=folder,
         env=keyless,
         input=typed,
@@ -23,6 +23,6 @@ def run(name: str, folder: Path, typed: str = "") -> str:
         timeout=60,
         check=False,
     )
-    assert done.stderr == ""
+    assert stderr in done.stderr if stderr else done.stderr == ""
     assert done.returncode == 0
     return done.stdout
