@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 import callboard
-from callboard.runtime.errors import NotFoundError
 
 
 class Question(BaseModel):
@@ -56,6 +55,6 @@ async def prompt(session_id: str, question: Question, request: Request) -> TurnR
         session = await (
             runtime.create_session() if session_id == "new" else runtime.get_session(session_id)
         )
-    except NotFoundError as error:
+    except callboard.NotFoundError as error:
         raise HTTPException(404, str(error)) from error
     return TurnResponse(session, question.prompt)
