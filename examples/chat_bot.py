@@ -5,7 +5,6 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import callboard
 
@@ -25,13 +24,10 @@ class FakeService:
     def __init__(self) -> None:
         self.posted = asyncio.Event()
 
-    async def messages(self) -> AsyncIterator[tuple[str, str]]:
-        """What people type, each when the bot has said something to the last."""
-        for channel, text in self.said:
-            print(f"#{channel} somebody: {text}")
-            self.posted.clear()
-            yield channel, text
-            await self.posted.wait()
+    async def answered(self) -> None:
+        """Waits until the bot has said something."""
+        await self.posted.wait()
+        self.posted.clear()
 
     async def post(self, channel: str, text: str) -> None:
         """Shows a message of the bot."""
@@ -84,8 +80,10 @@ class Bot:
             callboard.aio.open_runtime(model="rehearsal", on_approval=self.may_run) as self.runtime,
             asyncio.TaskGroup() as tasks,
         ):
-            async for channel, text in self.service.messages():
+            for channel, text in self.service.said:
+                print(f"#{channel} somebody: {text}")
                 tasks.create_task(self.heard(channel, text))
+                await self.service.answered()
 
 
 asyncio.run(Bot(FakeService()).serve())
