@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -118,15 +119,9 @@ def restore(file: BackupFile, /, *, yes: Yes = False, data: Data = None) -> int:
     Only while no other process works with the data folder.
     """
     source, folder = file.expanduser().absolute(), data_path(data)
-    try:
-        if not yes:
-            check_free(folder)  # before anybody is asked
-            if not _agrees(folder, "Replace the sessions in"):
-                complain("Nothing was restored: say --yes to do it.")
-                return USAGE
-        kept = trio.run(trio.to_thread.run_sync, restore_backup, folder, source)
-    except DataInUse as error:
-        raise _in_use(folder, error) from error
+    if not yes and not _agrees(folder, "Replace the sessions in", "restored"):
+        return USAGE
+    kept = _alone(folder, partial(restore_backup, backup=source))
     print(f"Restored {safe_line(str(source))} into {safe_line(str(folder))}.")
     if kept is not None:
         print(f"What was there before is {safe_line(str(kept))}; remove it when you are sure.")
@@ -144,15 +139,9 @@ def set_aside_command(*, yes: Yes = False, data: Data = None) -> int:
     the data folder.
     """
     folder = data_path(data)
-    try:
-        if not yes:
-            check_free(folder)
-            if not _agrees(folder, "Put away the sessions in"):
-                complain("Nothing was set aside: say --yes to do it.")
-                return USAGE
-        kept = trio.run(trio.to_thread.run_sync, set_aside, folder)
-    except DataInUse as error:
-        raise _in_use(folder, error) from error
+    if not yes and not _agrees(folder, "Put away the sessions in", "set aside"):
+        return USAGE
+    kept = _alone(folder, set_aside)
     print(f"The sessions are in {safe_line(str(kept))} now; the next start makes an empty store.")
     print(f"To read them: callboard sessions --data {safe_line(str(kept))}")
     return ANSWERED
@@ -168,15 +157,9 @@ def rescue(*, yes: Yes = False, json: Json = False, data: Data = None) -> int:
     from ...runtime.backup.rescue import rescue as rescue_store  # here: the others need none of it
 
     folder = data_path(data)
-    try:
-        if not yes:
-            check_free(folder)
-            if not _agrees(folder, "Write what is whole into a new store in"):
-                complain("Nothing was rescued: say --yes to do it.")
-                return USAGE
-        done = trio.run(trio.to_thread.run_sync, rescue_store, folder)
-    except DataInUse as error:
-        raise _in_use(folder, error) from error
+    if not yes and not _agrees(folder, "Write what is whole into a new store in", "rescued"):
+        return USAGE
+    done = _alone(folder, rescue_store)
     if json:
         sys.stdout.write(json_line(done))
         return ANSWERED
@@ -190,14 +173,21 @@ def rescue(*, yes: Yes = False, json: Json = False, data: Data = None) -> int:
     return ANSWERED
 
 
-def _agrees(data: Path, question: str) -> bool:
+def _agrees(data: Path, question: str, done: str) -> bool:
+    """Ask whether the store may be replaced; where nobody says yes, say that it was not."""
+    try:
+        check_free(data)
+    except DataInUse as error:
+        raise _in_use(data, error) from error
     if not any(os.path.lexists(data / name) for name in PARTS):
         return True
-    if not os.isatty(0):
-        return False
-    sys.stdout.write(f"{question} {safe_line(str(data))}? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+    if os.isatty(0):
+        sys.stdout.write(f"{question} {safe_line(str(data))}? [y/N] ")
+        sys.stdout.flush()
+        if sys.stdin.readline().strip().casefold() in {"y", "yes"}:
+            return True
+    complain(f"Nothing was {done}: say --yes to do it.")
+    return False
 
 
 def _in_use(data: Path, error: DataInUse) -> ConflictError:

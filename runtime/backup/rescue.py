@@ -81,6 +81,7 @@ def rescue(folder: Path) -> Rescued:
         copy_with_log(path, copy)
         with closing(_open(copy)) as damaged:
             check_version(damaged, str(path))
+            problem = problem or _hidden_problem(damaged, path)
             found = _Rescue(damaged, problem, has_end=has_last(damaged, path))
             kept = put_in_place(folder, found.fill)
         return found.report(kept)
@@ -103,9 +104,22 @@ def _problem(folder: Path) -> str:
     return ""
 
 
+def _hidden_problem(damaged: apsw.Connection, path: Path) -> str:
+    """Return what only a check of all indexes and references finds, which takes too long for a start."""
+    try:
+        finding = damaged.execute("pragma integrity_check(1)").get
+        if finding == "ok" and (orphan := damaged.execute("pragma foreign_key_check").fetchone()):
+            finding = f"a row of {orphan[0]} belongs to nothing"
+    except UNREADABLE as error:
+        finding = error
+    return "" if finding == "ok" else f"{path} is damaged ({finding})"
+
+
 def _open(path: Path) -> apsw.Connection:
     uri = f"{path.absolute().as_uri()}?immutable=1"
-    return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection.pragma("writable_schema", True)  # of a damaged schema, what can be read is read
+    return connection
 
 
 def _decoded(data: object) -> DurableEvent | None:

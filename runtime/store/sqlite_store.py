@@ -190,8 +190,11 @@ class _DiskStore(_DiskReader, Store):
             trio.lowlevel.start_thread_soon(check.run, lambda outcome: outcome.unwrap())
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
-        ledger = self._ledger
-        return await self._write(partial(self.health.commit, ledger.commit, appends, ledger.touch))
+        return await self._write(partial(self._commit, appends))
+
+    def _commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        room = self.health.room_to_write()
+        return room.commit(self._ledger.commit, appends, self._ledger.touch)
 
     def commit_soon(self, appends: Sequence[Append], done: Committed) -> bool:
         try:
@@ -203,8 +206,8 @@ class _DiskStore(_DiskReader, Store):
             self._writing.acquire_on_behalf_of_nowait(done)
         except trio.WouldBlock:
             return False
-        ledger, health, begun = self._ledger, self.health, self.health.begin()
-        work = partial(health.commit, ledger.commit, appends, ledger.touch)
+        health, begun = self.health, self.health.begin()
+        work = partial(self._commit, appends)
         token = trio.lowlevel.current_trio_token()
 
         def end(results: Outcome[list[CommitResult]]) -> None:
@@ -227,9 +230,8 @@ class _DiskStore(_DiskReader, Store):
         return await self._write(partial(self._ledger.keep_up, index_step))
 
     async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
-        return await self._write(
-            partial(self.health.removing, partial(self._ledger.purge, session_ids))
-        )
+        purge = partial(self._ledger.purge, session_ids)
+        return await self._write(lambda: self.health.room_to_write().removing(purge))
 
     async def _write(self, work: Callable[[], _Result]) -> _Result:
         self._check_sound()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -130,6 +131,17 @@ async def story(*steps: Step | Any, tools: Sequence[Tool] = ()) -> Story:
     return scene
 
 
+@asynccontextmanager
+async def gone_ahead() -> AsyncGenerator[tuple[Story, Heard]]:
+    """A session that waits for the model, which reads a result that is not stored yet."""
+    scene = await story(ASKS, stall())
+    async with open_scene(scene, *ALL):
+        heard = await scene.submitted()
+        await scene.asked_again()
+        yield scene, heard
+    await assert_sound(scene.store)
+
+
 def heard_kinds(heard: Heard) -> list[type]:
     """What a consumer has heard, whether it has read it or not."""
     updates = [*heard.updates, *heard.subscription._updates]
@@ -212,10 +224,7 @@ async def test_at_every_step_what_is_shown_and_what_acts_is_on_record(
 async def test_a_result_that_finds_no_company_is_stored_and_shown_soon(
     autojump_clock: MockClock,
 ) -> None:
-    scene = await story(ASKS, stall())
-    async with open_scene(scene, *ALL):
-        heard = await scene.submitted()
-        await scene.asked_again()
+    async with gone_ahead() as (scene, heard):
         assert CallFinished not in heard_kinds(heard)
         began = trio.current_time()
         # ruff: ignore[async-busy-wait] a mock clock
@@ -224,7 +233,6 @@ async def test_a_result_that_finds_no_company_is_stored_and_shown_soon(
         assert trio.current_time() - began <= AHEAD_SECONDS
         assert scene.slow.kinds[-1] == [CallFinished]
         await scene.session.ask(CancelTurn(session_id="s1", reason="enough"))
-    await assert_sound(scene.store)
 
 
 async def test_nothing_of_an_answer_is_shown_before_the_result_that_it_follows_is_stored(
@@ -380,15 +388,11 @@ async def test_a_full_disk_at_the_common_commit_ends_the_turn(autojump_clock: Mo
 async def test_a_cancelled_turn_keeps_the_result_that_it_went_ahead_with(
     autojump_clock: MockClock,
 ) -> None:
-    scene = await story(ASKS, stall())
-    async with open_scene(scene, *ALL):
-        heard = await scene.submitted()
-        await scene.asked_again()
+    async with gone_ahead() as (scene, heard):
         await scene.session.ask(CancelTurn(session_id="s1", reason="enough"))
         assert (await heard.to_the_end()).outcome == "cancelled"
     assert scene.slow.kinds[-2] == [CallFinished]
     assert TurnEnded in scene.slow.kinds[-1]
-    await assert_sound(scene.store)
 
 
 async def test_a_journal_that_crashes_takes_no_session_along(autojump_clock: MockClock) -> None:

@@ -40,14 +40,14 @@ async def test_a_disk_that_does_not_answer_is_seen_meanwhile(
         session = (await client.create_session()).session_id
         health = host_of(daemon.runtime).plan.store.health
         assert "200" in await ask(daemon, "/readyz")
-        commit, is_stuck, answers = health.commit, threading.Event(), threading.Event()
+        commit, is_stuck, answers = health.room.commit, threading.Event(), threading.Event()
 
         def stuck(*args: Any) -> list[CommitResult]:
             is_stuck.set()
             answers.wait()
             return commit(*args)
 
-        monkeypatch.setattr(health, "commit", stuck)
+        monkeypatch.setattr(health.room, "commit", stuck)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.prompt, session, "Hello.")
             try:

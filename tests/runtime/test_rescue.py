@@ -263,3 +263,22 @@ def test_an_event_that_can_not_be_read_ends_its_session_there(
     assert "5 sessions" in out
     assert f"s1: not whole, 8 of {INPUTS + 1} events are there." in out
     assert rows(ended, "select session_id from sessions where is_tainted") == [("s1",)]
+
+
+def test_what_only_a_check_of_all_references_finds_is_rescued(ended: Path) -> None:
+    """As a log leaves it that lost a purge when it was half written back."""
+    with pytest.raises(ConflictError, match="Nothing is wrong"):
+        execute(["store", "rescue", "--yes", "--data", str(ended)])
+    with closing(apsw.Connection(str(ended / DATABASE_NAME))) as connection:
+        connection.execute("update turns set session = 99 where id = (select min(id) from turns)")
+    assert execute(["store", "rescue", "--yes", "--data", str(ended)]) == 0
+    with closing(apsw.Connection(str(ended / DATABASE_NAME))) as connection:
+        assert connection.execute("pragma foreign_key_check").fetchone() is None
+
+
+def test_of_a_damaged_schema_what_can_be_read_is_rescued(ended: Path) -> None:
+    with closing(apsw.Connection(str(ended / DATABASE_NAME))) as connection:
+        connection.pragma("writable_schema", True)
+        connection.execute("delete from sqlite_schema where name = 'approvals'")
+    assert execute(["store", "rescue", "--yes", "--data", str(ended)]) == 0
+    assert len(rows(ended, "select session_id from sessions")) == 6

@@ -168,7 +168,7 @@ async def test_a_heartbeat_writes_after_a_failure_and_ends_it(tmp_path: Path) ->
     await store.commit([Append("s1", (SessionCreated(agent="general", workspace="/w"),))])
     assert await written() == 0
     with pytest.raises(StorageError):
-        store.health.removing(fail)
+        store.health.room.removing(fail)
     assert await written() > 0
     assert store.health.problem() == ""
     await store.aclose()

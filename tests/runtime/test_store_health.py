@@ -73,14 +73,14 @@ async def test_a_commit_that_does_not_return_counts_from_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_scene(tmp_path) as scene:
-        commit, is_stuck, answers = scene.health.commit, threading.Event(), threading.Event()
+        commit, is_stuck, answers = scene.health.room.commit, threading.Event(), threading.Event()
 
         def stuck(*args: Any) -> list[CommitResult]:
             is_stuck.set()
             answers.wait()
             return commit(*args)
 
-        monkeypatch.setattr(scene.health, "commit", stuck)
+        monkeypatch.setattr(scene.health.room, "commit", stuck)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(scene.put)
             try:

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from ...errors import DiskBroken, StorageError, StorageFailed
 from ..disk_room import LOOK_SECONDS, DiskRoom
-from ..rows import Append, CommitResult
 
 STUCK_SECONDS = 10.0
 """A commit takes milliseconds, and a read of thousands of events less than a second."""
-
-_Answer = TypeVar("_Answer")
 
 
 class StoreHealth:
@@ -99,26 +95,15 @@ class StoreHealth:
 
     # ── for the thread of the writer ─────────────────────────────────────────────────────────────
 
-    def commit(
-        self,
-        store: Callable[[Sequence[Append]], list[CommitResult]],
-        appends: Sequence[Append],
-        touch: Callable[[], object] | None = None,
-    ) -> list[CommitResult]:
-        """Store appends as `DiskRoom.commit` does, unless the file is not where it was any more."""
-        self._check_place()
-        return self.room.commit(store, appends, touch)
+    def room_to_write(self) -> DiskRoom:
+        """Return where commits and removals find room.
 
-    def removing(self, work: Callable[[], _Answer]) -> _Answer:
-        """Run work that removes something, as `DiskRoom.removing` does."""
-        self._check_place()
-        return self.room.removing(work)
-
-    def _check_place(self) -> None:
-        """Raise `DiskBroken` if the file is gone: what is written would be lost with its process."""
+        Raises `DiskBroken` if the file is gone: what is written would be lost with its process.
+        """
         problem = self._not_here()
         if self._is_gone:
             raise DiskBroken(problem)
+        return self.room
 
     def _not_here(self) -> str:
         """Return why the file can't be found where it was, as of the last second."""

@@ -24,6 +24,7 @@ import apsw
 import trio
 
 import callboard
+from callboard.runtime.backup.aside import set_aside
 from callboard.runtime.backup.rescue import rescue
 from callboard.runtime.errors import NotFoundError, StorageError
 from callboard.runtime.events import (
@@ -180,7 +181,10 @@ async def flip(folder: Path, place: int) -> None:
         await trio.to_thread.run_sync(partial(examine, data, is_in_use=False))
     except StorageError as error:
         say(folder / "refused", str(error))
-        await trio.to_thread.run_sync(rescue, data)
+        try:
+            await trio.to_thread.run_sync(rescue, data)
+        except StorageError:  # its schema or its sessions can't be read: only a backup helps
+            await trio.to_thread.run_sync(set_aside, data)
 
 
 def main(top: Path, words: list[str]) -> dict[str, list[Any]]:
