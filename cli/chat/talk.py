@@ -432,7 +432,8 @@ class Talk:
                     self._echo(text)
                     await self._run_command(self, text)
                 else:
-                    await self.send(text.removeprefix("/") if text.startswith("//") else text)
+                    said = text.removeprefix("/") if text.startswith("//") else text
+                    await self.send(said, is_typed=is_typed)
             except InputEnded:
                 self.leave()
             except CallboardError as error:
@@ -460,9 +461,10 @@ class Talk:
 
     # ── what commands do ─────────────────────────────────────────────────────────────────────────
 
-    async def send(self, text: str, mode: str = "queue") -> None:
-        """Send an input to the session; begin one when there is none."""
-        files = (*self._options.attachments, *await self._files_of(text))
+    async def send(self, text: str, mode: str = "queue", *, is_typed: bool = True) -> None:
+        """Send an input to the session; begin one when there is none. Files that are typed go with it."""
+        named = await self._files_of(text) if is_typed else ()
+        files = (*self._options.attachments, *named)
         output = self.shell_output
         text = text if output is None else f"{text}\n\n{output.as_text()}"
         if self.view is None:

@@ -18,10 +18,11 @@ CREATE = ("write_file", {"path": "new.txt", "content": "new"})
 async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
     """Options of the command line reach the model; model and policy change from one prompt to the next."""
     (command.workspace / "notes.txt").write_text("attached words")
-    options = ("--policy", "strict", "--temperature", "0.5", "--attach", "notes.txt", "Hello")
+    options = ("--policy", "strict", "--temperature", "0.5", "--attach", "notes.txt")
+    prompt = "Hello @a.txt"  # which is typed by nobody, and attaches nothing
     steps = [reply(calls=[CREATE]), *map(reply, ("One.", "Two.", "Three."))]
     async with scripted(command, *steps) as server:
-        async with command.at_terminal("chat", *options) as terminal:
+        async with command.at_terminal("chat", *options, prompt) as terminal:
             await terminal.expect("attached: notes.txt")
             await terminal.expect("may write_file run?")  # which only strict asks
             await terminal.expect("your answer:")
@@ -55,6 +56,7 @@ async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
     assert [body["model"] for body in bodies] == ["scripted", "scripted", "other", "scripted"]
     assert [body.get("temperature") for body in bodies] == [0.5, 0.5, 0.5, None]
     assert "attached words" in str(bodies[0]["messages"][-1])
+    assert "a.txt" not in str(bodies[0]["messages"][-1]).replace(prompt, "")
     assert "77" in str({k: v for k, v in bodies[-1].items() if k != "messages"})
     assert len((await command("sessions")).out.splitlines()) == 1
 
