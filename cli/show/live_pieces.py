@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from ...client.subscriptions import RemoteEvent
 from ...runtime.events import (
     CallFinished,
     CallProgress,
@@ -21,6 +22,9 @@ from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingD
 from ...runtime.turns.live_state import RunningOutput, joined
 from ...runtime.wire.topics import Snapshot
 from .transcript import TurnEvent
+
+if TYPE_CHECKING:  # a run without a daemon needs no client
+    from ...client.subscriptions import RemoteEvent
 
 Said = TextDelta | ThinkingDelta | RefusalDelta
 """The pieces of an answer that people read while it comes."""
