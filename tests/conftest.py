@@ -228,6 +228,28 @@ def _own_secrets() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _sessions_replay(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The sessions of a flow come out of their records again as they are there.
+
+    Elsewhere tests write records that no runtime would make.
+    """
+    is_flow = request.path.parent.name in {"flows", "gateway", "portal", "cli"}
+    if not is_flow or "callboard.embedding.runtime" not in sys.modules:
+        yield
+        return
+    from support.replayed import differences, is_replayed, kept_records
+
+    if not is_replayed(request.node.nodeid):
+        yield
+        return
+    has_folder = "tmp_path" in request.fixturenames
+    with kept_records(request.getfixturevalue("tmp_path") if has_folder else None) as records:
+        yield
+    if found := trio.run(differences, records):
+        pytest.fail("\n".join(["Replayed sessions differ:", *found]))
+
+
+@pytest.fixture(autouse=True)
 def _sent_requests_are_sound(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:

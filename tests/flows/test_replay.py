@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+from msgspec.structs import replace
 
 import callboard
 from callboard.actors.upkeep.replay import Replay, Replayed, Tape
@@ -17,6 +18,7 @@ from callboard.providers.testing.script import fail, reply, stall
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProposed, MessageCompleted, Stored, TurnEnded
+from support.replayed import differences, kept_records
 from support.stage import heard, open_in, run_in
 
 RAN: list[str] = []
@@ -126,3 +128,20 @@ async def test_a_turn_without_an_end_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConflictError, match="has no end on record"):
         await replayed(events[:-1])
     assert (await replayed(events)).turns == 2
+
+
+@pytest.mark.parametrize("store", ["memory", "disk"])
+async def test_sessions_of_tests_are_replayed(tmp_path: Path, store: str) -> None:
+    with kept_records(tmp_path) as records:
+        async with open_in(tmp_path, [reply("Two.")], store) as runtime:
+            await run_in(runtime, "How many?")
+    [record] = records
+    assert await differences(records) == []
+    forged = [
+        replace(stored, event=replace(stored.event, outcome="refused"))
+        if isinstance(stored.event, TurnEnded)
+        else stored
+        for stored in record
+    ]
+    [found] = await differences([forged])
+    assert "refused" in found

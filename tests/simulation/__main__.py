@@ -19,6 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from msgspec.structs import replace
+
 from simulation.plan import draw_plan
 from simulation.planted import MAX_SEEDS, PLANTED, first_seed
 from simulation.shrink import shrink
@@ -75,7 +77,8 @@ def find_planted(seeds: range, words: str) -> int:
         if words in planted.name:
             found = first_seed(planted, seeds)
             seed, _, invariant = found.partition(" ")
-            print(f"| {planted.name} | `{planted.path}` | {seed} | `{invariant}` |", flush=True)
+            done = replace(planted, seed=int(seed) if seed else None, found_by=invariant)
+            print(done.row(), flush=True)
             missed += not found
     return bool(missed)
 

@@ -129,6 +129,8 @@ class PlayedClient:
             done = await self._do(client, action)
         except CallboardError as error:
             world.note(f"{label}: {type(error).__name__}: {error}")
+            if "was done already" in str(error):
+                world.breaks("a_repeated_request_finds_its_answer", f"{label}: {error}")
             if action.kind == "create":
                 world.known(action.session, None)
         else:
@@ -271,5 +273,5 @@ class PlayedClient:
             self.world.note(f"{self.name} says: {type(error).__name__}")
 
 
-PAUSES = (0.0, 0.1, 2.0, 20.0, 100.0)
-"""Seconds until a person answers."""
+PAUSES = (0.0, 0.1, 2.0, 19.8, 19.9, 60.0)
+"""Seconds until a person answers; questions wait for 20."""

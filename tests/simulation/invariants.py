@@ -46,7 +46,7 @@ from callboard.runtime.store.queries import Queries
 from callboard.runtime.store.rows import ApprovalRow, SessionRow
 from simulation.disk import new_database
 from simulation.models import FILES
-from simulation.settings import LIMITS
+from simulation.settings import LIMITS, MODEL_CALLS, TOOL_CALLS
 from simulation.tools import READS, Took
 from support.stage import check_in_each_format, check_messages, check_record, messages_of
 
@@ -282,10 +282,6 @@ def budgets_hold(world: World) -> None:
                     pass
 
 
-MODEL_CALLS = TOOL_CALLS = 4
-"""The budget of the agent `bounded`."""
-
-
 def workers_ask_nobody(world: World) -> None:
     """A worker's questions are answered by nobody but grants, with no; it does no more than read."""
     workers = {
@@ -302,6 +298,39 @@ def workers_ask_nobody(world: World) -> None:
                 assert event.grant_id or event.decision != "allow", event
     acted = [t for t in world.effects if t.session_id in workers and t.tool not in READS]
     assert not acted, acted
+
+
+def requests_are_done_once(world: World) -> None:
+    """A request that a client sent again has one effect on record."""
+    seen: set[tuple[str, str, str]] = set()
+    for stored in chain(*world.commits):
+        if request := getattr(stored.event, "request", None):
+            key = request.sender, request.method, request.key
+            assert key not in seen, f"{request.method} was done twice: {stored}"
+            seen.add(key)
+
+
+def questions_have_one_answer(world: World) -> None:
+    """A question is answered once, by people in time; an allowed one may be void later."""
+    for session_id, record in world.record.items():
+        ends: dict[str, int] = {}
+        answers: dict[str, str] = {}
+        for stored in record:
+            match stored.event:
+                case ApprovalAsked() as question:
+                    ends[question.approval_id] = question.expires_at_ms
+                case ApprovalAnswered(decision=decision, approval_id=approval_id):
+                    before = answers.get(approval_id)
+                    assert before == ("allow" if decision == "void" else None), (
+                        f"{session_id}: {approval_id} was answered with {before} and {decision}"
+                    )
+                    is_in_time = not ends[approval_id] or stored.at_ms < ends[approval_id]
+                    assert is_in_time or decision not in {"allow", "deny"}, (
+                        f"{session_id}: {approval_id} was answered after its end: {stored}"
+                    )
+                    answers[approval_id] = decision
+                case _:
+                    pass
 
 
 def grants_hold_where_they_may(world: World) -> None:
@@ -454,6 +483,8 @@ AT_THE_END: tuple[Callable[[World], None], ...] = (
     results_are_those_of_the_calls,
     budgets_hold,
     workers_ask_nobody,
+    requests_are_done_once,
+    questions_have_one_answer,
     grants_hold_where_they_may,
     strangers_words_taint,
     files_are_those_of_the_record,

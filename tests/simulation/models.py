@@ -17,6 +17,8 @@ from simulation.edges import chance
 
 CHECKED_SHARE = 4
 """Of so many requests, one is checked as each wire format would send it."""
+TWINS = 0.15
+"""How often an answer has the same call twice."""
 MAX_STEPS = 4
 MAX_CALLS = 3
 SECONDS = (0.0, 0.0, 0.001, 0.05, 1.0, 8.0)
@@ -72,6 +74,8 @@ class PlayedModel:
         count = random.randint(1, MAX_CALLS)
         drawn = [draw_call(random, f"{text}.{step}.{each}") for each in range(count)]
         calls = [call for call in drawn if call[0] in names]
+        if calls and random.random() < TWINS:
+            calls.append(calls[0])
         return reply(random.choice(["", "Let me see."]), calls=calls)
 
 

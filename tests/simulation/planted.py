@@ -27,7 +27,8 @@ class Planted(msgspec.Struct, frozen=True):
 
     Attributes:
         name: The bug, in words.
-        seed: The first seed that finds it; `None` until it was looked for.
+        seed: The first seed that finds it, and `found_by` the invariant that it breaks; `None` when the
+            first 16 worlds don't find it.
     """
 
     name: str
@@ -35,6 +36,12 @@ class Planted(msgspec.Struct, frozen=True):
     before: str
     after: str
     seed: int | None = None
+    found_by: str = ""
+
+    def row(self) -> str:
+        """Return its row of the table in docs/simulation.md."""
+        seed, by = (self.seed, f"`{self.found_by}`") if self.seed is not None else ("-", "-")
+        return f"| {self.name} | `{self.path}` | {seed} | {by} |"
 
 
 PLANTED = (
@@ -44,24 +51,31 @@ PLANTED = (
         "            self._inboxes.put(request.session_id, outcome)\n",
         "            pass\n",
         0,
+        "the_next_request_is_valid",
     ),
     Planted(
         "a commit that failed is answered as if it had not",
         "actors/journal.py",
         "            entry.request.reply.fail(error)\n",
         "            entry.request.reply.send(())\n",
+        9,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "a commit that was refused leaves its asker waiting",
         "actors/journal.py",
         "                self._refuse(entry, outcome)\n                continue\n",
         "                continue\n",
+        4,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "a question is answered twice: no compare-and-swap",
         "runtime/store/tables/permissions.py",
         "        if approval.state != needed:\n",
         "        if False:\n",
+        4,
+        "no_effect_without_a_yes",
     ),
     Planted(
         "an answer counts after its question has expired",
@@ -86,24 +100,32 @@ PLANTED = (
         "gateway/connection/connection.py",
         "        if done is None:\n",
         "        if True:\n",
+        10,
+        "a_repeated_request_finds_its_answer",
     ),
     Planted(
         "a call runs before its start is on record",
         "actors/calls/dispatcher.py",
         "            started = [self._started(c) for c, _ in starting if c.call.call_id not in begun]\n",
         "            started: list[CallStarted] = []\n",
+        0,
+        "started_is_on_record_before_the_effect",
     ),
     Planted(
         "a call that waited for its key runs before its start is on record",
         "actors/calls/dispatcher.py",
         "                    if reads or await self._record(self._started(ready)):\n",
         "                    if True:\n",
+        7,
+        "started_is_on_record_before_the_effect",
     ),
     Planted(
         "the outlet of a batch is lost",
         "actors/calls/dispatcher.py",
         "        with request.outlet:\n            await",
         "        if True:\n            await",
+        0,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "a cancelled wait keeps its keys",
@@ -134,30 +156,40 @@ PLANTED = (
         "actors/calls/dispatcher.py",
         "        with self._request.scope, _Given() as permits:\n",
         "        with trio.CancelScope(shield=True), _Given() as permits:\n",
+        1,
+        "nothing_is_done_for_what_has_ended",
     ),
     Planted(
         "a late answer wakes nobody",
         "actors/permissions/resolution.py",
         '            self._nursery.start_soon(self._wake, question.place.session_id, name="wake")\n',
         "            pass\n",
+        10,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "a twin's answer is not shared",
         "actors/permissions/resolution.py",
         "            twin.followers.append(question)\n",
         "            pass\n",
+        15,
+        "workers_ask_nobody",
     ),
     Planted(
         "the answer is acted on before it is stored",
         "actors/permissions/resolution.py",
         "        for each, ending in await self._append(question, resolution, events):\n",
         "        for each, ending in [(question, resolution)]:\n",
+        10,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "deferred questions are not asked again after a restart",
         "actors/permissions/resolution.py",
         "                if question.approval_id not in self._open:\n",
         "                if False:\n",
+        12,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "turns that a crash left open are not closed",
@@ -170,6 +202,8 @@ PLANTED = (
         "runtime/store/recovery.py",
         "_closed(turn.turn_id, call, now_ms) for call in turn.calls if call.call_id not in kept\n",
         "_closed(turn.turn_id, call, now_ms) for call in turn.calls[1:] if call.call_id not in kept\n",
+        0,
+        "replays_are_the_same",
     ),
     Planted(
         "a question keeps waiting after its time, across a crash",
@@ -194,24 +228,32 @@ PLANTED = (
         "actors/session/session.py",
         "            await self._services.tree.detached.deliver(self.session_id, wakes=not self._is_stopping)\n",
         "            pass\n",
+        5,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "a turn ends and the next input waits for ever",
         "actors/session/session.py",
         "                current = await self._next_turn()\n",
         "                current = None\n",
+        1,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "who waits for a cancelled turn is not told",
         "actors/session/session.py",
         "            reply.send(True) if error is None else reply.fail(error)\n",
         "            pass\n",
+        8,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "an interrupting input does not interrupt what it waits for",
         "actors/session/session.py",
         "        self._queue.popleft()\n",
         "",
+        0,
+        "nothing_crashes",
     ),
     Planted(
         "a client that fell behind is taken for live",
@@ -230,42 +272,56 @@ PLANTED = (
         "src/callboard/client/subscriptions.py",
         "            feed.lost()\n",
         "            pass\n",
+        2,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "a client takes events twice",
         "src/callboard/client/subscriptions.py",
         "            return taken is None or item.seq == taken + 1\n",
         "            return True\n",
+        1,
+        "views_equal_the_record",
     ),
     Planted(
         "a request whose connection broke is never sent again",
         "src/callboard/client/link.py",
         "                if key is None or trio.current_time() > deadline:\n                    raise\n",
         "                if key is None or trio.current_time() > deadline:\n                    raise\n                await trio.sleep_forever()\n",
+        0,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "an id is used again",
         "runtime/identity.py",
         '    return f"{prefix}_{os.urandom(20).translate(_OF_BYTE).decode()}"\n',
         '    return f"{prefix}_{os.urandom(1).translate(_OF_BYTE).decode()}"\n',
+        0,
+        "the_next_request_is_valid",
     ),
     Planted(
         "a closed mailbox leaves those who wait",
         "runtime/kernel/mailbox.py",
         "                break\n            message.abandon()\n",
         "                break\n",
+        2,
+        "nothing_is_held_for_ever",
     ),
     Planted(
         "a worker may write",
         "tools/registry.py",
         "    SessionKind.WORKER: frozenset({Tier.READ_ONLY}),\n",
         "    SessionKind.WORKER: frozenset(Tier),\n",
+        3,
+        "workers_ask_nobody",
     ),
     Planted(
         "a budget of model calls is not counted",
         "actors/budget/budgets.py",
         "            scope.model_calls += 1\n",
         "            pass\n",
+        6,
+        "budgets_hold",
     ),
 )
 """Each stands once in its file; `test_planted` notices when the code has moved on."""

@@ -20,7 +20,7 @@ LIMITS = Limits(
     model_call_seconds=90,
     retry_wait_seconds=5,
     max_tool_seconds=40,
-    approval_seconds=60,
+    approval_seconds=20,
     deferred_seconds=300,
 )
 SETTINGS = Settings(limits=LIMITS, sessions=SessionSettings(titles=TitleSource.WORDS))
@@ -28,7 +28,8 @@ STRICTER = replace(
     SETTINGS, rules=(PlacedRule(Rule(verdict=Verdict.DENY, tool=("post",)), "rules[1]"),)
 )
 """A configuration that denies what always asks."""
-BOUND = Budget(tool_calls=4, model_calls=4)
+TOOL_CALLS, MODEL_CALLS = 3, 2
+BOUND = Budget(tool_calls=TOOL_CALLS, model_calls=MODEL_CALLS)
 AGENTS = (
     Agent(name="general", tools=TOOL_NAMES),
     Agent(name="careful", tools=TOOL_NAMES, policy=Preset.STRICT),

@@ -56,6 +56,13 @@ def test_a_planted_bug_can_be_planted(planted: Planted) -> None:
     compile(text.replace(planted.before, planted.after), planted.path, "exec")
 
 
+def test_the_document_has_the_table_of_planted_bugs() -> None:
+    text = (ROOT / "docs" / "simulation.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    table = rows[rows.index("| planted bug | file | seed | found by |") + 1 :]
+    assert table == [planted.row() for planted in PLANTED]
+
+
 @pytest.mark.parametrize("planted", FOUND if IS_SOAK else FOUND[:2])
 def test_a_planted_bug_is_found(planted: Planted) -> None:
     assert planted.seed is not None

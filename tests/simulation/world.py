@@ -464,22 +464,43 @@ def _is_dead() -> bool:
 
 MAX_STEPS = 200_000
 """Forty times what a world takes: something goes round without waiting for anything."""
+MAX_LAST_STEPS = 50_000
+"""To the end of a world that was cancelled, because an invariant is broken."""
+MAX_IDLE = 1_000
+"""Looks at a clock that nobody waits for: what is left of a cancelled world waits for ever."""
 
 
 class _Steps(trio.abc.Instrument):
-    """Ends a world in which a task never rests."""
+    """Ends a world in which a task never rests, and the process when not even a cancel ends it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._count = 0
+        self._left = MAX_STEPS
+        self._idle = 0
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._count += 1
-        if self._count == MAX_STEPS:
+        self._left -= 1
+        self._idle = 0
+        if self._world.broken:
+            self._left = min(self._left, MAX_LAST_STEPS)
+        if self._left < 0 and not self._world.broken:
             self._world.breaks("nothing_is_held_for_ever", f"{task.name!r} never rests")
-        if self._count > 2 * MAX_STEPS:
-            os.write(1, f"{self._world.seed} nothing_is_held_for_ever\n".encode())
-            os._exit(70)  # it swallows its cancellation, too
+            self._left = MAX_LAST_STEPS
+        if self._left < 0:
+            self._give_up()
+
+    def after_io_wait(self, timeout: float) -> None:
+        self._idle += 1
+        if self._idle > MAX_IDLE:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """End the process: a cancelled task goes on. Trio has no other way out."""
+        name = (
+            self._world.broken[0].partition(":")[0] if self._world.broken else "a_cancel_ends_all"
+        )
+        os.write(1, f"{self._world.seed} {name}\n".encode())
+        os._exit(70)
 
 
 class _NoSandbox(Sandbox):
