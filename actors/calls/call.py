@@ -291,6 +291,7 @@ class CallPreparation:
             call_id=call.call_id,
             session_kind=place.session_kind,
             agent=place.agent,
+            app=self._app,
             plan=handles.plan(place, call),
             skills=handles.skills(place.workspace),
             artifacts=handles.artifacts(place.session_id),
