@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,13 +69,13 @@ def world_folder(*, is_first: bool = False) -> Generator[Path]:
     above.mkdir(mode=0o700, exist_ok=True)
     with ExitStack() as stack:
         for number in range(FOLDERS):
-            lock = stack.enter_context((above / f"{number:02}.lock").open("w"))
-            try:
+            folder = above / f"{number:02}"
+            lock = stack.enter_context(folder.with_suffix(".lock").open("w"))
+            with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | (0 if is_first else fcntl.LOCK_NB))
-            except BlockingIOError:
-                continue
-            break
-        folder = above / f"{number:02}"
+                break
+        else:
+            raise RuntimeError(f"{FOLDERS} worlds are played at once in {above}")
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "work").mkdir(parents=True)
         try:

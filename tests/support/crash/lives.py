@@ -130,8 +130,9 @@ class Sweep:
     def __init__(self, top: Path, flow: str, how: How) -> None:
         self.deaths = [0, 0, 0]
         self.unsound: list[str] = []
-        self._flow, self._how = flow, how
         self._top = top
+        self._flow = flow
+        self._how: How = how
         self._folder, self._ready = top / f"{flow}-{how}", top / f"{flow}-{how}.ready"
         make(self._folder)
         assert live(partial(FLOWS[flow].before, self._folder)) == 0, flow
