@@ -155,20 +155,20 @@ class Undoing:
                     0, FilesMarked(call_id=event.undo_id, marked=marked, cleared=cleared)
                 )
             with trio.CancelScope(shield=True):
-                for name, its in events.items():
-                    await self._append(name, its)  # noqa: ASYNC102  the journal answers
+                await self._append(events)  # noqa: ASYNC102  the journal answers
 
     def _running_in(self, tree: Iterable[str]) -> tuple[str, ...]:
         return tuple(line for name in tree for line in self._running(name))
 
-    async def _append(self, session_id: str, events: list[DurableEvent]) -> None:
-        if not events:
-            return
-        try:
-            await self._journal.ask(AppendEvents(session_id=session_id, events=tuple(events)))
-        except CallboardError as error:
-            logger.error("an undo of %s is not in its journal: %s", session_id, error)
-            raise
+    async def _append(self, events: Mapping[str, Sequence[DurableEvent]]) -> None:
+        for session_id, its in events.items():
+            if not its:
+                continue
+            try:
+                await self._journal.ask(AppendEvents(session_id=session_id, events=tuple(its)))
+            except CallboardError as error:
+                logger.error("an undo of %s is not in its journal: %s", session_id, error)
+                raise
 
     async def _session(self, session_id: str) -> SessionRow:
         row = await self._store.session(session_id)
