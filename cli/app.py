@@ -20,14 +20,13 @@ from .terminal.complaint import wrong_usage
 if TYPE_CHECKING:
     from .help_page import HelpPage
 
-MIN_LIKENESS = 0.7
-"""How similar a suggested option must be: two letters may be wrong, but not half of them."""
-
 
 def closest(name: str, known: Sequence[str]) -> str | None:
     """Return the known option that is most like this one; `None` when none is."""
     if len(name) == 2:  # one letter: the option that begins with it
         return next((option for option in known if option.startswith(f"-{name}")), None)
+    from ..runtime.text import MIN_LIKENESS
+
     return next(iter(difflib.get_close_matches(name, known, 1, MIN_LIKENESS)), None)
 
 
@@ -336,15 +335,17 @@ def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
 
 def _unknown_option(app: App, tokens: Sequence[str]) -> str | None:
     """Return the message about the first option that the command does not have, if there is one."""
-    if not tokens or not _is_command(app, tokens[0]) or _subcommands(app, tokens[0]):
+    path = _command_of(app, tokens).split()
+    if not path or (len(path) == 1 and _subcommands(app, path[0])):
         return None
+    command = app[path[0]] if len(path) == 1 else app[path[0]][path[1]]
     known = [
         name
-        for argument in app[tokens[0]].assemble_argument_collection()
+        for argument in command.assemble_argument_collection()
         for name in argument.names
         if name.startswith("-")
     ] + ["--help", "-h", "--version"]
-    for token in itertools.takewhile(lambda token: token != "--", tokens[1:]):
+    for token in itertools.takewhile(lambda token: token != "--", tokens[len(path) :]):
         name = token.partition("=")[0]
         if len(name) > 1 and name.startswith("-") and name not in known:
             break

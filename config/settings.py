@@ -16,6 +16,7 @@ from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError
 from ..runtime.http.address_guard import Endpoint, parse_endpoint
 from ..runtime.stream import MAX_ARGUMENT_BYTES
+from ..runtime.text import did_you_mean
 from .base_url import checked_base_url
 from .policy.rules import PlacedRule
 from .prices import Price
@@ -356,6 +357,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return Agent(policy=self.policy)
         known = ", ".join(sorted({"general", *self.agents}))
         raise NotFoundError(
-            f"There is no agent {name!r}. Agents: {known}. "
+            f"There is no agent {name!r}.{did_you_mean(name, self.agents)} Agents: {known}. "
             f"Others are configured as [agents.NAME] in callboard.toml."
         )

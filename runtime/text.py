@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
+
+MIN_LIKENESS = 0.7
+"""How similar a suggested name must be: two letters may be wrong, but not half of them."""
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Characters that move a cursor, end a line or change the direction of a text."""
@@ -22,6 +26,14 @@ def excerpt(text: str, limit: int) -> str:
     space = cut.rfind(" ")
     # Cut within a word if there is hardly a space: one long word, or Chinese.
     return (cut[:space] if space > limit // 2 else cut).rstrip() + "…"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean "…"?` about the known name that is most like this one, or nothing."""
+    from difflib import get_close_matches  # few errors are about a name
+
+    found = get_close_matches(name, known, 1, MIN_LIKENESS)
+    return f' Did you mean "{found[0]}"?' if found else ""
 
 
 def json_size(value: object) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
 from ..runtime.errors import ConflictError
+from ..runtime.text import did_you_mean
 from .builtin import BuiltinTool, KnownTool
 from .tool import Tool
 
@@ -101,10 +102,6 @@ class ToolRegistry:
             self._runs_programs[names] = found
         return found
 
-    def unknown(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the names for which there is no tool."""
-        return tuple(name for name in names if name not in self._tools)
-
     def withheld(self, name: str) -> str | None:
         """Return why a tool can't be used on this machine, or `None`."""
         tool = self._tools.get(name)
@@ -115,7 +112,7 @@ class ToolRegistry:
     ) -> tuple[ToolDefinition, ...]:
         """Return the definitions for a model: the agent's tools (`None`: all) that its kind may use.
 
-        Unknown names are left out (`unknown` finds them). Until `version` changes, the same
+        Unknown names are left out (`unknown_tools` finds them). Until `version` changes, the same
         arguments return the same object, so that its encoded form can be cached by identity.
         """
         return self._offered(names, kind)[0]
@@ -141,3 +138,12 @@ class ToolRegistry:
             }
             found = self._queries[key] = tuple(offered.values()), frozenset(offered)
         return found
+
+
+def unknown_tools(agent: str, names: Iterable[str] | None, known: Collection[str]) -> list[str]:
+    """Return a sentence for each of an agent's tools that does not exist: its model never gets it."""
+    return [
+        f"agent {agent!r} names a tool {name!r}, which does not exist.{did_you_mean(name, known)}"
+        for name in names or ()
+        if name not in known
+    ]

@@ -18,6 +18,7 @@ from ...runtime.events import SessionCreated
 from ...runtime.messages import Ancestor, CallPlace
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
+from ...runtime.text import did_you_mean
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -151,7 +152,8 @@ def agent_named(agents: Mapping[str, Agent], name: str) -> Agent:
     agent = agents.get(name)
     if agent is None:
         known = ", ".join(sorted(agents))
-        raise NotFoundError(f"there is no agent {name!r}; there are: {known}")
+        close = did_you_mean(name, agents)
+        raise NotFoundError(f"there is no agent {name!r}; there are: {known}.{close}")
     return agent
 
 

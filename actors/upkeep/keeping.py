@@ -49,6 +49,7 @@ from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
 from ...runtime.store.lists import Hit, SessionFilter, WordSearch
 from ...runtime.store.rows import SessionRow
+from ...runtime.text import did_you_mean
 from ..conversation.conversation import UnreadableRecord
 from .session_import import imported_events
 
@@ -122,7 +123,8 @@ class SessionKeeping:
         """Give sessions another agent, from their next turns on."""
         if agent not in self._agents:
             known = ", ".join(sorted(self._agents))
-            raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
+            close = did_you_mean(agent, self._agents)
+            raise NotFoundError(f"there is no agent {agent!r}; there are: {known}.{close}")
         for row in await self._rows(session_ids):
             if row.agent != agent:
                 await self._append(row.session_id, AgentSwitched(agent=agent))

@@ -14,6 +14,7 @@ from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.redaction import redact
 from ...tools.builtin import KnownTool, builtin_tools
 from ...tools.plugins import load_plugins
+from ...tools.registry import unknown_tools
 from ...tools.sandbox.sandbox import Sandbox
 from ...tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES
 from ..exit_codes import ANSWERED, FAILED
@@ -101,6 +102,13 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
     built_in = builtin_tools()
     names = [tool.name for tool in built_in]
     plugins = trio.run(load_plugins, all_settings.plugins, names).plugins
+    named = {*names, *(tool for plugin in plugins for tool in plugin.tools)}
+    if not any(plugin.state == "broken" for plugin in plugins):  # whose tools are not known
+        checks += tuple(
+            warning("agents", line, "correct its tools in callboard.toml")
+            for name, agent in all_settings.agents.items()
+            for line in unknown_tools(name, agent.tools, named)
+        )
     broken = [plugin for plugin in plugins if plugin.state == "broken"]
     found = sandbox.status()
     if json:

@@ -19,7 +19,7 @@ from ...config.settings import Settings
 from ...runtime.definitions import Capability, SessionKind, Tier, ToolDefinition, Verdict
 from ...runtime.taint.marks import PRIVATE
 from ...tools.builtin import builtin_tools
-from ...tools.registry import is_available
+from ...tools.registry import is_available, unknown_tools
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Json
 from ..terminal.escaping import safe_line
@@ -74,6 +74,16 @@ def findings_about(settings: Settings, known: Iterable[str] = ()) -> tuple[LintF
         settings: The configuration; examples were checked when it was loaded.
         known: Tools of the embedding program: they are not called unknown.
     """
+    names = {tool.definition.name for tool in builtin_tools()}.union(known)
+    agents = [
+        LintFinding(f"agents.{name}", problem)
+        for name, agent in settings.agents.items()
+        for problem in unknown_tools(name, agent.tools, names)
+    ]
+    return (*agents, *_rule_findings(settings, known))
+
+
+def _rule_findings(settings: Settings, known: Iterable[str]) -> tuple[LintFinding, ...]:
     lint = _Lint(settings, frozenset(known))
     return tuple(
         LintFinding(placed.place, problem)

@@ -86,6 +86,7 @@ class LocalPlace:
     ) -> None:
         self._runtime = runtime
         self.store = runtime.store
+        self.tools = runtime.tools
         self.model = model
         self.model_reason = reason
         self._options = options

@@ -16,6 +16,7 @@ from ...client.client import Client, connect_here
 from ...client.subscriptions import RemoteEvents
 from ...config.settings import Settings
 from ...runtime.budget import Budget
+from ...runtime.definitions import ToolDefinition
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import (
     DurableEvent,
@@ -193,6 +194,10 @@ class RemotePlace:
             is_shared=self.is_shared,
         )
         return await self._given(row)
+
+    def tools(self) -> tuple[ToolDefinition, ...] | None:
+        """Return `None`: they are the daemon's, which says in its log what is wrong."""
+        return None
 
     async def get_session(self, session_id: str) -> RemoteSession:
         """Return a session on record; raise `NotFoundError`."""

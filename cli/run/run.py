@@ -25,6 +25,7 @@ from ...runtime.event_types.permissions import ApprovalAnswered
 from ...runtime.events import Event, InputAccepted, Stored, TurnEnded, TurnStarted
 from ...runtime.redaction import redact
 from ...tools.processes.process_tree import end_descendants
+from ...tools.registry import unknown_tools
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
@@ -428,6 +429,11 @@ class _Job:
         self._session_id = session.session_id
         reason = choice.reason or runtime.model_reason
         view.begin(session.session_id, runtime.model, reason, self._folder(choice), begun)
+        tools = None if self._options.flags.json else runtime.tools()
+        if tools is not None:
+            names = self._settings.agent(choice.agent).tools
+            for line in unknown_tools(choice.agent, names, [tool.name for tool in tools]):
+                view.notice(line)
         if self._options.piped_bytes and not self._options.flags.quiet:
             view.notice(f"stdin goes with the prompt: {counted(self._options.piped_bytes, 'byte')}")
         return session

@@ -19,6 +19,7 @@ from ...config.settings import Settings
 from ...runtime.definitions import Agent
 from ...runtime.errors import AuthError, NotFoundError, ValidationError
 from ...runtime.redaction import Secret
+from ...runtime.text import did_you_mean
 from ..dialects import dialect_at
 from ..provider import Endpoint
 from .keys import (
@@ -176,7 +177,7 @@ def unknown_model(provider: str, model: str, available: Sequence[str]) -> NotFou
     shown = ", ".join(names[:MAX_LISTED_MODELS])
     more = f" and {len(names) - MAX_LISTED_MODELS} more" if len(names) > MAX_LISTED_MODELS else ""
     lists = f"It has: {shown}{more}." if names else "It lists no models."
-    return NotFoundError(f"{provider} has no model {model!r}. {lists}")
+    return NotFoundError(f"{provider} has no model {model!r}.{did_you_mean(model, names)} {lists}")
 
 
 def _named(selection: ModelSelection) -> tuple[str, str] | None:

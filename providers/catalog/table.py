@@ -12,7 +12,9 @@ from ...config.search_engines import KNOWN_ENGINES
 from ...config.settings import DialectName, ProviderSettings, Settings
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.redaction import Secret, redactor
-from .known import KNOWN, KnownProvider
+from ...runtime.text import did_you_mean
+from ..provider import ListedModel
+from .known import KNOWN, KNOWN_MODELS, KnownProvider
 
 REHEARSAL = "rehearsal"
 CUSTOM = "custom"
@@ -97,14 +99,24 @@ def unknown_provider(settings: Settings, text: str) -> NotFoundError:
             f"{text!r} is the model of a --base-url: give that URL again, or pass --model."
         )
     if not slash:
+        family = text.partition("-")[0]
+        places = (at for at, its in KNOWN_MODELS.items() for each in its if _family(each) == family)
+        place = next(places, "") if "-" in text else ""
+        close = f' Did you mean "{place}/{text}"?' if place else ""
+        close = close or did_you_mean(text, [*providers_of(settings), REHEARSAL])
         return NotFoundError(
-            f"{text!r} is not a provider, and no server on this machine has a model of that name. "
+            f"{text!r} is not a provider, and no server on this machine has a model of that name.{close} "
             f"Write PROVIDER/MODEL. Providers: {names}."
         )
     return NotFoundError(
-        f"There is no provider {name!r}. Providers: {names}. Others are added with `callboard "
+        f"There is no provider {name!r}.{did_you_mean(name, names.split(', '))} Providers: {names}. Others are added with `callboard "
         f"providers add`, or reached with --base-url."
     )
+
+
+def _family(model: ListedModel) -> str:
+    """Return `gpt` of `gpt-5`, by which a model without its provider is known."""
+    return model.model.partition("-")[0]
 
 
 def _configured(settings: ProviderSettings) -> KnownProvider:

@@ -11,7 +11,7 @@ import pytest
 from callboard.runtime.definitions import SessionKind, ToolDefinition
 from callboard.runtime.errors import ConflictError
 from callboard.tools.builtin import builtin_tools
-from callboard.tools.registry import MAX_CACHED_QUERIES, ToolRegistry
+from callboard.tools.registry import MAX_CACHED_QUERIES, ToolRegistry, unknown_tools
 from callboard.tools.tool import tool
 
 MAIN, BRANCH, WORKER = SessionKind.MAIN, SessionKind.BRANCH, SessionKind.WORKER
@@ -48,7 +48,14 @@ def test_lookup(registry: ToolRegistry) -> None:
     assert found is not None
     assert found.definition.name == "read_file"
     assert registry.get("Read_File") is None
-    assert registry.unknown(["read_file", "nothing"]) == ("nothing",)
+
+
+def test_a_misspelt_tool_of_an_agent_is_named() -> None:
+    assert unknown_tools("a", None, []) == []
+    assert unknown_tools("a", ("read_fil", "read_file", "zz"), ["read_file"]) == [
+        "agent 'a' names a tool 'read_fil', which does not exist. Did you mean \"read_file\"?",
+        "agent 'a' names a tool 'zz', which does not exist.",
+    ]
 
 
 def test_two_tools_of_one_name_are_refused() -> None:

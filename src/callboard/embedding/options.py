@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import UnionType
@@ -20,10 +20,14 @@ from ..runtime.channel import Channel
 from ..runtime.definitions import Agent, Preset, PresetWord
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
+from ..runtime.redaction import redacting_logger
+from ..tools.registry import unknown_tools
 from ..tools.tool import Tool
 
 if TYPE_CHECKING:
     from ..runtime.http.client import AsyncClient, GivenHttp
+
+log = redacting_logger(__name__)
 
 _PATH = "the path of a folder, as a text or a Path"
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -156,6 +160,18 @@ def agents_of(
         known = ", ".join(Preset)
         raise ValidationError(f"there is no policy {policy!r}; there are: {known}") from None
     return {name: msgspec.structs.replace(a, policy=preset) for name, a in agents.items()}
+
+
+def check_tools_of(own: Sequence[Agent], known: Collection[str]) -> None:
+    """Raise `ValidationError` for a misspelt tool of a program's own agent.
+
+    One that resembles none may be that of a plugin that is not there: the log says so.
+    """
+    for agent in own:
+        for line in unknown_tools(agent.name, agent.tools, known):
+            if line.endswith("?"):
+                raise ValidationError(line, field="agents")
+            log.warning("%s", line)
 
 
 def _check_fallbacks(agents: Mapping[str, Agent], settings: Settings) -> None:

@@ -59,6 +59,7 @@ from .options import (
     channel_of,
     check_app,
     check_options,
+    check_tools_of,
     checked_tools,
     folder_of,
     http_of,
@@ -191,6 +192,7 @@ async def open_runtime(
             sandbox=sandbox,
             store=await _open_store(folder),  # the last one: what fails before leaves nothing open
         )
+        check_tools_of(agents, [tool.definition.name for tool in all_tools])
     async with open_host(plan) as host:
         with ShortTracebacks():
             await finder.look_around(host.http)

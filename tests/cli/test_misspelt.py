@@ -1,0 +1,57 @@
+"""A name that is nearly right: the command says which one was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+import callboard
+from support.cli.command import Command, Finished
+from support.cli.command import command as command
+from support.cli.in_process import own_logging as own_logging
+from support.cli.in_process import run_here as run_here
+
+RunHere = Callable[..., Awaitable[Finished]]
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("sesions", "sessions"),
+        ("policy chek", "check"),
+        ("run --polcy auto Hello", "--policy"),
+        ("session delete last --dta x", "--data"),
+        ("run -m gpt-5 Hello", "openai/gpt-5"),
+        ("run -m opnai/gpt-5 Hello", "openai"),
+        ("run -a gardner Hello", "gardener"),
+        ("models antropic", "anthropic"),
+    ],
+)
+async def test_what_was_meant(command: Command, run_here: RunHere, line: str, meant: str) -> None:
+    command.configure('[agents.gardener]\npolicy = "strict"\n')
+    is_run = line.startswith("run")  # which takes signals, in a process of its own
+    done = await (command(*line.split()) if is_run else run_here(command, *line.split()))
+    assert done.code in {1, 2}
+    assert f'Did you mean "{meant}"?' in done.err
+
+
+async def test_a_misspelt_tool_of_an_agent_is_said(command: Command, run_here: RunHere) -> None:
+    command.configure('[agents.gardener]\ntools = ["read_fil", "write_file"]\n')
+    said = "agent 'gardener' names a tool 'read_fil', which does not exist. Did you mean \"read_file\"?"
+    run = await command("run", "-a", "gardener", "-m", "rehearsal", "Hello")
+    assert (run.code, said in run.err) == (0, True)
+    lint = await run_here(command, "policy", "lint")
+    assert (lint.code, said in lint.out, "write_file" in lint.out) == (1, True, False)
+    doctor = await run_here(command, "doctor")
+    assert said in " ".join(doctor.out.split())
+
+
+async def test_a_misspelt_tool_of_a_programs_agent_is_refused() -> None:
+    agent = callboard.Agent(name="gardener", tools=("read_fil",))
+    with pytest.raises(callboard.ValidationError, match='Did you mean "read_file"'):
+        async with callboard.open_runtime(agents=[agent], environ={}):
+            pass
+    agent = callboard.Agent(name="gardener", tools=("read_file", "of_a_plugin"))
+    async with callboard.open_runtime(agents=[agent], environ={}):
+        pass
