@@ -92,6 +92,10 @@ async def test_a_persons_own_folder_taints_nobody_unless_they_say_so(tmp_path: P
     [
         (("read_file", {"path": "clone/README.md"}), True),
         (("read_file", {"path": "link/README.md"}), True),
+        (("read_file", {"path": "file_link"}), True),
+        (("read_file", {"path": "inner_link/page.md"}), True),
+        (("read_file", {"path": "zip_link", "encoding": "base64"}), True),
+        (("read_file", {"path": "own_link"}), False),
         (("search_files", {"pattern": "evil"}), True),
         (("search_files", {"pattern": "nothing of it"}), False),
         (("list_directory", {"path": "clone"}), False),
@@ -106,7 +110,16 @@ async def test_of_a_clone_beside_own_files(tmp_path: Path, call: Call, is_tainte
     make_foreign(tmp_path, "clone")
     (work / "mine.md").write_text("mine")
     (work / "got.zip").write_text("PK")
-    (work / "link").symlink_to("clone")
+    (work / "clone/inner").mkdir()
+    (work / "clone/inner/page.md").write_text("page")
+    for name, target in (
+        ("link", "clone"),
+        ("file_link", "clone/README.md"),
+        ("inner_link", "clone/inner"),
+        ("zip_link", "got.zip"),
+        ("own_link", "mine.md"),
+    ):
+        (work / name).symlink_to(target)
     assert bool((await asked_about(tmp_path, call))[1]) is is_tainted
 
 

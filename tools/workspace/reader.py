@@ -86,7 +86,8 @@ class FileReader:
             fd = self.resolver.open(names, READ_FLAGS)
             try:
                 status = regular(fd, path)
-                return FileContent(data=_read(fd, offset, limit), info=info_of(names, status))
+                real = self.resolver.names_of(fd, names)
+                return FileContent(data=_read(fd, offset, limit), info=info_of(real, status))
             finally:
                 os.close(fd)
 

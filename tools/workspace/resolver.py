@@ -75,6 +75,10 @@ class Resolver(Protocol):
         """Return where the names lead when all links are followed; ENOENT when nothing is there."""
         ...
 
+    def names_of(self, fd: int, names: Names) -> Names:
+        """Return the real names of what was opened by `names`."""
+        ...
+
 
 class KernelResolver:
     """Resolution by openat2."""
@@ -110,6 +114,10 @@ class KernelResolver:
             return self._names_of(fd)
         finally:
             os.close(fd)
+
+    def names_of(self, fd: int, names: Names) -> Names:
+        """See `Resolver`."""
+        return self._names_of(fd)
 
     def _names_of(self, fd: int) -> Names:
         # The kernel knows the present names of an open file. The root's own are read each time,
@@ -162,6 +170,10 @@ class WalkResolver:
                 return parent.names
             os.stat(name, dir_fd=parent.fd, follow_symlinks=False)
             return (*parent.names, name)
+
+    def names_of(self, fd: int, names: Names) -> Names:
+        """See `Resolver`."""
+        return self.real_names(names)
 
     def _walk(self, names: Names, *, follow: bool) -> tuple[OpenDirectory, str]:
         """Return the open parent and the last name, which is not a link (`""`: the parent itself)."""
