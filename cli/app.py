@@ -308,6 +308,7 @@ def _run(
         is_piped=is_piped,
         piped_bytes=len(piped or b""),
         is_recorded=command == "record",
+        config=config,
     )
     from ..config.files import load_settings
     from ..runtime.disk.core_dumps import forbid_core_dumps

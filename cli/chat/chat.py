@@ -160,7 +160,8 @@ class _Chat:
         try:
             with self._scope, self._surface.screen.taken():
                 open_own = partial(open_own_daemon, self._options, self._settings, self._data)
-                async with holding(self._data, open_own, self.talk.notice) as self._holder:
+                config = self._options.config
+                async with holding(self._data, open_own, self.talk.notice, config) as self._holder:
                     await self._talk()
                     self._say_goodbye(self._holder)
         except CallboardError as error:

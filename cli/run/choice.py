@@ -30,6 +30,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         prompt: `None` to go on with what was left in the session.
         is_piped: Whether some of it came through a pipe or from a file, so that strangers may have written it.
         piped_bytes: How much of it is a file on stdin, beside the prompt.
+        config: The file of the configuration, when one is named.
     """
 
     prompt: str | None
@@ -38,6 +39,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_piped: bool = False
     piped_bytes: int = 0
     is_recorded: bool = False
+    config: Path | None = None
 
 
 class RunTarget(msgspec.Struct, frozen=True, kw_only=True):

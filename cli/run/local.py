@@ -53,7 +53,7 @@ async def open_local_place(
             wake=False,
             settings=settings,
         ) as runtime,
-        open_door(runtime, settings, data, "run", notice=notice),
+        open_door(runtime, settings, data, "run", config=options.config, notice=notice),
     ):
         model, reason, given = runtime.model, choice.reason or runtime.model_reason, None
         if choice.model is not None or flags.base_url is not None or options.is_recorded:

@@ -116,9 +116,10 @@ async def open_remote_place(
                 workspace=folder_of(options),
                 model=options.flags.model,
                 base_url=options.flags.base_url,
+                config=options.config,
             )
             open_own = partial(open_own_daemon, own, settings, data, "run")
-            await stack.enter_async_context(holding(data, open_own, view.notice))
+            await stack.enter_async_context(holding(data, open_own, view.notice, options.config))
         reader = await stack.enter_async_context(open_record(data))
         client = await stack.enter_async_context(connect_here(data))
         flags, lent = options.flags, None

@@ -18,6 +18,7 @@ import msgspec
 import trio
 
 from ...config.daemon_file import DaemonFile, RunningDaemon
+from ...config.files import config_file
 from ...config.keys.tokens import Credential, local_credential
 from ...config.settings import Settings
 from ...embedding.runtime import Runtime, host_of
@@ -115,6 +116,7 @@ async def open_door(
         started_at_ms=time.time_ns() // 1_000_000,
         command=command,
         drain_seconds=server.drain_seconds,
+        configuration=str(config_file(config).resolve()),
     )
     door = Door(runtime, server.drain_seconds)
     raised: BaseException | None = None
@@ -168,7 +170,7 @@ async def _serve(
 
 def _configuration(config: Path | None, data: Path, server: ServerSettings) -> Configuration:
     """Return the configuration that other commands may change meanwhile; its socket stays as it is."""
-    from ...config.files import MANAGED_NAME, config_file, load_settings
+    from ...config.files import MANAGED_NAME, load_settings
     from ...gateway.shared.configuration import Configuration
     from ...providers.catalog.book import ProviderBook
 

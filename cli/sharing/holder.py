@@ -11,9 +11,10 @@ from pathlib import Path
 import trio
 
 from ...config.daemon_file import RunningDaemon, find_daemon
+from ...config.files import config_file
 from ...config.private_file import make_private_folder
 from ...runtime.disk.data_lock import DataInUse
-from ...runtime.errors import CallboardError, StorageError
+from ...runtime.errors import CallboardError, ConflictError, StorageError
 from .own_daemon import OwnDaemon
 
 TURN_NAME = "daemon.turn"
@@ -34,19 +35,23 @@ class Holder:
         is_shared: Whether the daemon is a command, of this process or another, and no `callboard serve`.
     """
 
-    def __init__(self, data: Path, open_own: OpenDaemon, notice: Callable[[str], None]) -> None:
+    def __init__(
+        self, data: Path, open_own: OpenDaemon, notice: Callable[[str], None], config: Path | None
+    ) -> None:
         self.own: OwnDaemon | None = None
         self.is_shared = True
         self._data = data
         self._open_own = open_own
         self._notice = notice
+        self._configuration = str(config_file(config).resolve())
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Keep a daemon until cancelled; started once there is one.
 
         Raises:
             DataInUse: Before it has started: another process has the folder, and is not a daemon.
-            CallboardError: Before it has started: no runtime can be opened.
+            CallboardError: Before it has started: no runtime can be opened, or the command that is the
+                daemon goes by the rules of another configuration.
         """
         has_started, said = False, ""
 
@@ -61,6 +66,7 @@ class Holder:
             try:
                 if (daemon := running(self._data)) is not None:
                     self.is_shared = daemon.command != "serve"
+                    self._check(daemon)
                     start()
                 elif self.is_shared:  # else whoever started it starts it again
                     await self._take_turn(start)
@@ -72,6 +78,14 @@ class Holder:
                     said = str(error)
                     self._notice(f"this command can't take over: {said}")
             await trio.sleep(LOOK_SECONDS)
+
+    def _check(self, daemon: RunningDaemon) -> None:
+        if self.is_shared and daemon.configuration != self._configuration:
+            raise ConflictError(
+                f"`callboard {daemon.command}` (process {daemon.pid}) has the sessions, and goes by the rules "
+                f"of {daemon.configuration}, not by those of {self._configuration}. Wait until it has "
+                "ended, give it the same --config, or use another data folder with --data."
+            )
 
     async def _take_turn(self, start: Callable[[], None]) -> None:
         """Be the daemon, unless another process is about to."""
@@ -126,14 +140,14 @@ def turn_of(data: Path) -> Generator[bool]:
 
 @asynccontextmanager
 async def holding(
-    data: Path, open_own: OpenDaemon, notice: Callable[[str], None]
+    data: Path, open_own: OpenDaemon, notice: Callable[[str], None], config: Path | None = None
 ) -> AsyncGenerator[Holder]:
     """Keep a daemon on the data folder around the block: the one that runs, or this process.
 
     Raises:
         CallboardError: There is none, and this process can't be one.
     """
-    holder = Holder(data, open_own, notice)
+    holder = Holder(data, open_own, notice, config)
     raised: BaseException | None = None
     async with trio.open_nursery() as nursery:
         try:

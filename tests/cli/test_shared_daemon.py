@@ -106,6 +106,41 @@ async def test_runs_at_once_all_work_in_their_own_folders_and_with_their_own_mod
     assert len(slow.requests) == 1
 
 
+async def test_a_command_of_another_configuration_does_not_come_under_the_rules_of_the_first(
+    command: Command,
+) -> None:
+    """Each would go by the other's rules: what its own file denies would run."""
+    other = command.workspace.parent / "lax.toml"
+    other.write_text('policy = "auto"\n')
+    command.configure('[[rules]]\ntool = "delete_file"\nverdict = "deny"\nreason = "Kept."\n')
+    (command.workspace / "kept.txt").write_text("kept")
+    delete = reply(calls=[("delete_file", {"path": "kept.txt"})])
+    async with (
+        open_scripted_server([stall("First ")]) as slow,
+        open_scripted_server([delete, reply("Second.")]) as server,
+        command.at_terminal("run", "--config", str(other), *at(slow), "One") as first,
+    ):
+        await first.expect("First")
+        for refused in (
+            await command("run", *at(server), "--policy", "auto", "Two"),
+            await command("run", "--continue", *at(server), "Two"),
+        ):
+            assert refused.code == 1
+            assert "callboard.toml" in refused.err
+            assert "lax.toml" in refused.err
+        assert (command.workspace / "kept.txt").exists()
+        assert not server.requests
+        joined = await command(
+            "run", "--config", str(other), "--policy", "auto", *at(server), "Two"
+        )
+        assert (joined.code, "Second." in joined.out) == (0, True), joined.err
+        assert not (
+            command.workspace / "kept.txt"
+        ).exists()  # by the rules of the file that both have
+        await first.type("\x03")
+        assert await first.end() == 130
+
+
 async def test_a_run_in_another_folder_beside_a_chat(command: Command) -> None:
     folder = command.workspace.parent / "elsewhere"
     folder.mkdir()
