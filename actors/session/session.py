@@ -234,15 +234,14 @@ class Session:
 
     def fold_committed(self) -> None:
         """Fold and publish what was committed, in order; never blocks."""
-        inbox = self._inbox
-        while (stored := inbox.take()) is not None:
-            if stored.seq <= self.conversation.head_seq:
-                continue  # committed while the journal was read: the load has folded it
+        inbox, conversation = self._inbox, self.conversation
+        events = inbox.take(conversation.head_seq)
+        self._subscribers.tell(events)  # first: a fold that fails takes back nothing on record
+        for stored in events:
             if inbox.lost is not None or (inbox.ahead and inbox.was_ahead(stored)):
-                self.conversation.head_seq = stored.seq
+                conversation.head_seq = stored.seq
             else:
-                self.conversation.fold(stored)
-            self._subscribers.tell(stored)
+                conversation.fold(stored)
             self._queue.fold(stored)
         if self.hold.is_on and not inbox.ahead and inbox.lost is None:
             for update in self.hold.end():

@@ -7,11 +7,12 @@ slow client holds up nobody but itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ...runtime.errors import ActorStopped, ConflictError, OverloadedError
 from ...runtime.events import (
     CallProgress,
+    DurableEvent,
     InputAccepted,
     InputCancelled,
     InputDelivered,
@@ -22,7 +23,7 @@ from ...runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
-from ...runtime.kernel.delivery import Subscription
+from ...runtime.kernel.delivery import Subscription, Update
 from ...runtime.turns.live_state import OF_LIVE_STATE, LiveState
 
 MAX_FOLLOWER_UPDATES = 1024
@@ -94,37 +95,28 @@ class Subscribers:
         """Note whose inputs the running turn has, when it is resumed."""
         self._turn_inputs = input_ids
 
-    def tell(self, stored: Stored) -> None:
-        """Send an event on record to the consumers of its turn and to followers; a turn's end closes its consumers."""
-        event = stored.event
-        if type(event) in OF_LIVE_STATE:
-            self.live.fold_stored(event)
-        if self._followers:
-            self._tell_followers(stored)
-        if type(event) not in _DIRECTING:
-            self._tell(self._turn_inputs, stored)
-            return
-        if isinstance(event, (InputAccepted, InputCancelled)):
-            self._tell((event.input_id,), stored)
-        else:
-            if isinstance(event, (TurnSetAside, TurnStarted)):
-                self._turn_inputs = event.input_ids
-            elif isinstance(event, InputDelivered):
-                self._turn_inputs += (event.input_id,)
-            self._tell(self._turn_inputs, stored)
-        if isinstance(event, InputCancelled):
-            self._end((event.input_id,))
-        elif isinstance(event, TurnEnded):
-            self._end(self._turn_inputs)
-        elif isinstance(event, TurnSuspended):
-            self._end(self._turn_inputs, ConflictError(SUSPENDED))
+    def tell(self, events: Sequence[Stored]) -> None:
+        """Send events on record to the consumers of their turn and to followers; a turn's end closes its consumers.
+
+        Nearly all are of calls: those that follow one another are sent at once.
+        """
+        together: list[Stored] = []
+        for stored in events:
+            kind = type(stored.event)
+            if kind in OF_LIVE_STATE:
+                self.live.fold_stored(stored.event)
+            if kind in _DIRECTING:
+                self._send(self._turn_inputs, together)
+                together = []
+                self._direct(stored, stored.event)
+            else:
+                together.append(stored)
+        self._send(self._turn_inputs, together)
 
     def publish(self, update: LiveEvent) -> None:
         """Send a live event to the followers and to the consumers of the running turn."""
         self.live.fold(update)
-        if self._followers:
-            self._tell_followers(update)
-        self._tell(self._turn_inputs, update)
+        self._send(self._turn_inputs, (update,))
 
     def hang_up(self, error: Exception | None = None) -> None:
         """Close all subscriptions with an error: the session can't serve them any more."""
@@ -134,30 +126,54 @@ class Subscribers:
         for listener in (*listeners.values(), *followers):
             listener.close(error)
 
-    def _tell_followers(self, update: Stored | LiveEvent) -> None:
-        is_progress = type(update) is CallProgress
-        for follower in self._followers:
-            if is_progress and follower.waiting >= MAX_WAITING_PROGRESS:
-                continue
-            if follower.waiting < MAX_FOLLOWER_UPDATES:
-                follower.put(update)
-            else:
-                follower.close(OverloadedError(FELL_BEHIND))
-        self._followers = [each for each in self._followers if not each.is_closed]
+    def _direct(self, stored: Stored, event: DurableEvent) -> None:
+        if isinstance(event, (InputAccepted, InputCancelled)):
+            self._send((event.input_id,), (stored,))
+        else:
+            if isinstance(event, (TurnSetAside, TurnStarted)):
+                self._turn_inputs = event.input_ids
+            elif isinstance(event, InputDelivered):
+                self._turn_inputs += (event.input_id,)
+            self._send(self._turn_inputs, (stored,))
+        if isinstance(event, InputCancelled):
+            self._end((event.input_id,))
+        elif isinstance(event, TurnEnded):
+            self._end(self._turn_inputs)
+        elif isinstance(event, TurnSuspended):
+            self._end(self._turn_inputs, ConflictError(SUSPENDED))
 
-    def _tell(self, input_ids: tuple[str, ...], update: Stored | LiveEvent) -> None:
+    def _send(self, input_ids: tuple[str, ...], updates: Sequence[Update]) -> None:
+        """Send updates to the followers, and to the consumers of these inputs; only the first of them paces."""
+        if not updates:
+            return
+        is_progress = type(updates[0]) is CallProgress  # it comes alone
+        if self._followers:
+            self._tell_followers(updates, is_progress=is_progress)
         for input_id in input_ids:
             if (listener := self._listeners.get(input_id)) is None:
                 continue
-            if input_id != input_ids[0] and listener.waiting >= MAX_FOLLOWER_UPDATES:
-                listener.close(
-                    OverloadedError(FELL_BEHIND)
-                )  # it does not pace the turn that it steers
+            if input_id != input_ids[0] and _is_behind(listener, updates):
+                listener.close(OverloadedError(FELL_BEHIND))
             # A slow listener misses progress lines, which would pile up without bound.
-            if not isinstance(update, CallProgress) or listener.has_room:
-                listener.put(update)
+            if not is_progress or listener.has_room:
+                listener.put(updates)
+
+    def _tell_followers(self, updates: Sequence[Update], *, is_progress: bool) -> None:
+        for follower in self._followers:
+            if is_progress and follower.waiting >= MAX_WAITING_PROGRESS:
+                continue
+            if _is_behind(follower, updates):
+                follower.close(OverloadedError(FELL_BEHIND))
+            else:
+                follower.put(updates)
+        self._followers = [each for each in self._followers if not each.is_closed]
 
     def _end(self, input_ids: tuple[str, ...], error: Exception | None = None) -> None:
         for input_id in input_ids:
             if (listener := self._listeners.pop(input_id, None)) is not None:
                 listener.close(error)
+
+
+def _is_behind(subscription: Subscription, updates: Sequence[Update]) -> bool:
+    """Whether there is no room for so many more updates, for one who paces no turn."""
+    return subscription.waiting + len(updates) > MAX_FOLLOWER_UPDATES

@@ -13,7 +13,7 @@ keeps what it would publish, since that follows from them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import trio
@@ -57,7 +57,7 @@ class EventInbox:
     def __init__(self) -> None:
         self.ahead: deque[DurableEvent] = deque()
         self.lost: CallboardError | None = None
-        self._events: deque[Stored] = deque()
+        self._events: list[Stored] = []
         self._folder: EventFolder | None = None
         self._fault: Exception | None = None
         self._failed = trio.Event()
@@ -71,17 +71,20 @@ class EventInbox:
             except Exception as fault:  # the session's: the journal that put the event goes on
                 self._crash(fault)
 
-    def take(self) -> Stored | None:
-        """Return the next event, or `None`; raise what an earlier fold failed with."""
+    def take(self, after_seq: int = 0) -> list[Stored]:
+        """Return all events after one of the record, in order; raise what an earlier fold failed with."""
         if self._fault is not None:
             raise self._fault
-        return self._events.popleft() if self._events else None
+        events, self._events = self._events, []
+        if events and events[0].seq <= after_seq:
+            # Committed while the record was read: the load has folded it.
+            events = [each for each in events if each.seq > after_seq]
+        return events
 
     def committed_until(self, seq: int) -> list[Stored]:
         """Take and return the events up to one of the record."""
-        taken: list[Stored] = []
-        while self._events and self._events[0].seq <= seq:
-            taken.append(self._events.popleft())
+        taken = [each for each in self._events if each.seq <= seq]
+        del self._events[: len(taken)]
         return taken
 
     def go_ahead(self, events: tuple[DurableEvent, ...]) -> bool:
@@ -136,8 +139,8 @@ class Listeners(Protocol):
         """Whether anybody still does."""
         ...
 
-    def tell(self, stored: Stored) -> None:
-        """Send them a committed event."""
+    def tell(self, events: Sequence[Stored]) -> None:
+        """Send them committed events."""
         ...
 
     def hang_up(self, error: Exception | None = None) -> None:
@@ -179,8 +182,7 @@ class EventInboxes:
         """
         listeners = self._resting.pop(session_id, None)
         if listeners is not None:
-            for stored in inbox.committed_until(head_seq):
-                listeners.tell(stored)
+            listeners.tell(inbox.committed_until(head_seq))
         return listeners
 
     def hang_up(self, session_ids: Iterable[str] | None = None) -> None:
@@ -218,8 +220,7 @@ class EventInboxes:
         if inbox is not None:
             inbox.put(events)
         elif (listeners := self._resting.get(session_id)) is not None:
-            for stored in events:
-                listeners.tell(stored)
+            listeners.tell(events)
 
 
 MAX_HELD_UPDATES = 64
@@ -301,12 +302,12 @@ class Subscription:
         """Whether no more updates will come."""
         return self._is_closed
 
-    def put(self, update: Update) -> None:
-        """Add an update; dropped after `close`."""
+    def put(self, updates: Iterable[Update]) -> None:
+        """Add updates; dropped after `close`."""
         if self._is_closed:
             return
-        self._updates.append(update)
-        if self._wake is not None and len(self._updates) == 1:
+        self._updates.extend(updates)
+        if self._wake is not None:
             self._wake.set()
 
     def close(self, error: Exception | None = None) -> None:

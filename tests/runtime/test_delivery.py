@@ -26,7 +26,8 @@ def test_events_are_taken_in_order() -> None:
     inbox = EventInbox()
     inbox.put((stored(1), stored(2)))
     inbox.put((stored(3),))
-    assert [inbox.take() for _ in range(4)] == [stored(1), stored(2), stored(3), None]
+    assert inbox.take() == [stored(1), stored(2), stored(3)]
+    assert inbox.take() == []
 
 
 class Folder:
@@ -47,8 +48,7 @@ async def test_what_is_put_is_folded_at_once_by_a_session_that_serves() -> None:
     folded: list[Stored] = []
 
     def fold() -> None:
-        while (event := inbox.take()) is not None:
-            folded.append(event)
+        folded.extend(inbox.take())
 
     inbox.put((stored(1),))
     async with trio.open_nursery() as nursery:
@@ -64,7 +64,7 @@ async def test_a_fold_that_fails_crashes_its_session_and_not_who_puts() -> None:
     inbox = EventInbox()
 
     def fold() -> None:
-        if inbox.take() is not None:
+        if inbox.take():
             raise ValueError("a contradiction")
 
     with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="a contradiction")):
@@ -80,7 +80,7 @@ async def test_a_fold_that_fails_crashes_its_session_and_not_who_puts() -> None:
 def test_events_of_a_session_that_is_not_live_go_nowhere() -> None:
     inboxes = EventInboxes()
     inboxes.put("s1", (stored(1),))
-    assert inboxes.open("s1").take() is None
+    assert inboxes.open("s1").take() == []
 
 
 def test_a_successor_has_its_own_inbox_and_its_predecessor_can_not_close_it() -> None:
@@ -89,10 +89,10 @@ def test_a_successor_has_its_own_inbox_and_its_predecessor_can_not_close_it() ->
     other = inboxes.open("s2")
     inboxes.close("s1", old)
     inboxes.put("s1", (stored(1),))
-    assert (old.take(), new.take(), other.take()) == (None, stored(1), None)
+    assert (old.take(), new.take(), other.take()) == ([], [stored(1)], [])
     inboxes.close("s1", new)
     inboxes.put("s1", (stored(2),))
-    assert new.take() is None
+    assert new.take() == []
 
 
 def line(number: int) -> CallProgress:
@@ -102,7 +102,7 @@ def line(number: int) -> CallProgress:
 def filled(count: int = MAX_WAITING_UPDATES) -> Subscription:
     subscription = Subscription()
     for number in range(count):
-        subscription.put(line(number))
+        subscription.put([line(number)])
     return subscription
 
 
@@ -122,7 +122,7 @@ async def test_take_waits_for_the_next_update() -> None:
         nursery.start_soon(consume)
         await trio.testing.wait_all_tasks_blocked()
         assert taken == []
-        subscription.put(line(1))
+        subscription.put([line(1)])
     assert taken == [line(1)]
 
 
@@ -130,7 +130,7 @@ async def test_a_cancelled_take_loses_nothing() -> None:
     subscription = Subscription()
     with trio.move_on_after(0):
         await subscription.take()
-    subscription.put(line(1))
+    subscription.put([line(1)])
     with trio.move_on_after(0):
         await subscription.take()
     assert list(await subscription.take()) == [line(1)]
@@ -139,7 +139,7 @@ async def test_a_cancelled_take_loses_nothing() -> None:
 async def test_closing_ends_it_behind_what_waits() -> None:
     subscription = filled(1)
     subscription.close()
-    subscription.put(line(9))
+    subscription.put([line(9)])
     assert subscription.is_closed
     assert list(await subscription.take()) == [line(0)]
     assert not await subscription.take()
@@ -182,7 +182,7 @@ async def test_closing_wakes_who_takes_and_who_waits_for_room() -> None:
 async def test_a_full_queue_paces_its_producer_until_it_is_read_or_let_go(way: str) -> None:
     subscription = filled(MAX_WAITING_UPDATES - 1)
     assert subscription.has_room
-    subscription.put(line(99))
+    subscription.put([line(99)])
     assert not subscription.has_room
     went_on: list[int] = []
 
@@ -206,7 +206,7 @@ async def test_who_was_let_go_never_paces_again_and_still_gets_everything() -> N
     subscription.let_go()
     for number in range(1000):
         assert subscription.has_room
-        subscription.put(line(number))
+        subscription.put([line(number)])
     await subscription.wait_room()
     assert len(await subscription.take()) == MAX_WAITING_UPDATES + 1000
 
@@ -229,9 +229,9 @@ async def test_a_second_reader_is_refused_and_the_first_one_gets_everything() ->
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(ConflictError, match="is being read already"):
             await subscription.take()
-        subscription.put(line(1))
+        subscription.put([line(1)])
     assert taken == [line(1)]
-    subscription.put(line(2))
+    subscription.put([line(2)])
     assert list(await subscription.take()) == [line(2)]  # one after the other is no conflict
 
 
