@@ -34,6 +34,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
         asked_in: The session whose people are asked, if one of its branches asks.
         origin: If a branch asks: that it does, and its task, in words. Empty otherwise.
         is_deferred: Whether the turn continues meanwhile, so that the answer may come days later.
+        number: Which of the `count` questions of one answer this is, in the model's order, from 1.
 
     Example:
         async def ask(request: callboard.ApprovalRequest) -> bool:
@@ -60,6 +61,8 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     asked_in: str = ""
     origin: str = ""
     is_deferred: bool = False
+    number: int = 1
+    count: int = 1
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -205,7 +205,8 @@ class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"
     The answer binds to `digest`; `preview` shows what the call would do. `known` is the question of an
     earlier process, which keeps its id. The sender cancels `scope` when it no longer needs the answer,
     which withdraws the question. With `defers`, a new question is answered with `deferred` as soon as it
-    is on record together with a `CallDeferred`; nothing withdraws it then.
+    is on record together with a `CallDeferred`; nothing withdraws it then. Of the `count` questions of one
+    answer this is the `number`th.
     """
 
     place: CallPlace
@@ -219,6 +220,8 @@ class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"
     known: ApprovalRow | None = None
     preview: str = ""
     defers: bool = False
+    number: int = 1
+    count: int = 1
 
 
 class AnswerApproval(Request[None], frozen=True, kw_only=True, tag="answer_approval"):

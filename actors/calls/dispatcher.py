@@ -59,6 +59,7 @@ from .outcome import (
     tell_parent,
     with_arguments,
 )
+from .question_line import QuestionLine
 from .reach import as_allowed, can_reach, due_marks, files_marked, hosts_of, read_by, watch
 
 logger = redacting_logger(__name__)
@@ -232,6 +233,7 @@ class CallBatch:
         self._proposed_at = trio.current_time()
         self._executing = 0
         self._results: list[DurableEvent] = []
+        self._line = QuestionLine(dispatcher.broker, ())
 
     async def run(self) -> None:
         """Run all calls; return when they are gone."""
@@ -269,6 +271,8 @@ class CallBatch:
                 # Most answers ask for one tool: alone it needs no task of its own.
                 await self._execute(*starting[0])
                 return
+            asked = [c.call.call_id for c, said, _ in waiting if said.verdict is Verdict.ASK]
+            self._line = QuestionLine(self._dispatcher.broker, asked)
             async with trio.open_nursery() as nursery:
                 for call, permit in starting:
                     nursery.start_soon(self._execute, call, permit, name=f"call {call.name}")
@@ -438,7 +442,7 @@ class CallBatch:
         wants_defer = place.agent.defer or decision.defer
         scope = trio.CancelScope()
         try:
-            return await self._dispatcher.broker.ask(
+            return await self._line.ask(
                 AskPerson(
                     place=place,
                     call=ready.call,

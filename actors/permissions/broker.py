@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar, assert_never
 
 import msgspec
@@ -24,6 +25,7 @@ from ...runtime.messages import (
 from ...tools.schema.validation import without_advice
 from .decisions import Decisions
 from .edited_arguments import EditedArguments
+from .question import OpenQuestion
 from .record import ApprovalRecord, BrokerServices
 from .resolution import QuestionResolver
 
@@ -98,21 +100,22 @@ class PermissionBroker:
     def _serve_now(self, message: BrokerMessage) -> bool:
         """Decide about calls, or begin to ask, without waiting; return `False` for other messages.
 
-        The questions of one answer begin in one step, so that each finds its twin before that has
-        its answer.
+        The questions of one answer begin in one step and in order, so that each finds its twin
+        before that has its answer.
         """
         if type(message) is CheckPermissions:
             message.reply.send(self._decisions.decide(message))
         elif type(message) is AskPerson:
             name = f"question {message.question.call_id}"
-            self._nursery.start_soon(self._ask, message, name=name)
+            begun = self._resolver.begin(message)
+            self._nursery.start_soon(self._ask, message, begun, name=name)
         else:
             return False
         return True
 
-    async def _ask(self, message: AskPerson) -> None:
+    async def _ask(self, message: AskPerson, begun: OpenQuestion | None) -> None:
         with message.scope:
-            await _reply(message.reply, self._resolver.ask, message)
+            await _reply(message.reply, partial(self._resolver.ask, begun=begun), message)
 
     async def _answer(self, message: AnswerApproval) -> None:
         try:

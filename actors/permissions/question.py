@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
+import trio
 
 from ...config.policy.grant_binding import binding_of, lasting_problem
 from ...runtime.approval import ApprovalDecision
@@ -71,7 +72,10 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
         patience_seconds: How long people have, from when they are asked here.
         asked_in: The session above whose people are asked, if any; `origin` says so in words.
         is_deferred: Whether its turn goes on without the answer, which becomes an input.
+        number: Which of the `count` questions of one answer it is.
         outcome: Sent once, when the answer is on record.
+        is_stored: Set when it is on its way to the record, or over: the next one may follow.
+        is_put: Set when people are asked, or nobody is.
         shared: The answer for its twins, once there is one.
         followers: Twins that wait for this question's answer.
     """
@@ -91,6 +95,10 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
     asked_in: str = ""
     origin: str = ""
     is_deferred: bool = False
+    number: int = 1
+    count: int = 1
+    is_stored: trio.Event = msgspec.field(default_factory=trio.Event)
+    is_put: trio.Event = msgspec.field(default_factory=trio.Event)
     outcome: Reply[Resolution] = msgspec.field(default_factory=Reply)
     shared: SharedAnswer | None = None
     followers: list[OpenQuestion] = msgspec.field(default_factory=list)
@@ -118,6 +126,8 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
             asked_in=self.asked_in,
             origin=self.origin,
             is_deferred=self.is_deferred,
+            number=self.number,
+            count=self.count,
         )
 
     def scopes_for(self, arguments: str) -> tuple[str, ...]:
@@ -380,6 +390,16 @@ class OpenQuestions:
     def add(self, question: OpenQuestion) -> None:
         """List a question."""
         self._by_id[question.approval_id] = question
+
+    def before(self, question: OpenQuestion) -> OpenQuestion | None:
+        """Return the question of the same turn that came last before this one, of those it waits for."""
+        found = None
+        for other in self._by_id.values():
+            if other is question:
+                break
+            if other.place.turn_id == question.place.turn_id and not other.is_deferred:
+                found = other
+        return found
 
     def drop(self, question: OpenQuestion) -> None:
         """Take a question off the list, unless another object has taken its place."""

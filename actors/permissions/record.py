@@ -100,6 +100,8 @@ class ApprovalRecord:
             asked_in=served.asked_in if served is not None else "",
             origin=served.origin if served is not None else "",
             is_deferred=is_deferred,
+            number=message.number,
+            count=message.count,
         )
 
     async def append(self, question: OpenQuestion, *events: DurableEvent) -> None:

@@ -94,18 +94,36 @@ class QuestionResolver:
 
     # ── asked ────────────────────────────────────────────────────────────────────────────────────
 
-    async def ask(self, message: AskPerson) -> Resolution:
-        """Put a question on record, and return its answer; `deferred` when its turn goes on."""
-        grant = self._grants.find(message.place, message.question, message.marks)
-        known = await self._record.still_asked(
-            message.known, message.digest, is_granted=grant is not None
-        )
-        question = self._record.opened(message, known)
-        if question.is_deferred:
-            return await self._defer(question)
-        twin = self._open.twin(question)
+    def begin(self, message: AskPerson) -> OpenQuestion | None:
+        """List a question in the step in which it comes; `None` for those that `ask` lists."""
+        if message.known is not None or message.defers:
+            return None
+        question = self._record.opened(message, None)
         self._open.add(question)
+        return question
+
+    async def ask(self, message: AskPerson, begun: OpenQuestion | None = None) -> Resolution:
+        """Put a question on record, and return its answer; `deferred` when its turn goes on.
+
+        Args:
+            message: What is asked.
+            begun: What `begin` made of it.
+        """
+        question, known = begun, None
+        if question is None:
+            grant = self._grants.find(message.place, message.question, message.marks)
+            known = await self._record.still_asked(
+                message.known, message.digest, is_granted=grant is not None
+            )
+            question = self._record.opened(message, known)
+            if question.is_deferred:
+                return await self._defer(question)
+            self._open.add(question)
         try:
+            twin, before = self._open.twin(question), self._open.before(question)
+            if before is not None:
+                await before.is_stored.wait()
+            question.is_stored.set()  # what follows goes to the journal in this step
             if known is None:
                 same_as = twin.approval_id if twin is not None else ""
                 await self._record.append(question, question.asked(same_as))
@@ -114,7 +132,7 @@ class QuestionResolver:
             ).state != "waiting":
                 self._learn(question, stored_resolution(row))  # answered while nobody listened
             if not question.outcome.is_done:
-                await self._find_answer(question, twin)
+                await self._find_answer(question, twin, before)
             return await question.outcome.wait()
         except CallboardError:
             self._release(question)
@@ -168,9 +186,16 @@ class QuestionResolver:
         except CallboardError as error:
             logger.error("deferred questions were not taken up: %s", error)
 
-    async def _find_answer(self, question: OpenQuestion, twin: OpenQuestion | None = None) -> None:
-        """Settle a question: by a grant, with its twin, or by asking people."""
+    async def _find_answer(
+        self,
+        question: OpenQuestion,
+        twin: OpenQuestion | None = None,
+        before: OpenQuestion | None = None,
+    ) -> None:
+        """Settle a question: by a grant, with its twin, or by asking people, after those `before` it."""
         await self._record.refresh(question)
+        if before is not None:
+            await before.is_put.wait()
         grant = self._grants.find(question.granting_place, question.question, question.marks)
         if grant is not None and await self._settle_by_grant(question, grant):
             return
@@ -178,9 +203,13 @@ class QuestionResolver:
             twin = self._open.twin(question)  # that one ended without an answer to share
         if twin is not None and not twin.outcome.is_done:
             twin.followers.append(question)
+            question.is_put.set()
         elif twin is not None and twin.shared is not None:
             await self._settle_or_learn(question, *twin.shared)
         else:
+            question.is_put.set()
+            if question.outcome.is_done:
+                return
             question.known_marks = question.marks
             if question.asked_in:
                 await self._record.append_above(question)
@@ -421,6 +450,8 @@ class QuestionResolver:
             self._close(question, error)
 
     def _forget(self, question: OpenQuestion) -> None:
+        question.is_stored.set()
+        question.is_put.set()
         self._open.drop(question)
         self._close(question)
 

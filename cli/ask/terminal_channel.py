@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -74,6 +74,7 @@ class TerminalChannel(Channel):
         self._asker = Asker(self._keyboard, folder, style)
         self._style = style
         self._asking = trio.Lock()
+        self._line = trio.Lock()
         self._shown: dict[str, trio.Event] = {}
         self._messages: list[str] = []
 
@@ -100,7 +101,13 @@ class TerminalChannel(Channel):
         """Ask about a call; one whose turn goes on without it is left to `callboard approve`."""
         if request.is_deferred:
             await trio.sleep_forever()
-        await self._place_of(request.approval_id, is_own=not request.asked_in)
+        is_own = not request.asked_in
+        # They come in the model's order, and are printed together: Trio would wake any of them first.
+        async with self._line if is_own else nullcontext():
+            await self._place_of(request.approval_id, is_own=is_own)
+            return await self._approve(request)
+
+    async def _approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         async with self._turn_to_ask():
             await self._begin(headline_of(request.tool))
             approval_id = request.approval_id

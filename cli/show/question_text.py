@@ -23,7 +23,8 @@ _DIFF_COLOURS = {"+": "green", "-": "red", "@": "dim"}
 
 def question(request: ApprovalRequest, style: Style = PLAIN) -> str:
     """Return the text of a question: tool, tier, reason, every argument in full, preview."""
-    head = f"callboard asks: may {safe_line(request.tool)} run? (tier: {request.tier})"
+    place = f" ({request.number} of {request.count})" if request.count > 1 else ""
+    head = f"callboard asks{place}: may {safe_line(request.tool)} run? (tier: {request.tier})"
     lines = ["", style.paint(head, "bold")]
     if request.origin:
         lines.append(f"  asked by: {safe_line(request.origin)}")

@@ -130,6 +130,33 @@ async def test_siblings_run_while_one_waits(tmp_path: Path) -> None:
         assert [c["status"] for c in tool_contents(stage.sent[1])] == ["success", "success"]
 
 
+@on_both_stores
+async def test_the_questions_of_one_answer_come_in_the_models_order(
+    tmp_path: Path, store: str
+) -> None:
+    """Four times, as Trio wakes tasks in either order; what asks the same is asked about once."""
+    names = ["a.txt", "b.txt", "a.txt", "c.txt", "d.txt"]
+    calls = [("delete_file", {"path": name}) for name in names]
+    put: list[tuple[str, int, int]] = []
+
+    async def deny(request: callboard.ApprovalRequest) -> str:
+        put.append((json.loads(request.arguments)["path"], request.number, request.count))
+        return "deny"
+
+    steps = [reply(calls=calls), reply("None, then.")] * 4
+    async with open_stage(tmp_path, steps, store=store, on_approval=deny) as stage:
+        for name in names:
+            (tmp_path / "work" / name).write_text("old")
+        session = await stage.runtime.create_session()
+        for _ in range(4):
+            put.clear()
+            played = await play(session, "Delete them.")
+            in_order = ["a.txt", "b.txt", "c.txt", "d.txt"]
+            assert put == [(name, number, 4) for number, name in enumerate(in_order, 1)]
+            asked = [event for event in played.events if isinstance(event, ApprovalAsked)]
+            assert [json.loads(event.arguments)["path"] for event in asked] == names
+
+
 Ask = Callable[[callboard.ApprovalRequest], Awaitable[callboard.ApprovalAnswer]]
 
 
