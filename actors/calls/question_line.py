@@ -43,13 +43,13 @@ class QuestionLine:
         messages = [self._ready.pop(call_id) for call_id in self._order]
         places: dict[str, int] = {}  # calls that ask the same are asked about once
         for message in messages:
-            places.setdefault(message.digest, len(places) + 1)
+            if message.known is None or message.known.state == "waiting":
+                places.setdefault(message.digest, len(places) + 1)
         try:
             for message in messages:
-                number = places[message.digest]
-                await self._broker.tell(
-                    msgspec.structs.replace(message, number=number, count=len(places))
-                )
+                if number := places.get(message.digest):  # otherwise it has its answer
+                    message = msgspec.structs.replace(message, number=number, count=len(places))
+                await self._broker.tell(message)
         except ActorStopped:
             for message in messages:
                 message.abandon()

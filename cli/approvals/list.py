@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from ..terminal.complaint import complain
 from ..terminal.escaping import exact, safe_line, shortened
 from ..terminal.folding import columns_of, folded
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 
 MAX_LISTED = 1000
 """Questions in a list, the latest first: more than a person goes through."""
@@ -99,12 +101,15 @@ async def _show_approvals(data: Path, name: str | None, everything: bool, json: 
             raise
         complain(str(nothing))
         return ANSWERED
-    for row in rows[:MAX_LISTED]:
-        sys.stdout.write(json_line(row) if json else _line(row))
+    if json:
+        sys.stdout.writelines(map(json_line, rows[:MAX_LISTED]))
+        sys.stdout.writelines(json_line(asked) for _, asked in questions)
+    else:
+        cells = [*map(_cells, rows[:MAX_LISTED])]
+        cells += starmap(_asked_cells, questions)
+        write_list(("question", "asked", "state", "tool (tier)", "session", "arguments"), cells)
     if len(rows) > MAX_LISTED:
         complain(f"There are more: these are the latest {MAX_LISTED}.")
-    for session_id, asked in questions:
-        sys.stdout.write(json_line(asked) if json else _asked_line(session_id, asked))
     if not rows and not questions:
         complain("No question is on record." if everything else "No question is waiting.")
     return ANSWERED
@@ -134,10 +139,14 @@ async def _show_grants(data: Path, everything: bool, json: bool) -> int:
     except NotFoundError as nothing:
         complain(str(nothing))
         return ANSWERED
-    for row in rows:
+    if json:
+        sys.stdout.writelines(map(json_line, rows))
+    else:
         note = "  (suspended: the session has read untrusted content)"
-        line = grant_line(row, note if row.grant_id in suspended else "")
-        sys.stdout.write(json_line(row) if json else line)
+        write_list(
+            ("grant", "given", "verdict", "for", "folder", "calls"),
+            [_grant_cells(row, note if row.grant_id in suspended else "") for row in rows],
+        )
     if not json and any(is_suspended(row, TAINTED) and _is_lasting(row) for row in rows):
         complain(
             "What is allowed for an agent or always is suspended in sessions that have read "
@@ -228,26 +237,29 @@ def state_of(row: ApprovalRow) -> str:
     return f"waiting, {span(left)} left" if left > 0 else "expired"
 
 
-def _asked_line(session_id: str, asked: QuestionAsked) -> str:
+def _asked_cells(session_id: str, asked: QuestionAsked) -> tuple[str, ...]:
     text = shortened(exact(asked.question), MAX_ARGUMENT_CHARS)
-    return f"{asked.question_id}  waiting  ask_user  {session_id}  {text}\n"
+    return asked.question_id, "", "waiting", "ask_user", session_id, text
 
 
-def _line(row: ApprovalRow) -> str:
+def _cells(row: ApprovalRow) -> tuple[str, ...]:
     arguments = shortened(exact(row.arguments), MAX_ARGUMENT_CHARS)
-    columns = [
+    return (
         row.approval_id,
         f"{span(now_ms() - row.asked_at_ms)} ago",
         state_of(row),
         f"{safe_line(row.tool)} ({row.tier})",
         row.session_id,
         arguments,
-    ]
-    return "  ".join(columns) + "\n"
+    )
 
 
-def grant_line(row: GrantRow, note: str = "") -> str:
+def grant_line(row: GrantRow) -> str:
     """Return a remembered answer on one line: for how long, where, and about which calls."""
+    return "  ".join(_grant_cells(row)) + "\n"
+
+
+def _grant_cells(row: GrantRow, note: str = "") -> tuple[str, ...]:
     where = {
         "turn": f"turn {row.turn_id}",
         "session": row.session_id,
@@ -255,15 +267,14 @@ def grant_line(row: GrantRow, note: str = "") -> str:
     }.get(row.scope, "always")
     ended = "  revoked" if row.revoked_at_ms is not None else ""
     said = f"  {safe_line(row.reason)}" if row.reason else ""
-    columns = [
+    return (
         row.grant_id,
         f"{span(now_ms() - row.given_at_ms)} ago",
         row.verdict,
         where,
         f"in {exact(row.workspace)}",
-        coverage(safe_line(row.tool), row.binding),
-    ]
-    return "  ".join(columns) + f"{said}{ended}{note}\n"
+        f"{coverage(safe_line(row.tool), row.binding)}{said}{ended}{note}",
+    )
 
 
 def span(duration_ms: int) -> str:

@@ -29,6 +29,7 @@ from ..parameters import Config, Data, Json, data_path, offered
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 from ..terminal.style import counted
 
 MASTER_KEY_MADE = (
@@ -87,8 +88,10 @@ def list_keys(*, json: Json = False, config: Config = None, data: Data = None) -
     found = _open(config, data_path(data)).ask(
         lambda client: client.request("key/list", Nothing(), Keys), lambda book: book.keys()
     )
-    for row in found.keys:
-        sys.stdout.write(_line(row) if json else _row(row))
+    if json:
+        sys.stdout.writelines(map(_line, found.keys))
+    else:
+        write_list(("of", "for", "name", "from", "stored"), map(_cells, found.keys))
     if not found.keys:
         complain("There are no keys: `callboard keys set PROVIDER` stores one.")
     elif found.problem:
@@ -164,10 +167,10 @@ def _ask(question: str) -> Secret:
     return secret
 
 
-def _row(row: KeyRow) -> str:
+def _cells(row: KeyRow) -> tuple[str, ...]:
     source = "stored" if row.variable is None else f"environment variable {row.variable}"
     created = "-" if row.created_at_ms is None else f"{_when(row.created_at_ms):%Y-%m-%d}"
     is_shown = row.origin != "--base-url" and not may_carry_key(row.origin)
     note = "  (not sent: http)" if is_shown else "" if row.is_used else "  (not used)"
     provider, place = safe_line(row.provider), safe_line(row.origin)
-    return f"{provider:12}  {place:36}  {safe_line(row.name)}  {source}  {created}{note}\n"
+    return provider, place, safe_line(row.name), source, f"{created}{note}"

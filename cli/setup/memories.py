@@ -24,6 +24,7 @@ from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 from ..terminal.style import minute
 
 Words = Annotated[str, Parameter(help="Words of the text, or tags; any of them counts.")]
@@ -86,13 +87,12 @@ def forget(memory_id: MemoryName, /, *, data: Data = None) -> int:
     return trio.run(_forget, data_path(data), memory_id)
 
 
-def memory_line(memory: Memory) -> str:
-    """Return a memory as one line."""
-    mark = "  untrusted" if memory.is_untrusted else ""
-    tags = f"  [{safe_line(', '.join(memory.tags))}]" if memory.tags else ""
-    who = safe_line(memory.agent)
+def _cells(memory: Memory) -> tuple[str, ...]:
+    mark = "untrusted" if memory.is_untrusted else ""
+    tags = f"[{safe_line(', '.join(memory.tags))}]" if memory.tags else ""
     text = safe_line(" ".join(memory.text.split()))
-    return f"{memory.memory_id}  {minute(memory.stored_at_ms)}  {who}{mark}{tags}  {text}\n"
+    when = minute(memory.stored_at_ms)
+    return memory.memory_id, when, safe_line(memory.agent), mark, tags, text
 
 
 async def _show(
@@ -104,8 +104,10 @@ async def _show(
     except NotFoundError as missing:
         complain(str(missing))
         return ANSWERED
-    for memory in found:
-        sys.stdout.write(json_line(memory) if json else memory_line(memory))
+    if json:
+        sys.stdout.writelines(map(json_line, found))
+    else:
+        write_list(("memory", "stored", "agent", "mark", "tags", "text"), map(_cells, found))
     if not found:
         complain(nothing)
     return ANSWERED
@@ -116,7 +118,8 @@ async def _forget(data: Path, name: str) -> int:
         memory = await _find(reader, name)
     async with open_backend(data) as backend:
         await backend.memories.forget(memory.memory_id)
-    sys.stdout.write(f"forgotten: {memory_line(memory)}")
+    said = "  ".join(filter(None, _cells(memory)))
+    sys.stdout.write(f"forgotten: {said}\n")
     return ANSWERED
 
 

@@ -33,6 +33,7 @@ from ..parameters import Config, Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 from .providers import open_providers
 
 MAX_TITLE_CHARS = 40
@@ -170,8 +171,11 @@ def _is_optional(row: ProviderRow) -> bool:
 
 
 def _print(found: ModelList, *, json: bool) -> None:
-    for model in found.models:
-        sys.stdout.write(json_line(model) if json else _row(model))
+    if json:
+        sys.stdout.writelines(map(json_line, found.models))
+    else:
+        heads = ("model", ">context", ">answer", "title")
+        write_list(heads, map(_cells, found.models))
     if found.problem:
         complain(_about(found.provider, f"{found.problem}{_instead(found)}"))
     elif found.is_cached and found.listed_at_ms is not None:
@@ -196,12 +200,12 @@ def _day(found: ModelList) -> str:
     return f"{datetime.fromtimestamp((found.listed_at_ms or 0) / 1000).astimezone():%Y-%m-%d}"
 
 
-def _row(model: OfferedModel) -> str:
+def _cells(model: OfferedModel) -> tuple[str, ...]:
     reads = _tokens(model.context_tokens)
     writes = _tokens(model.max_output_tokens)
     title = shortened(safe_line(model.title), MAX_TITLE_CHARS)
     source = "" if model.source is ModelSource.LISTED else f"  ({model.source.replace('_', '-')})"
-    return f"{safe_line(model.choice):44}  {reads:>6} in  {writes:>6} out  {title}{source}\n"
+    return safe_line(model.choice), reads, writes, f"{title}{source}"
 
 
 def _tokens(count: int | None) -> str:

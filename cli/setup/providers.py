@@ -37,6 +37,7 @@ from ..parameters import Config, Data, DialectOption, Json, data_path, offered
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -74,8 +75,11 @@ def list_providers(*, json: Json = False, config: Config = None, data: Data = No
         lambda client: client.request("provider/list", Nothing(), Providers),
         lambda book: book.providers(),
     )
-    for row in found.providers:
-        sys.stdout.write(_line(row) if json else _row(row))
+    if json:
+        sys.stdout.writelines(map(_line, found.providers))
+    else:
+        heads = ("provider", "dialect", "key", "from", "address")
+        write_list(heads, map(_cells, found.providers))
     if found.problem:
         complain(found.problem)
     return ANSWERED
@@ -266,10 +270,10 @@ def _line(row: ProviderRow) -> str:
     return json_line({"active" if n == "is_active" else n: value for n, value in fields.items()})
 
 
-def _row(row: ProviderRow) -> str:
+def _cells(row: ProviderRow) -> tuple[str, ...]:
     key = f"${row.key_env}" if row.key == "environment" else row.key.replace("none", "no key")
     source = row.source.replace("_", "-")
     note = "" if row.is_active else "  (inactive)"
     note += f"  ({row.note.rstrip('.')})" if row.note else ""
     url = safe_line(row.base_url)
-    return f"{row.name:12}  {row.dialect:16}  {url:48}  {key:16}  {source}{note}\n"
+    return row.name, row.dialect, key, source, f"{url}{note}"

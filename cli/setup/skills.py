@@ -18,6 +18,7 @@ from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, safe_text
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 
 _STATES = {
     "own": "your own",
@@ -39,8 +40,10 @@ def list_skills(*, workspace: Workspace = None, json: Json = False, data: Data =
     """List your own skills and those of a workspace, and which of them models may use."""
     own = data_path(data)
     found = SkillShelf(own).all(_folder(workspace))
-    for skill in found:
-        sys.stdout.write(json_line(skill) if json else _line(skill))
+    if json:
+        sys.stdout.writelines(map(json_line, found))
+    else:
+        write_list(("skill", "state", "folder", "what it is for"), map(_cells, found))
     if not found:
         complain(f"There are no skills, neither in {own / 'skills'} nor in this workspace.")
     elif any(skill.state in {"new", "changed"} for skill in found):
@@ -138,5 +141,9 @@ def _why_not(skill: Skill) -> str:
 
 
 def _line(skill: Skill) -> str:
+    return "  ".join(_cells(skill)) + "\n"
+
+
+def _cells(skill: Skill) -> tuple[str, ...]:
     said = skill.problem or skill.description
-    return f"{skill.name}  {_STATES[skill.state]}  {safe_line(skill.path)}  {safe_line(said)}\n"
+    return skill.name, _STATES[skill.state], safe_line(skill.path), safe_line(said)

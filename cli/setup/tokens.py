@@ -19,6 +19,7 @@ from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 from ..terminal.style import minute
 
 if TYPE_CHECKING:
@@ -84,8 +85,10 @@ def create_token(
 def list_tokens(*, json: Json = False, data: Data = None) -> int:
     """List the tokens there are; never a token itself."""
     rows = _open(data).ask(lambda client: client.tokens.list(), _rows_here)
-    for row in rows:
-        sys.stdout.write(json_line(row) if json else _line(row))
+    if json:
+        sys.stdout.writelines(map(json_line, rows))
+    else:
+        write_list(("token", "role", "made", "limits"), map(_cells, rows))
     if not rows:
         complain("There are no tokens: `callboard token create NAME` makes one.")
     return ANSWERED
@@ -143,11 +146,11 @@ def _show_token(name: str, token: str, *, json: bool) -> int:
     return ANSWERED
 
 
-def _line(row: TokenRow) -> str:
+def _cells(row: TokenRow) -> tuple[str, ...]:
     limits = [
         f"{noun} {safe_line(', '.join(names))}"
         for noun, names in (("agents", row.agents), ("sessions", row.sessions))
         if names is not None
     ]
-    only = f"  only {'; '.join(limits)}" if limits else ""
-    return f"{safe_line(row.name):20}  {row.role:8}  {minute(row.created_at_ms)}{only}\n"
+    only = f"only {'; '.join(limits)}" if limits else ""
+    return safe_line(row.name), row.role, minute(row.created_at_ms), only

@@ -25,7 +25,8 @@ from ..record_names import MAX_DELETED, find_session, folder_here
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.escaping import safe_line, short_path, shortened
 from ..terminal.json_lines import json_line, stored_line
-from ..terminal.style import counted, minute
+from ..terminal.listing import write_list
+from ..terminal.style import minute
 from .markdown import Markdown
 
 MAX_TITLE_CHARS = 60
@@ -90,8 +91,10 @@ async def _show_sessions(data: Path, wanted: SessionFilter, json: bool) -> int:
                     )
     except NotFoundError as nothing:
         complain(str(nothing))
-    for row in rows:
-        sys.stdout.write(json_line(row) if json else _session_line(row))
+    if json:
+        sys.stdout.writelines(map(json_line, rows))
+    else:
+        write_list(("session", "last used", ">messages", "folder", "title"), map(_cells, rows))
     return ANSWERED
 
 
@@ -144,9 +147,9 @@ async def asked_by_models(
     ]
 
 
-def _session_line(row: SessionRow) -> str:
+def _cells(row: SessionRow) -> tuple[str, ...]:
     title = shortened(safe_line(row.title), MAX_TITLE_CHARS)
-    count = counted(row.message_count, "message")
     below = f"{row.kind} of {row.parent_id}: " if row.parent_id is not None else ""
     folder = short_path(row.workspace)
-    return f"{row.session_id}  {minute(row.updated_at_ms)}  {count:>12}  {folder}  {below}{title}\n"
+    when = minute(row.updated_at_ms)
+    return row.session_id, when, str(row.message_count), folder, f"{below}{title}"

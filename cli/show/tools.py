@@ -17,10 +17,12 @@ from ..exit_codes import ANSWERED
 from ..parameters import Config, Json
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
+from ..terminal.folding import columns_of
 from ..terminal.json_lines import json_line
+from ..terminal.style import style_of
 
 _WIDTH = 100
-"""Columns at which descriptions are wrapped; a narrower terminal wraps them again."""
+"""Columns at which descriptions are wrapped in a pipe, and on wider terminals."""
 
 
 def tools(*, json: Json = False, config: Config = None) -> int:
@@ -38,6 +40,9 @@ def tools(*, json: Json = False, config: Config = None) -> int:
             sys.stdout.write(json_line(item))
     else:
         widest = max(len(tool.name) for tool in found)
+        if sys.stdout.isatty():
+            heads = f"{'tool':<{widest}}  {'tier':<9}  {'limit':>5}  what it does"
+            sys.stdout.write(style_of(sys.stdout).paint(heads, "bold") + "\n")
         for tool in found:
             sys.stdout.write(_line(tool, widest) + "\n")
         sys.stdout.writelines(f"{line}\n" for line in plugin_lines(unused))
@@ -68,4 +73,5 @@ def _line(tool: Tool, widest: int) -> str:
         said = safe_line(f"{said} ({definition.source})")
     deadline = "none" if tool.waits else f"{definition.timeout_seconds:g} s"
     head = f"{definition.name:<{widest}}  {definition.tier:<9}  {deadline:>5}  "
-    return textwrap.fill(said, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+    width = min(_WIDTH, columns_of(1) or _WIDTH)
+    return textwrap.fill(said, width, initial_indent=head, subsequent_indent=" " * len(head))

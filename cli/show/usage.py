@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,10 +23,13 @@ from ..record_names import find_session
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 from ..terminal.style import cost_text, counted
 from .sessions import open_record
 
 _SPAN = re.compile(r"([0-9]{1,5})([mhdw])")
+_UNKNOWN = "?"
+_LAST = (">estimated", "cost")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -78,14 +82,19 @@ def usage(
     except ValidationError as error:
         return wrong_usage(str(error), "usage")
     settings = load_settings(config)
-    sums = UsageSums(by or ("session" if session is None else "turn"), PriceTable(settings.prices))
+    each_is = by or ("session" if session is None else "turn")
+    sums = UsageSums(each_is, PriceTable(settings.prices))
     report = trio.run(_read, data_path(data), session, sums, since_ms)
     if not report.sums:
         complain("There is no model call on record for that.")
-    for each in report.sums:
-        sys.stdout.write(json_line(each) if json else usage_line(each))
-    if len(report.sums) > 1 and not json:
-        sys.stdout.write(usage_line(report.total))
+    shown = report.sums if json or len(report.sums) < 2 else (*report.sums, report.total)
+    if json:
+        sys.stdout.writelines(map(json_line, shown))
+    elif sys.stdout.isatty():
+        heads = (each_is, "model", ">calls", ">tokens in", ">cached", ">tokens out", *_LAST)
+        write_list(heads, _told(map(_cells, shown)))
+    else:
+        sys.stdout.writelines(map(usage_line, shown))
     return ANSWERED
 
 
@@ -114,6 +123,29 @@ def usage_line(each: UsageSum) -> str:
     model = each.model if each.model not in {None, each.name} else ""
     name = " ".join(filter(None, (each.name, model and f"({model})")))
     return f"{safe_line(name)}  {'  '.join(counts)}\n"
+
+
+def _cells(each: UsageSum) -> tuple[str, ...]:
+    cost = cost_text(each.cost, each.unpriced_calls, each.uncounted_calls)
+    more = "" if each.estimated_tokens is None else f"about {each.estimated_tokens:,}"
+    model = each.model if each.model not in {None, each.name} else ""
+    counts = (each.input_tokens, each.cached_tokens, each.output_tokens)
+    return (
+        safe_line(each.name),
+        safe_line(model or ""),
+        f"{each.calls:,}",
+        *(_UNKNOWN if count is None else f"{count:,}" for count in counts),
+        more,
+        cost,
+    )
+
+
+def _told(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the rows without what is unknown in all of them: such a column says nothing."""
+    columns = [
+        [""] * len(cells) if {*cells} == {_UNKNOWN} else cells for cells in zip(*rows, strict=True)
+    ]
+    return [*zip(*columns, strict=True)]
 
 
 def _tokens(count: int | None, direction: str) -> str:

@@ -29,6 +29,7 @@ from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 from ..terminal.style import minute
 
 Change = Literal["delete", "restore", "purge"]
@@ -172,8 +173,11 @@ def calls(
         wanted = CallFilter(session_id=session_id, name=tool, status=status, limit=limit)
         async with open_record(folder) as reader:
             rows = (await reader.call_page(wanted)).calls
-        for row in rows:
-            sys.stdout.write(json_line(row) if json else _call_line(row))
+        if json:
+            sys.stdout.writelines(map(json_line, rows))
+        else:
+            heads = ("asked for", "status", "tool", ">time", "session", "what it did")
+            write_list(heads, map(_call_cells, rows))
         return ANSWERED
 
     return trio.run(show)
@@ -267,8 +271,8 @@ def _hit_line(hit: Hit) -> str:
     return f"{row.session_id}  {minute(hit.created_at_ms)}  {title}{more}\n    {safe_line(hit.snippet)}\n"
 
 
-def _call_line(row: CallRow) -> str:
+def _call_cells(row: CallRow) -> tuple[str, ...]:
     when = datetime.fromtimestamp(row.proposed_at_ms / 1000).astimezone()
-    took = "" if row.duration_ms is None else f"  {row.duration_ms / 1000:.1f} s"
+    took = "" if row.duration_ms is None else f"{row.duration_ms / 1000:.1f} s"
     name, shown = safe_line(row.name), safe_line(row.display)
-    return f"{when:%Y-%m-%d %H:%M:%S}  {row.status:11}  {name}{took}  {row.session_id}  {shown}\n"
+    return f"{when:%Y-%m-%d %H:%M:%S}", row.status, name, took, row.session_id, shown

@@ -27,6 +27,7 @@ from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
 from ..terminal.style import counted, minute
 
 MAX_SHOWN_PATHS = 3
@@ -113,9 +114,11 @@ def _list_changes(
 ) -> int:
     """List the calls of a session that changed files, in their order, and what can't be undone."""
     changed = changed_calls(known)
-    for call in changed:
-        sys.stdout.write(json_line(call) if json else _call_line(call, row.session_id))
-    if not json:
+    if json:
+        sys.stdout.writelines(map(json_line, changed))
+    else:
+        cells = [_call_cells(call, row.session_id) for call in changed]
+        write_list(("call", "ran", "state", "files"), cells)
         _show_programs(programs)
     if not changed:
         nothing = "This session has no change of a file that can be undone."
@@ -225,10 +228,10 @@ def _agrees() -> bool:
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 
 
-def _call_line(call: ChangedCall, session_id: str) -> str:
+def _call_cells(call: ChangedCall, session_id: str) -> tuple[str, ...]:
     more = call.path_count - MAX_SHOWN_PATHS
     paths = ", ".join(map(safe_line, call.paths[:MAX_SHOWN_PATHS]))
     rest = f" and {more} more" if more > 0 else ""
     state = call.state.replace("_", " ")
     whose = "" if call.session_id == session_id else f"  (by {call.session_id})"
-    return f"{call.call_id}  {minute(call.at_ms)}  {state:>10}  {paths}{rest}{whose}\n"
+    return call.call_id, minute(call.at_ms), state, f"{paths}{rest}{whose}"

@@ -69,8 +69,8 @@ async def test_providers_are_listed_with_the_state_of_their_keys(command: Comman
     assert (plain.code, plain.err) == (0, "")
     row = next(line for line in plain.out.splitlines() if line.startswith("openai "))
     assert row.split() == [
-        *("openai", "openai_responses", KNOWN["openai"].base_url),
-        *("$OPENAI_API_KEY", "built-in"),
+        *("openai", "openai_responses", "$OPENAI_API_KEY", "built-in"),
+        KNOWN["openai"].base_url,
     ]
     assert KEY not in listed.out + plain.out
 
