@@ -50,7 +50,13 @@ Prompt = Annotated[
     ),
 ]
 How = Annotated[RunFlags | None, Parameter(name="*")]
-Verbose = Annotated[bool, Parameter(help="Print the log to stderr.", negative=())]
+Verbose = Annotated[
+    bool,
+    Parameter(
+        help="Say more on the way: each request, its time, tokens and cost, why calls ran; and the log.",
+        negative=(),
+    ),
+]
 
 COMMANDS = {
     "keys": ("setup.keys", "Store, list and remove the keys of providers."),
@@ -308,6 +314,7 @@ def _run(
         is_piped=is_piped,
         piped_bytes=len(piped or b""),
         is_recorded=command == "record",
+        is_verbose=verbose,
         config=config,
     )
     from ..config.files import load_settings

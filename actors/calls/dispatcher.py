@@ -19,7 +19,7 @@ starve behind their parents.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 import trio
@@ -59,8 +59,10 @@ from .outcome import (
     tell_parent,
     with_arguments,
 )
-from .question_line import QuestionLine
 from .reach import as_allowed, can_reach, due_marks, files_marked, hosts_of, read_by, watch
+
+if TYPE_CHECKING:
+    from .question_line import QuestionLine
 
 logger = redacting_logger(__name__)
 
@@ -233,7 +235,7 @@ class CallBatch:
         self._proposed_at = trio.current_time()
         self._executing = 0
         self._results: list[DurableEvent] = []
-        self._line = QuestionLine(dispatcher.broker, ())
+        self._line: QuestionLine | None = None
 
     async def run(self) -> None:
         """Run all calls; return when they are gone."""
@@ -272,7 +274,12 @@ class CallBatch:
                 await self._execute(*starting[0])
                 return
             asked = [c.call.call_id for c, said, _ in waiting if said.verdict is Verdict.ASK]
-            self._line = QuestionLine(self._dispatcher.broker, asked)
+            if len(asked) > 1:
+                from .question_line import (
+                    QuestionLine,
+                )  # here: most answers ask about one call at most
+
+                self._line = QuestionLine(self._dispatcher.broker, asked)
             async with trio.open_nursery() as nursery:
                 for call, permit in starting:
                     nursery.start_soon(self._execute, call, permit, name=f"call {call.name}")
@@ -442,7 +449,7 @@ class CallBatch:
         wants_defer = place.agent.defer or decision.defer
         scope = trio.CancelScope()
         try:
-            return await self._line.ask(
+            return await (self._line or self._dispatcher.broker).ask(
                 AskPerson(
                     place=place,
                     call=ready.call,

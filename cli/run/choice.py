@@ -30,6 +30,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         prompt: `None` to go on with what was left in the session.
         is_piped: Whether some of it came through a pipe or from a file, so that strangers may have written it.
         piped_bytes: How much of it is a file on stdin, beside the prompt.
+        is_verbose: Whether it says more on the way; see `VerboseLines`.
         config: The file of the configuration, when one is named.
     """
 
@@ -39,6 +40,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_piped: bool = False
     piped_bytes: int = 0
     is_recorded: bool = False
+    is_verbose: bool = False
     config: Path | None = None
 
 

@@ -53,6 +53,7 @@ from .pending import (
 if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     from ...embedding.runtime import Session
     from ...embedding.turn import Turn
+    from ..show.details import VerboseLines
     from .local import LocalPlace
     from .remote import RemotePlace, RemoteSession, RemoteTurn
 
@@ -150,6 +151,11 @@ class _Job:
             self._channel = channel_at(asking, self._output, self._view, data, nursery)
         self.screens = {self._stdout, self._output, asking or self._output}
         self._answer = RunAnswer()
+        self._details: VerboseLines | None = None
+        if options.is_verbose:
+            from ..show.details import VerboseLines  # here: few runs say so much
+
+            self._details = VerboseLines(settings.prices)
         self._is_answer_given = False
         self._scope = trio.CancelScope()
         self._turn: RunTurn | None = None
@@ -380,6 +386,8 @@ class _Job:
                     await channel.wait_quiet()
                 is_stored = isinstance(event, Event)
                 self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
+                if self._details is not None and (line := self._details.line(event)):
+                    self._view.notice(line)
                 self._answer.see(event)
                 self._deferred.see(event)
                 if channel is not None:

@@ -68,6 +68,21 @@ async def test_without_a_prompt_stdin_is_it(command: Command, line: str) -> None
     assert (done.code, done.out) == (0, "Hi.\n")
 
 
+async def test_verbose_says_what_each_request_and_call_was(command: Command) -> None:
+    async with open_scripted_server(LOOKS) as server:
+        done = await in_shell(command, "ask --verbose Look < /dev/null", server)
+    assert (done.code, done.out) == (0, "Two\nlines.\n")
+    first, call, second = [
+        line for line in done.err.splitlines() if line.startswith(("request ", "policy: "))
+    ]
+    assert first.startswith("request 1: custom/scripted, ")
+    assert "asks for 1 call" in first
+    assert "tokens" in first
+    assert call == "policy: list_directory: not asked about"
+    assert second.startswith("request 2: custom/scripted, ")
+    assert "answers" in second
+
+
 async def test_quiet_says_the_answer_alone(command: Command) -> None:
     async with open_scripted_server(LOOKS) as server:
         done = await in_shell(command, "ask -q Look < /dev/null", server)
