@@ -75,7 +75,7 @@ class TurnFlags:
     ] = None
     policy: Annotated[
         Literal["auto", "balanced", "strict"] | None,
-        Parameter(help="How much runs without asking."),
+        Parameter(help="How much runs without asking; by default the agent's, else balanced."),
     ] = None
     agent: Annotated[
         str | None,
@@ -103,10 +103,12 @@ class TurnFlags:
     ] = ()
     thinking: Annotated[
         Literal["off", "low", "medium", "high"] | None,
-        Parameter(help="How much the model reasons before it answers."),
+        Parameter(help="How much the model reasons before it answers; by default the provider's."),
     ] = None
     temperature: Annotated[float | None, Parameter(help="The sampling temperature.")] = None
-    max_tokens: Annotated[int | None, Parameter(help="The most tokens of one answer.")] = None
+    max_tokens: Annotated[
+        int | None, Parameter(help="The most tokens of one answer; by default the provider's.")
+    ] = None
 
     budget: Annotated[
         str | None, Parameter(help="What the turn may use: " + EXAMPLE + ", or some of these.")
