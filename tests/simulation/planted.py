@@ -114,7 +114,7 @@ PLANTED = (
     Planted(
         "a call that waited for its key runs before its start is on record",
         "actors/calls/dispatcher.py",
-        "                    if reads or await self._record(self._started(ready)):\n",
+        "                    if await self._record(*started):\n",
         "                    if True:\n",
         7,
         "started_is_on_record_before_the_effect",
