@@ -31,7 +31,7 @@ from ..record_names import folder_here
 from ..run.attachments import read_attachments
 from ..run.flags import TurnFlags
 from ..sharing.holder import Holder, holding
-from ..sharing.lending import lent_model
+from ..sharing.lending import lent_model, read_rules
 from ..sharing.own_daemon import ChatOptions, OwnDaemon, open_own_daemon
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.output import Output
@@ -210,7 +210,8 @@ class _Chat:
         """Have this chat's own model in a daemon that is a command, where that has another by that name.
 
         Raises:
-            ConflictError: The daemon is not a command, and `--base-url` names a place.
+            ConflictError: The daemon is not a command, and `--base-url` names a place; or its rules can't be
+                read again.
             CallboardError: There is no such model.
         """
         options = self._options
@@ -221,7 +222,9 @@ class _Chat:
                     "`callboard providers add NAME --base-url URL`, and then --model NAME/MODEL."
                 )
             return
-        if holder.own is not None and options.base_url is None:
+        if holder.own is None:
+            await read_rules(client)
+        elif options.base_url is None:
             return
         lent = await lent_model(
             client, self._settings, options.model, options.base_url, options.dialect

@@ -38,7 +38,7 @@ from ..ask.terminal_channel import TerminalChannel
 from ..daemon.away import watch_connection
 from ..daemon.roots import create_session
 from ..sharing.holder import holding, running
-from ..sharing.lending import lent_model
+from ..sharing.lending import lent_model, read_rules
 from ..sharing.own_daemon import ChatOptions, open_own_daemon
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
@@ -124,6 +124,7 @@ async def open_remote_place(
         client = await stack.enter_async_context(connect_here(data))
         flags, lent = options.flags, None
         if is_shared:
+            await read_rules(client)
             lent = await lent_model(
                 client, settings, choice.model, flags.base_url, flags.dialect, options.is_recorded
             )

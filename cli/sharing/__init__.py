@@ -2,9 +2,8 @@
 
 One process at a time has the store. Where no `callboard serve` runs, the first command that needs the
 sessions lets the others in, on a free port of loopback with a token that ends with it (`door`); the
-commands after it find it as they find any daemon, and are its clients. They bring their models along
-(`lending`). Each of them keeps looking
-(`holder`): when that process is gone, however it ended, one of them becomes the daemon, and the others
+commands after it find it as they find any daemon, and are its clients. They have it read the rules again
+and bring their models along (`lending`). Each of them keeps looking (`holder`): when that process is gone, however it ended, one of them becomes the daemon, and the others
 find it. Their connections, prompts and events go on there. For a `callboard serve` that is gone they
 wait: whoever started it starts it again.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +22,7 @@ from ...config.files import config_file
 from ...config.keys.tokens import Credential, local_credential
 from ...config.settings import Settings
 from ...embedding.runtime import Runtime, host_of
+from ...runtime.errors import CallboardError
 from ...runtime.redaction import redactor
 
 if TYPE_CHECKING:
@@ -102,12 +103,14 @@ async def open_door(
     Raises:
         StorageError: The file by which they find it can't be written.
     """
+    host = host_of(runtime)
     server = msgspec.structs.replace(settings.server, host=HOST, port=0, roots=roots)
+    host.settings = msgspec.structs.replace(host.settings, server=server)
     local, token = local_credential()
     redactor.add(token)
     listeners = await trio.open_tcp_listeners(0, host=HOST)
     port = listeners[0].socket.getsockname()[1]
-    if (guard := host_of(runtime).guard) is not None:
+    if (guard := host.guard) is not None:
         guard.refuse_also([(HOST, port), ("localhost", port)])  # no tool comes in
     running = RunningDaemon(
         url=f"ws://{HOST}:{port}/ws",
@@ -160,16 +163,22 @@ async def _serve(
 ) -> None:
     await come()
     from ...gateway.gateway import open_gateway
+    from ...gateway.restart import restart_on_crash
 
     async with open_gateway(runtime, server, data, local=local, listeners=listeners) as gateway:
-        gateway.daemon.configuration = _configuration(config, data, server)
+        daemon = gateway.daemon
+        daemon.configuration = configuration = _configuration(config, data, server)
+        with suppress(CallboardError):  # logged, and the last good one holds
+            # It may have changed since this command read it, which may have been long ago.
+            await configuration.reload(runtime, daemon.take_settings)
         door.gateway = gateway
         task_status.started()
-        await trio.sleep_forever()
+        watch = partial(configuration.watch, runtime, daemon.take_settings)
+        await restart_on_crash("configuration files", watch)
 
 
 def _configuration(config: Path | None, data: Path, server: ServerSettings) -> Configuration:
-    """Return the configuration that other commands may change meanwhile; its socket stays as it is."""
+    """Return the configuration as its files have it from now on; its socket stays as it is."""
     from ...config.files import MANAGED_NAME, load_settings
     from ...gateway.shared.configuration import Configuration
     from ...providers.catalog.book import ProviderBook

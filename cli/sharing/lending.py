@@ -1,4 +1,4 @@
-"""A command brings its own model along when another command is the daemon."""
+"""What a command does as it joins another one that is the daemon: its rules are read again, its model comes along."""
 
 from __future__ import annotations
 
@@ -7,7 +7,25 @@ import os
 from ...client.client import Client
 from ...config.settings import Settings
 from ...providers.catalog.table import key_variables
+from ...runtime.errors import ConflictError
+from ...runtime.wire.daemon import Reloaded
+from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import LendModel, SelectedModel
+
+
+async def read_rules(client: Client) -> None:
+    """Have the daemon go by the configuration as it stands now, as this command would alone.
+
+    Raises:
+        ConflictError: Something changed in it that a runtime takes only as it begins.
+        CallboardError: It can't be used.
+    """
+    reloaded = await client.request("config/reload", Nothing(), Reloaded)
+    if waiting := reloaded.state.waiting:
+        raise ConflictError(
+            f"the command that has the sessions began before the configuration was changed ({', '.join(waiting)}), "
+            "which holds from the next start. Wait until it has ended, or use another data folder with --data."
+        )
 
 
 async def lent_model(

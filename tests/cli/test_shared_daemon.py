@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from callboard.providers.testing.script import reply, stall
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.store.sqlite_store import open_reader
-from support.cli.chat_scene import chatting, say, scripted, serving
+from support.cli.chat_scene import READY, chatting, say, scripted, serving
 from support.cli.chat_scene import command as command
 from support.cli.command import Command, at
 
@@ -139,6 +141,35 @@ async def test_a_command_of_another_configuration_does_not_come_under_the_rules_
         ).exists()  # by the rules of the file that both have
         await first.type("\x03")
         assert await first.end() == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "end"), [(("run", "One"), "\x03"), (("chat",), CTRL_D)], ids=["run", "chat"]
+)
+async def test_rules_that_were_written_meanwhile_hold_for_who_comes(
+    command: Command, words: tuple[str, ...], end: str
+) -> None:
+    """As they would without the first command, which read the file before."""
+    kept = command.workspace / "kept.txt"
+    delete = reply(calls=[("delete_file", {"path": "kept.txt"})])
+    deny = '[[rules]]\ntool = "delete_file"\nverdict = "deny"\n'
+    async with (
+        open_scripted_server([stall("First ")]) as slow,
+        open_scripted_server([delete, reply("Done.")] * 2) as server,
+        command.at_terminal(words[0], *at(slow), *words[1:]) as first,
+    ):
+        await first.expect("First" if "One" in words else READY)
+        for rule, is_kept in (("", False), (deny, True)):
+            kept.write_text("kept")
+            command.configure(rule)
+            done = await command("run", *at(server), "--policy", "auto", "Two")
+            assert (done.code, kept.exists()) == (0, is_kept), done.err
+        command.configure("[sandbox]\nprocesses = 200\n")
+        refused = await command("run", *at(server), "Three")
+        assert refused.code == 1
+        assert "(sandbox.processes)" in refused.err
+        await first.type(end)
+        assert await first.end() in {0, 130}
 
 
 async def test_a_run_in_another_folder_beside_a_chat(command: Command) -> None:
