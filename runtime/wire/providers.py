@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from .fields import Line, ModelName, ModelNames, Secret, Word
+from .fields import MAX_ITEMS, Line, ModelName, ModelNames, Secret, Word
 
 
 class ProviderRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +141,7 @@ class LendModel(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelName | None = None
     base_url: Line | None = None
     dialect: Word | None = None
-    environ: dict[str, str] = {}
+    environ: Annotated[dict[Word, Secret], msgspec.Meta(max_length=MAX_ITEMS)] = {}
     is_recorded: bool = False
 
 

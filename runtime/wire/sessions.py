@@ -192,7 +192,7 @@ class GiveOptions(msgspec.Struct, frozen=True, kw_only=True):
         has_people: Whether questions wait for clients; otherwise, what asks is denied.
     """
 
-    session_id: str
+    session_id: Word
     options: TurnOptions
     has_people: bool = True
 

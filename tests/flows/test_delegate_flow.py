@@ -63,7 +63,7 @@ async def test_the_answer_comes_back(tmp_path: Path, store: str) -> None:
         assert child.parent_call_id == played.results[0].call_id
         assert (tmp_path / "work/a.txt").read_text() == "changed"
         said = [event.text for event in played.events if isinstance(event, CallProgress)]
-        assert said == [f"branch {child.session_id} runs\n"]
+        assert said == [f"branch {child.session_id} runs"]
         await check_records(runtime)
 
 

@@ -186,9 +186,9 @@ async def test_a_session_of_a_closed_runtime_says_so(tmp_path: Path) -> None:
         session = await stage.runtime.create_session()
         assert await session.run("Hello.") == "Hi."
     for _ in range(2):
-        with trio.fail_after(20), pytest.raises(callboard.CallboardError, match="ended"):
+        with trio.fail_after(20), pytest.raises(callboard.CallboardError, match="closed"):
             await session.run("Hello?")
-    with pytest.raises(callboard.CallboardError, match="ended"):
+    with pytest.raises(callboard.CallboardError, match="closed"):
         await stage.runtime.create_session()
 
 

@@ -58,6 +58,11 @@ def unbounded(kind: inspect.Type, path: str) -> Iterator[str]:  # ruff: ignore[c
             if kind.max_length is None or kind.max_length > MAX_ITEMS:
                 yield path
             yield from unbounded(kind.item_type, f"{path}[]")
+        case inspect.DictType():
+            if kind.max_length is None or kind.max_length > MAX_ITEMS:
+                yield path
+            yield from unbounded(kind.key_type, f"{path}{{}}")
+            yield from unbounded(kind.value_type, f"{path}{{}}")
         case inspect.IntType() | inspect.FloatType():
             if kind.le is None or kind.ge is None:
                 yield path

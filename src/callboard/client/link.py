@@ -136,6 +136,7 @@ LONG_METHODS = frozenset(
         "approval/get",
         "call/cancel",
         "config/reload",
+        "model/lend",
         "model/list",
         "model/refresh",
         "policy/check",

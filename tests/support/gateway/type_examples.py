@@ -26,6 +26,8 @@ def example(kind: inspect.Type) -> Any:
             return example(kind.types[0])
         case inspect.ListType() | inspect.VarTupleType() | inspect.SetType():
             return [example(kind.item_type)]
+        case inspect.DictType():
+            return {example(kind.key_type): example(kind.value_type)}
         case inspect.StructType():
             return {each.encode_name: example(each.type) for each in kind.fields if each.required}
         case inspect.NoneType():
