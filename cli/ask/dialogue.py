@@ -24,8 +24,8 @@ from .editing import Editor
 
 SCOPES = {
     "t": ("turn", "for this turn"),
-    "s": ("session", "for this session"),
-    "g": ("agent", "for this agent"),
+    "s": ("session", "this session"),
+    "g": ("agent", "this agent"),
     "a": ("always", "always"),
 }
 """How long an answer may be remembered, by key."""

@@ -581,7 +581,7 @@ async def test_a_deferred_call_runs_in_a_turn_of_its_own(command: Command, say: 
         async with command.at_terminal(*on) as terminal:
             await terminal.expect("callboard asks: may write_file run?")
             await terminal.expect("your answer:")
-            offered = "[y] allow  [s] for this session  [g] for this agent  [a] always\n"
+            offered = "[y] allow  [s] this session  [g] this agent  [a] always\n"
             assert offered in terminal.seen
             await terminal.type("y\n")
             assert await terminal.end() == 0
