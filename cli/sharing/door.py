@@ -130,7 +130,7 @@ async def open_door(
                 await nursery.start(serve, _nobody, name="door")
             else:
                 come = partial(trio.lowlevel.wait_readable, listeners[0].socket)
-                nursery.start_soon(serve, come, name="door")
+                nursery.start_soon(serve, come, name="door")  # noqa: ASYNC113  it begins when somebody comes
             with DaemonFile(data, running):
                 yield door
                 if notice is not None:
