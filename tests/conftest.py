@@ -8,6 +8,7 @@ import functools
 import gc
 import inspect
 import os
+import signal
 import sys
 import time
 import uuid
@@ -36,8 +37,15 @@ HOME_FOLDERS = {
     "XDG_CACHE_HOME": ".cache",
 }
 
-# Folders that tests make are not to be refused because of who runs them.
+# Folders that tests make are not to be refused because of who runs them, and programs that they start are not
+# to ignore signals because of how they are run: by nohup, or in the background of a script.
 os.umask(0o022)
+for number, handler in (
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGINT, signal.default_int_handler),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 pytest.register_assert_rewrite("support.providers.recordings", "support.providers.request_rules")
 

@@ -52,7 +52,7 @@ class Stage:
         self._said += len(text)
 
     async def update(self, update: Any) -> None:
-        self._session.put(update)
+        self._session.put([update])
         await trio.testing.wait_all_tasks_blocked()
 
     async def end(self) -> None:

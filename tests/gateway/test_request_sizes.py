@@ -95,7 +95,9 @@ def test_what_has_no_bound_is_found() -> None:
         "x.texts",
         "x.texts[]",
         "x.many",
-        "x.table (DictType)",
+        "x.table",
+        "x.table{}",
+        "x.table{}",
         "x.number",
         "x.raw (RawType)",
     ]
