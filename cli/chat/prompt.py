@@ -164,7 +164,9 @@ class ChatCompleter(Completer):
         self.folder = Path()
         self._commands = sorted(commands)
 
-    def get_completions(self, document: Document, event: CompleteEvent) -> Iterator[Completion]:
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterator[Completion]:
         """Yield what may stand at the cursor."""
         text = document.text_before_cursor
         if text.startswith("/") and " " not in text:

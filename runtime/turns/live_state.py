@@ -164,7 +164,7 @@ def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
     usage_at = 0
     # A long answer is joined again and again: no function is called for an event.
     for event in events:
-        kind = type(event)
+        kind, text = type(event), ""
         at = -1
         if isinstance(event, (TextDelta, ThinkingDelta, RefusalDelta)):
             text = event.text

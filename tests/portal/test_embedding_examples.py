@@ -190,7 +190,7 @@ def test_flask_answers_streams_and_says_what_went_wrong(
     ]
     opening = callboard.start_in_thread
 
-    def start_in_thread(*, model: str) -> callboard.portals.plain.Runtime:
+    def start_in_thread(*, model: str) -> Any:
         return opening(model=callboard.ScriptedModel(steps), workspace=tmp_path, environ={})
 
     monkeypatch.setattr(callboard, "start_in_thread", start_in_thread)
