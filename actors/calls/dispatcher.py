@@ -275,9 +275,8 @@ class CallBatch:
                 return
             asked = [c.call.call_id for c, said, _ in waiting if said.verdict is Verdict.ASK]
             if len(asked) > 1:
-                from .question_line import (
-                    QuestionLine,
-                )  # here: most answers ask about one call at most
+                # Here: most answers ask about one call at most.
+                from .question_line import QuestionLine
 
                 self._line = QuestionLine(self._dispatcher.broker, asked)
             async with trio.open_nursery() as nursery:
