@@ -21,8 +21,8 @@ from ..disk.private_folder import check_folder, close_folder, make_folders, sync
 from ..errors import CallboardError, NotFoundError, StorageError, StorageFull
 from ..redaction import redacting_logger
 from .codec import add_check, event_of, has_checksums
+from .health.last_commit import HEADER, LogPlace, loss
 from .health.last_commit import SUFFIX as NOTE_SUFFIX
-from .health.last_commit import loss
 from .ledger import NO_ROOM, storage_error
 from .migrations import MIGRATIONS, check_version, migrate
 from .restore import SIDE_SUFFIXES, finish_restore
@@ -349,10 +349,22 @@ class LogRoom:
         self._max_bytes = CHECKPOINT_PAGES * _FRAME_BYTES
         self._filled_bytes = 0
         self._descriptor = -1
+        self._pages = 0
+        self._mark = b""
         connection.set_wal_hook(self._committed)
+
+    def place(self) -> LogPlace:
+        """Return the log's mark, and its pages up to the end of the last commit; raises `OSError`."""
+        if not self._mark:
+            with self._path.open("rb") as file:
+                _, self._mark = HEADER.unpack(file.read(HEADER.size).ljust(HEADER.size, b"\0"))
+        return self._mark, self._pages
 
     def _committed(self, connection: apsw.Connection, database: str, pages: int) -> int:
         """Runs behind each commit; `pages` are those of the log. What fails here fails no commit."""
+        if pages <= self._pages or self._pages >= CHECKPOINT_PAGES:
+            self._mark = b""  # SQLite has begun to write it from its start again
+        self._pages = pages
         if pages >= CHECKPOINT_PAGES:
             with suppress(apsw.Error):  # the next one tries again, as SQLite does by itself
                 connection.wal_checkpoint(database, apsw.SQLITE_CHECKPOINT_PASSIVE)

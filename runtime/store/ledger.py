@@ -245,7 +245,7 @@ class Ledger:
             self._last.forget()
         purged = self.keep_up(lambda connection: purge_sessions(connection, session_ids, at_ms))
         if self._last is not None:
-            self.keep_up(self._last.note_anew)
+            self.keep_up(self._last.note_purge)
         return purged
 
     def _transact(self, entries: Sequence[PreparedAppend | ValidationError]) -> list[CommitResult]:

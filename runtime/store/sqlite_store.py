@@ -180,7 +180,7 @@ class _DiskStore(_DiskReader, Store):
         self._lock = lock
         self._connection = connection
         self._log = LogRoom(folder, connection)
-        self._last = LastCommit(Path(self._name), connection)
+        self._last = LastCommit(Path(self._name), connection, self._log.place)
         self._ledger = Ledger(connection, self._name, now_ms, last=self._last)
         self._writing = trio.CapacityLimiter(1)
         self._check: DamageCheck | None = None

@@ -19,10 +19,7 @@ from support.crash.flows import FLOWS
 from support.crash.mortal import How
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
-UNSEEN = "purge:flip:*"
-"""A purge is no event, so nothing tells that the log has lost it."""
 EVERYWHERE = [[f"{flow}:{how}:*"] for flow in FLOWS for how in get_args(How)]
-EVERYWHERE.remove([UNSEEN])
 SOME = [
     "parallel:power:118",
     "delegation:flip:145",

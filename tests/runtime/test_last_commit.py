@@ -161,6 +161,65 @@ async def test_a_purge_leaves_a_note_of_what_is_there(tmp_path: Path) -> None:
         await (await open_disk_store(folder)).aclose()
 
 
+async def purge(folder: Path, kept: Path, *, all_of_it: bool) -> None:
+    """Purge a session, and keep the folder as a kill behind that would leave it: with nothing else in the log."""
+    store = await open_disk_store(folder)
+    for name in ("gone",) if all_of_it else ("gone", "s1"):
+        await store.commit([Append(name, (SessionCreated(agent="a", workspace="/w"),))])
+    await store.commit([Append("gone", (SessionDeleted(),))])
+    if not all_of_it:  # what was acknowledged last is another session's
+        await store.commit([Append("s1", (TitleSet(title="stays"),))])
+    await store.aclose()
+    store = await open_disk_store(folder)
+    await store.purge(["gone"])
+    shutil.copytree(folder, kept)
+    await store.aclose()
+
+
+def is_back(folder: Path) -> bool:
+    """Whether a store is opened with the session that was purged."""
+    try:
+        connection = open_writer(folder)
+    except StorageError as error:
+        return "acknowledged" not in str(error)
+    count = connection.execute("select count(*) from sessions where session_id = 'gone'").get
+    connection.close()
+    assert count, "neither purged nor refused"
+    return True
+
+
+@pytest.mark.parametrize("all_of_it", [True, False])
+async def test_a_purge_that_is_lost_is_missed(tmp_path: Path, all_of_it: bool) -> None:
+    kept = tmp_path / "killed"
+    await purge(tmp_path / "running", kept, all_of_it=all_of_it)
+    written_back = (tmp_path / "running" / DATABASE_NAME).read_bytes()
+    places = [
+        HEAD_BYTES + frame * FRAME_BYTES + (9, FRAME_HEAD_BYTES + 77)[frame % 2]
+        for frame in range(pages_in(kept / LOG))
+    ]
+    assert len(places) > LAST
+
+    def half(folder: Path) -> None:
+        """Some of its pages are in the store already, and it can't be read in the log any more."""
+        old = (folder / DATABASE_NAME).read_bytes()
+        middle = 4096 * (len(old) // 8192)
+        (folder / DATABASE_NAME).write_bytes(written_back[:middle] + old[middle:])
+        flipped(HEAD_BYTES + FRAME_HEAD_BYTES + 77)(folder)
+
+    def gone(folder: Path) -> None:
+        (folder / LOG).unlink()
+
+    for number, damage in enumerate([*map(flipped, places), half, gone]):
+        folder = tmp_path / f"damaged-{number}"
+        shutil.copytree(kept, folder)
+        damage(folder)
+        assert not is_back(folder)
+    store = await open_disk_store(kept)  # without any, it is as it was
+    assert [row.session_id for row in await store.sessions()] == ([] if all_of_it else ["s1"])
+    await store.aclose()
+    await (await open_disk_store(tmp_path / "running")).aclose()
+
+
 async def test_another_store_is_taken_and_the_log_of_another_is_not(
     killed: Path, tmp_path: Path
 ) -> None:

@@ -4,12 +4,13 @@
 new work ask it. It counts what is under way from its start, notes whether reads fail, looks whether the
 file is where it was, and knows the room on the disk (`disk_room`) and what a check for damage found.
 
-`last_commit` notes the last event after each commit, apart from the store, and compares the two at the
-next opening; it also looks for commits that lie in SQLite's log behind a damaged page.
+`last_commit` notes the last event, the last purge and the end of SQLite's log after each commit, apart from
+the store, and compares them at the next opening; it also looks for commits that lie in that log behind a
+damaged page.
 
 Begin with `store_health`.
 Comes in: the reads and writes of a store; the last event of each commit; a store that is about to be opened.
 Goes out: why it can't be used, or what was lost, in words.
 Owns: `callboard.db-last`.
-Imports: `runtime.errors`, `runtime.store.disk_room`, `runtime.store.rows`; apsw.
+Imports: `runtime.errors`, `runtime.store.disk_room`, `runtime.store.tables.topics`; apsw.
 """

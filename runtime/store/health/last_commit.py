@@ -1,9 +1,10 @@
 """What was acknowledged last, noted apart from the store, so that its loss is seen at the next opening.
 
 SQLite reads its log up to the first damaged page and drops what comes after it without a word. Two
-things tell: commits that lie behind that place in the log, and a note of the last acknowledged event,
-`callboard.db-last`. The note is written after each commit and not synced: after a kill it is exact, and
-after a power cut it may be older, but never newer than what the disk has.
+things tell: commits that lie behind that place in the log, and a note, `callboard.db-last`, of the last
+acknowledged event, of the last purge, and of how many pages of the log can be read. The note is written
+after each commit and not synced: after a kill it is exact, and after a power cut it may be older, but
+never newer than what the disk has.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -18,16 +20,17 @@ from typing import NamedTuple
 import apsw
 
 from ...errors import StorageError
+from ..tables.topics import LOG_HEAD
 
 SUFFIX = "-last"
 """Of the note's name, behind that of the store."""
 
-_FORMAT = struct.Struct(">8s32sQQI64s")
-_MAGIC = b"callast1"
+_FORMAT = struct.Struct(">8s32sQQI64sQ8sI")
+_MAGIC = b"callast2"
 _CHECKSUM = struct.Struct(">I")
 
-_SELECT = """
-select m.value, (select max(id) from events), e.event
+_SELECT = f"""
+select m.value, (select max(id) from events), e.event, ({LOG_HEAD})
 from meta m left join events e on e.id = ? where m.key = 'epoch'
 """
 _SELECT_LAST = """
@@ -35,23 +38,44 @@ select e.id, e.at_ms, s.session_id, e.event
 from events e join sessions s on s.id = e.session where e.id = (select max(id) from events)
 """
 
+LogPlace = tuple[bytes, int]
+"""The mark of a log, which each of its rounds changes, and its pages up to the end of the last commit."""
+
 
 class Acknowledged(NamedTuple):
-    """The last event that was acknowledged: its place and time, its session, its bytes' checksum."""
+    """What was acknowledged last.
+
+    That is an event, with its place and time, its session and its bytes' checksum; none (0) in a store
+    without sessions. `purge` is the number in the log of topics that the last purge has reached, and
+    `log_pages` must be readable in the log with this mark.
+    """
 
     epoch: str
     event_id: int
     at_ms: int
     checksum: int
     session_id: str
+    purge: int
+    log_mark: bytes
+    log_pages: int
 
 
 class LastCommit:
-    """Writes the note of a store that is open for writing; used in the writer's thread alone."""
+    """Writes the note of a store that is open for writing; used in the writer's thread alone.
 
-    def __init__(self, store: Path, connection: apsw.Connection) -> None:
+    Args:
+        store: The store's file.
+        connection: Its writer.
+        log_place: Returns where the log ends.
+    """
+
+    def __init__(
+        self, store: Path, connection: apsw.Connection, log_place: Callable[[], LogPlace]
+    ) -> None:
         self._path = Path(f"{store}{SUFFIX}")
         self._connection = connection
+        self._log_place = log_place
+        self._purge = 0
         self._epoch = b""
         self._descriptor = -1
 
@@ -60,11 +84,14 @@ class LastCommit:
         with suppress(OSError):
             if self._descriptor < 0:
                 self._epoch = _epoch(self._connection).encode()
+                if (known := _read(self._path)) is not None:
+                    self._purge = max(self._purge, known.purge)
                 self._descriptor = os.open(
                     self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
                 )
             record = _FORMAT.pack(
-                *(_MAGIC, self._epoch, event_id, at_ms, zlib.crc32(data), session_id.encode()[:64])
+                *(_MAGIC, self._epoch, event_id, at_ms, zlib.crc32(data), session_id.encode()[:64]),
+                *(self._purge, *self._log_place()),
             )
             os.pwrite(self._descriptor, record + _CHECKSUM.pack(zlib.crc32(record)), 0)
 
@@ -83,10 +110,10 @@ class LastCommit:
         finally:
             os.close(folder)
 
-    def note_anew(self, connection: apsw.Connection) -> None:
-        """Note the last event on record."""
-        for event_id, at_ms, session_id, data in connection.execute(_SELECT_LAST):
-            self.note(event_id, at_ms, session_id, data)
+    def note_purge(self, connection: apsw.Connection) -> None:
+        """Note a purge, with the last event that is on record now."""
+        self._purge = connection.execute(LOG_HEAD).get
+        self.note(*(connection.execute(_SELECT_LAST).fetchone() or (0, 0, "", b"")))
 
     def close(self) -> None:
         """Close the file."""
@@ -102,22 +129,25 @@ def loss(connection: apsw.Connection, store: Path) -> str:
     """
     note, log = Path(f"{store}{SUFFIX}"), Path(f"{store}-wal")
     known = _read(note)
-    lost = _commits_behind(connection, log)
+    lost = _commits_behind(connection, log, known)
     if known is not None and connection.table_exists("main", "meta"):
         found = connection.execute(_SELECT, (known.event_id,)).fetchone()
-        epoch, newest, data = found or ("", 0, None)
+        epoch, newest, data, log_head = found or ("", 0, None, 0)
         if epoch != known.epoch:
             if log.exists() and log.stat().st_size > 0:
                 return "its log is that of another store"
             note.unlink()  # somebody put another store in place, which is whole
-        elif not _is(data, known):
+        elif known.event_id and not _is(data, known):
             count = max(known.event_id - (newest or 0), 1)
             return (
                 f"of what was acknowledged, the last {count} events at least are missing, up to "
                 f"one of {known.session_id} at {_time(known.at_ms)}"
             )
+        elif log_head < known.purge:
+            return "a purge that was acknowledged is missing: what it removed may be there again"
     if lost:
-        return f"its log breaks off before {lost} commits that were acknowledged"
+        commits = "commit that was" if lost == 1 else f"{lost} commits that were"
+        return f"its log breaks off before {'a ' * (lost == 1)}{commits} acknowledged"
     return ""
 
 
@@ -144,11 +174,11 @@ def _read(path: Path) -> Acknowledged | None:
     record, check = data[: _FORMAT.size], data[_FORMAT.size :]
     if len(check) != _CHECKSUM.size or _CHECKSUM.pack(zlib.crc32(record)) != check:
         return None
-    magic, epoch, event_id, at_ms, checksum, session_id = _FORMAT.unpack(record)
+    magic, epoch, event_id, at_ms, checksum, session_id, *rest = _FORMAT.unpack(record)
     if magic != _MAGIC:
         return None
     name = session_id.rstrip(b"\0").decode(errors="replace")
-    return Acknowledged(epoch.decode(), event_id, at_ms, checksum, name)
+    return Acknowledged(epoch.decode(), event_id, at_ms, checksum, name, *rest)
 
 
 def _epoch(connection: apsw.Connection) -> str:
@@ -163,39 +193,42 @@ def _time(at_ms: int) -> str:
 
 # ── SQLite's log (https://www.sqlite.org/fileformat2.html#the_write_ahead_log) ────────────────────
 
-_HEADER = struct.Struct(">4s4xI4xII2I")
-"""Magic number, size of a page, the two salts, checksum."""
-_FRAME = struct.Struct(">4xI2I8x")
-"""Pages of the store after this commit (0: not the end of one), and the salts of its log."""
+HEADER = struct.Struct(">8xI4x8s8x")
+"""Size of a page, and the log's mark: two salts."""
+_FRAME = struct.Struct(">4xI8s8x")
+"""Pages of the store after this commit (0: not the end of one), and the mark of its log."""
 _TORN_COMMITS = 1
 """A power cut may leave the end of the one commit that was on its way, and not its beginning."""
 
 
-def _commits_behind(connection: apsw.Connection, log: Path) -> int:
+def _commits_behind(connection: apsw.Connection, log: Path, known: Acknowledged | None) -> int:
     """Return how many acknowledged commits lie in the log behind where SQLite stops to read it."""
     try:
         with log.open("rb") as file:
-            head = file.read(_HEADER.size)
-            if len(head) < _HEADER.size:
+            head = file.read(HEADER.size)
+            if len(head) < HEADER.size:
                 return 0
-            _, page_size, *salts, _, _ = _HEADER.unpack(head)
+            page_size, mark = HEADER.unpack(head)
             torn = _TORN_COMMITS
             if not _is_sound(head):
                 # The header is on the disk before the first commit: what follows it is lost.
-                _, *salts = _FRAME.unpack(file.read(_FRAME.size).ljust(_FRAME.size))
+                _, mark = _FRAME.unpack(file.read(_FRAME.size).ljust(_FRAME.size))
                 page_size, torn = connection.pragma("page_size"), 0
             read, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
             at, size, count = max(read, 0), _FRAME.size + page_size, 0
+            is_known = known is not None and known.log_mark == mark and at < known.log_pages
             while True:
-                file.seek(_HEADER.size + at * size)
+                file.seek(HEADER.size + at * size)
                 frame = file.read(_FRAME.size)
                 if len(frame) < _FRAME.size:
                     break
-                pages, *its = _FRAME.unpack(frame)
-                count += pages > 0 and its == salts
+                pages, its = _FRAME.unpack(frame)
+                count += pages > 0 and its == mark
                 at += 1
     except FileNotFoundError:
         return 0
+    if is_known:
+        return max(count, 1)  # also where its own end is what is damaged
     return count if count > torn else 0
 
 
