@@ -251,6 +251,7 @@ class TurnResumed(Event, frozen=True, kw_only=True, tag="turn_resumed"):
     """A suspended turn continues, with its open calls first.
 
     `approval_ids` are the questions that still wait, also those of `ask_user`; they are asked again.
+    `gone` is as in `TurnStarted`; the model is told behind the results of the open calls.
 
     Example:
         turn = await session.resume()
@@ -261,6 +262,7 @@ class TurnResumed(Event, frozen=True, kw_only=True, tag="turn_resumed"):
 
     turn_id: str
     approval_ids: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 class AgentSwitched(Event, frozen=True, kw_only=True, tag="agent_switched"):

@@ -30,7 +30,7 @@ from callboard.providers.openai_chat import extras
 from callboard.providers.openai_responses import items
 from callboard.runtime import history, stream
 from callboard.runtime.backup import session_file
-from callboard.runtime.definitions import ErrorType, ToolFailure, ToolResult
+from callboard.runtime.definitions import Artifact, ErrorType, ToolFailure, ToolResult
 from callboard.runtime.history import Call
 from callboard.runtime.store import codec
 from callboard.runtime.wire import fields
@@ -58,7 +58,7 @@ PAIRS: dict[str, tuple[float, float]] = {
     ),
     "a result, its whole and a person's arguments in their event": (
         QUOTED * (MAX_BYTES + outcome.MAX_KEPT_OUTPUT_BYTES + stream.MAX_ARGUMENT_BYTES)
-        + ESCAPED * outcome.MAX_DISPLAY_CHARS
+        + ESCAPED * (outcome.MAX_DISPLAY_CHARS + outcome.MAX_ARTIFACT_CHARS)
         + AROUND,
         codec.MAX_EVENT_BYTES,
     ),
@@ -273,3 +273,18 @@ def test_a_whole_that_no_event_could_hold_is_not_kept_and_the_result_says_so() -
     result = outcome.bounded_failure(failure, CALL, 1024)
     assert result.full_output is None
     assert "not kept" in result.content
+
+
+@pytest.mark.parametrize("long", [1, 50_000])
+def test_of_a_tools_artifacts_those_are_kept_that_an_event_holds(long: int) -> None:
+    def kept(count: int) -> int:
+        artifacts = tuple(
+            Artifact(kind="file", id=f"{number:0{long}}", size_bytes=1) for number in range(count)
+        )
+        result = outcome.success(ToolResult(output="done", artifacts=artifacts), CALL, 1024)
+        assert result.artifacts == artifacts[: len(result.artifacts)]
+        assert sum(len(each.id) for each in result.artifacts) <= outcome.MAX_ARTIFACT_CHARS
+        return len(result.artifacts)
+
+    assert kept(5) == 5
+    assert 5 < kept(20_000 // min(long, 500)) < 20_000

@@ -155,16 +155,12 @@ class Permits:
         return Permit(self._locks, claim, wants_slots=not waits)
 
     async def admit(self, permit: Permit) -> None:
-        """Wait for the permit's keys, then for the slots; a cancelled wait gives all back."""
-        try:
-            if permit.claim is not None:
-                await self._locks.wait(permit.claim)
-            for slots in self._slots if permit.wants_slots else ():
-                await slots.take()
-                permit.held += (slots,)
-        except BaseException:
-            permit.release()
-            raise
+        """Wait for the permit's keys, then for the slots; the permit's block gives them back."""
+        if permit.claim is not None:
+            await self._locks.wait(permit.claim)
+        for slots in self._slots if permit.wants_slots else ():
+            await slots.take()
+            permit.held += (slots,)
 
 
 class ToolDispatcher:

@@ -16,6 +16,7 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate, takewhile
 from typing import Any
 
 import msgspec
@@ -50,6 +51,10 @@ MAX_KEPT_OUTPUT_BYTES = 20 * 1024 * 1024
 what the store takes."""
 MAX_DISPLAY_CHARS = 4000
 """Kept of what a tool says to people: it is a line or a few."""
+MAX_ARTIFACT_CHARS = 512 * 1024
+"""Kept of a tool's own artifacts, the first of them: thousands of paths."""
+_ARTIFACT_CHARS = 64
+"""What stands in an event around the two texts of an artifact."""
 _NOTE_BYTES = 80
 """The note in the middle of a cut text, with the largest numbers that there are."""
 _LEFT = "attempts_left"
@@ -86,7 +91,7 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> CallOutcome:
             status=CallStatus.SUCCESS,
             content='{"status":"success","result":' + output.decode() + "}",
             display=result.display[:MAX_DISPLAY_CHARS],
-            artifacts=result.artifacts,
+            artifacts=result.artifacts and _first(result.artifacts),
         )
     cut = cut_output(result, output, call.call_id, max_bytes)
     kept = _kept(call, len(output))
@@ -94,9 +99,15 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> CallOutcome:
         status=CallStatus.SUCCESS,
         content=msgspec.json.encode(cut).decode(),
         display=result.display[:MAX_DISPLAY_CHARS],
-        artifacts=(*result.artifacts, *kept),
+        artifacts=(*_first(result.artifacts), *kept),
         full_output=output.decode() if kept else None,
     )
+
+
+def _first(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+    sizes = accumulate(len(each.kind) + len(each.id) + _ARTIFACT_CHARS for each in artifacts)
+    count = sum(1 for _ in takewhile(lambda size: size <= MAX_ARTIFACT_CHARS, sizes))
+    return artifacts[:count]
 
 
 def _kept(call: Call, size: int) -> tuple[Artifact, ...]:

@@ -155,7 +155,6 @@ Ignored = (
     | SessionPurged
     | TitleSet
     | ToolGivenUp
-    | TurnResumed
     | TurnSuspended
 )
 """Events that change nothing in a conversation; a new event must be folded, or stand here."""
@@ -232,6 +231,7 @@ class Conversation:
         self._proposed_unexposed: frozenset[str] = frozenset()
         self._rounds: list[Round] = []
         self._tail: list[Item] = []
+        self._behind: list[Item] = []
         self._results: dict[str, Result] = {}
 
     @property
@@ -330,6 +330,7 @@ class Conversation:
         | SessionRestored
         | AgentSwitched
         | PlanSet
+        | TurnResumed
         | Ignored,
     ) -> None:
         match event:
@@ -341,6 +342,8 @@ class Conversation:
                 self.agent = event.agent
             case PlanSet():
                 self.plan = event.items
+            case TurnResumed():  # nothing stands between its calls and their results
+                self._behind += self._told_gone(event.gone)
             case SessionCreated():
                 self.budgets.fold(event)
                 self.agent, self.model = event.agent, event.model
@@ -354,9 +357,7 @@ class Conversation:
     def _fold_turn(self, event: TurnStarted) -> None:
         self.budgets.fold(event)
         self.options.fold(event)
-        if event.gone:
-            named = "; ".join(self.background.pop(each, each) for each in event.gone)
-            self._tail.append(Input(GONE.format(named=named)))
+        self._tail += self._told_gone(event.gone)
         self.last_turn.begin(event.turn_id, self._rounds, self._tail)
         self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
         self.turn_policy = event.policy
@@ -365,6 +366,10 @@ class Conversation:
         for input_id in event.input_ids:
             self._ask(input_id)
         self.open_calls.update(self.pending.due(event.input_ids))
+
+    def _told_gone(self, gone: Sequence[str]) -> list[Item]:
+        named = "; ".join([self.background.pop(each, each) for each in gone])
+        return [Input(GONE.format(named=named))] if gone else []
 
     def _fold_set_aside(self, event: TurnSetAside) -> None:
         """Make the history what it was before the turn, whose inputs wait once more.
@@ -483,7 +488,7 @@ class Conversation:
                 if call.call_id in self._results
             ]
         self._rounds.append(Round(self._tail))
-        self._tail = []
+        self._tail, self._behind = self._behind, []
 
     def _fold_end(self, event: TurnEnded) -> None:
         """End the turn; a bad end may leave an answer without all of its results."""
@@ -494,7 +499,7 @@ class Conversation:
         self.open_calls.clear()
         if any(isinstance(item, Answer) for item in self._tail):
             self._rounds.append(Round(repair_history([*self._tail, *self._results.values()])))
-            self._tail = []
+            self._tail, self._behind = self._behind, []
 
 
 def _learned_hosts(marks: SessionMarks, finished: CallFinished) -> tuple[str, ...]:

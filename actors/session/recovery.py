@@ -24,11 +24,15 @@ from ...runtime.store.rows import OpenTurn
 logger = redacting_logger(__name__)
 
 
-async def close_all_left_open(store: StoreReader, journal: Mailbox[JournalMessage]) -> None:
+async def close_all_left_open(
+    store: StoreReader, journal: Mailbox[JournalMessage]
+) -> dict[str, None]:
     """End every turn that a crash left open, before anything new begins.
 
-    A turn that waited for a person's answer is suspended instead, and goes on with its session.
+    A turn that waited for a person's answer is suspended instead, and goes on with its session. Return the
+    sessions of which it cut off calls that had started.
     """
+    cut_off: dict[str, None] = {}
     waiting: set[tuple[str | None, str]] = set()
     for found in deepest_first(await store.open_turns()):
         # Its children came before it, so what is suspended of them is known.
@@ -40,7 +44,10 @@ async def close_all_left_open(store: StoreReader, journal: Mailbox[JournalMessag
             logger.warning(
                 "turn %s was interrupted; what can't go on of it is closed", turn.turn_id
             )
+            if any(call.started_at_ms is not None for call in turn.calls):
+                cut_off[turn.session_id] = None
             await journal.ask(AppendEvents(session_id=turn.session_id, events=events))
+    return cut_off
 
 
 async def close_left_open(

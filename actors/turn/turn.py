@@ -122,7 +122,7 @@ class Turn:
         left = self._suspended
         waiting = [a.approval_id for a in left.approvals if a.state == "waiting"]
         waiting += [q.asked.question_id for q in left.questions if q.answered is None]
-        return TurnResumed(turn_id=self.turn_id, approval_ids=tuple(waiting))
+        return TurnResumed(turn_id=self.turn_id, approval_ids=tuple(waiting), gone=self._setup.gone)
 
     def run_first(self, answers: tuple[ApprovalRow, ...]) -> None:
         """Make it run first the deferred calls that these questions were about."""

@@ -90,6 +90,18 @@ class Undoing:
         names = await self._store.session_tree([session_id])
         return changed_calls(await run_read(self._versions.changes, *names))
 
+    async def clear_unfinished(self, session_ids: Iterable[str]) -> None:
+        """Remove what changes of sessions left in their workspaces when a crash cut them off."""
+        for session_id in session_ids:
+            from ...tools.undo.undo import clear_unfinished  # few starts have any
+
+            try:
+                row = await self._session(session_id)
+                known = await run_read(self._versions.changes, session_id)
+                await run_write(clear_unfinished, row.workspace, self._forbidden, known)
+            except CallboardError as error:
+                logger.warning("%s was not looked through: %s", session_id, error)
+
     async def undo(
         self,
         session_id: str,

@@ -79,8 +79,8 @@ def hold(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def is_left(name: str, dir_fd: int) -> bool:
-    """Whether nobody writes this temporary file any more."""
+def is_left(name: str, dir_fd: int | None = None, *, is_folder: bool = False) -> bool:
+    """Whether nobody holds this temporary file, or folder, any more."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         fd = os.open(name, flags, dir_fd=dir_fd)
@@ -89,7 +89,7 @@ def is_left(name: str, dir_fd: int) -> bool:
     status: os.stat_result | None = None
     try:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
+        if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(status.st_mode):
             return False
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -91,8 +91,8 @@ async def test_a_cancelled_wait_holds_nothing(waits_for: str) -> None:
     held = room.admission.enqueue(KEY) if waits_for == "key" else None
     if waits_for != "key":
         assert room.slots[waits_for == "runtime slot"].take_nowait()
-    with trio.move_on_after(0) as scope:
-        await room.admission.admit(room.admission.enqueue(KEY))
+    with trio.move_on_after(0) as scope, room.admission.enqueue(KEY) as permit:
+        await room.admission.admit(permit)
     assert scope.cancelled_caught
     if held is not None:
         held.release()

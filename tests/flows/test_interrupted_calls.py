@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import msgspec
 import pytest
 import trio
 
+from callboard.providers.testing.script import reply
+from callboard.tools.workspace import atomic_write, workspace
 from support.flows.interrupted import (
     READY,
     Aftermath,
@@ -18,6 +21,7 @@ from support.flows.interrupted import (
     crash_session,
     kill,
 )
+from support.stage import open_in
 
 each_state = pytest.mark.parametrize("state", READY)
 
@@ -118,3 +122,32 @@ def test_kill(state: str, killed: Aftermath) -> None:
         "waits_for_a_person": ASKED_AGAIN,
     }
     check(killed, state, began.get(state, Fate("interrupted", NOT_BEGUN, ())))
+
+
+async def test_what_a_crash_left_deep_in_a_large_workspace_is_gone_with_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish, kept = atomic_write.publish, tmp_path / "killed"
+
+    def killed_here(*args: Any, **options: Any) -> None:
+        for name in ("data", "work"):
+            shutil.copytree(tmp_path / name, kept / name)
+        publish(*args, **options)
+
+    monkeypatch.setattr(workspace, "publish", killed_here)
+    write = ("write_file", {"path": "a/b/new.txt", "content": "x"})
+    async with open_in(tmp_path, [reply(calls=[write]), reply("Done.")], "disk") as runtime:
+        session = await runtime.create_session()
+        await session.run("Write it.")
+    for name in ("data", "work"):
+        shutil.rmtree(tmp_path / name)
+        (kept / name).rename(tmp_path / name)
+    monkeypatch.setattr(atomic_write, "MAX_SWEPT_ENTRIES", 1)
+    work = tmp_path / "work"
+    workspace.open_workspace(work).close()
+    [left] = work.rglob(".callboard-*")
+    assert left.parent == work / "a" / "b", "the control: it is too deep to be found by looking"
+    async with open_in(tmp_path, [reply("Done.")], "disk") as runtime:
+        assert not left.exists()
+        session = await runtime.get_session(session.session_id)
+        assert await session.run("And now?") == "Done."

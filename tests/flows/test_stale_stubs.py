@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import callboard
 from callboard.cli.doctor.files import left_finding
 from callboard.config.sections import SandboxSettings
 from callboard.providers.testing.script import reply
+from callboard.runtime.disk.private_folder import hold
 from callboard.tools.sandbox.box.protected import Protection
 from callboard.tools.sandbox.selftest.self_test import StrengthTest
 from callboard.tools.sandbox.stale_stubs import FILE_NAME, StaleStubs, stale_stubs
@@ -143,7 +145,7 @@ def test_what_another_runtime_uses_stays_noted_and_doctor_says_only_what_nobody_
     assert not (tmp_path / FILE_NAME).exists()
 
 
-def test_old_folders_of_killed_runtimes_are_removed(
+def test_folders_of_killed_runtimes_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs_sandbox()
@@ -154,15 +156,20 @@ def test_old_folders_of_killed_runtimes_are_removed(
         "callboard-program-b",
         "callboard-other-c",
         "callboard-inside-d",
+        "callboard-program-e",
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
-        os.utime(tmp_path / name, (1e9, 1e9))
-    os.utime(tmp_path / "callboard-inside-d")  # of a runtime that runs
+        os.utime(tmp_path / name, (time.time() - 60, time.time() - 60))
+    os.utime(tmp_path / "callboard-inside-d")  # just made, and not locked yet
     (tmp_path / "callboard-inside-link").symlink_to(tmp_path / "aim")
+    running = os.open(tmp_path / "callboard-program-e", os.O_RDONLY)
+    hold(running)
     assert StrengthTest(SandboxSettings(), os.environ).status().recipe is not None
+    os.close(running)
     assert sorted(os.listdir(tmp_path)) == [
-        *("aim", "callboard-inside-d", "callboard-inside-link", "callboard-other-c")
+        *("aim", "callboard-inside-d", "callboard-inside-link", "callboard-other-c"),
+        "callboard-program-e",
     ]
 
 

@@ -110,6 +110,20 @@ class Undo:
         )
 
 
+def clear_unfinished(
+    workspace: str, forbidden: Sequence[Path], known: Iterable[KnownChange]
+) -> None:
+    """Remove the temporary files of changes that a crash cut off, wherever they are in the workspace."""
+    folders = {
+        names[:-1]
+        for each in known
+        if not each.is_whole
+        for action in each.change.actions
+        for names in map(path_names, paths_of(action))
+    }
+    open_workspace(workspace, forbidden=forbidden, unfinished=folders).close()
+
+
 def chosen_changes(
     known: list[KnownChange],
     call_id: str | None,

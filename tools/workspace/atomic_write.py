@@ -14,6 +14,7 @@ import re
 import secrets
 import stat
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, Self, TypeVar
 
 from ...runtime.disk.private_folder import hold, is_left
@@ -188,22 +189,29 @@ def _claim_and_rename(source_fd: int, source: str, target_fd: int, target: str) 
         raise
 
 
-def sweep_leftovers(resolver: Resolver) -> list[str]:
-    """Remove temporary files that dead processes left; return their paths."""
-    pending: deque[Names] = deque([()])
+def sweep_leftovers(resolver: Resolver, known: Iterable[Names] = ()) -> list[str]:
+    """Remove temporary files that dead processes left; return their paths.
+
+    They are looked for in the `known` folders, and in the first entries of all.
+    """
+    pending: deque[Names] = deque(known)
+    held = len(pending)
+    pending.append(())
     swept: list[str] = []
     seen = 0
     while pending and seen < MAX_SWEPT_ENTRIES:
         names = pending.popleft()
+        held -= 1
         # A folder that can't be read or cleared does not make the workspace unusable.
         with contextlib.suppress(OSError), resolver.open_directory(names, follow=False) as here:
             with os.scandir(here.fd) as entries:
                 for entry in entries:
-                    seen += 1
+                    seen += held < 0
                     if seen > MAX_SWEPT_ENTRIES:
                         break
                     if entry.is_dir(follow_symlinks=False):
-                        pending.append((*names, entry.name))
+                        if held < 0:
+                            pending.append((*names, entry.name))
                     elif _OWN_NAME.fullmatch(entry.name) and is_left(entry.name, here.fd):
                         os.unlink(entry.name, dir_fd=here.fd)
                         swept.append("/".join((*names, entry.name)))

@@ -13,7 +13,7 @@ import hashlib
 import os
 import stat
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -246,9 +246,15 @@ class Workspace(FileReader):
 
 
 def open_workspace(
-    path: str | os.PathLike[str], *, forbidden: Sequence[Path] = (), use_openat2: bool = True
+    path: str | os.PathLike[str],
+    *,
+    forbidden: Sequence[Path] = (),
+    unfinished: Iterable[Names] = (),
+    use_openat2: bool = True,
 ) -> Workspace:
     """Open a folder as a workspace, and remove what a crash left of unfinished writes.
+
+    `unfinished` are folders where that is known to be; elsewhere only the first entries are looked at.
 
     It must neither be nor hold what is `forbidden`: callboard's own data and configuration. Raises
     `ValidationError`, which says why the folder can't be a workspace and what to do.
@@ -265,7 +271,7 @@ def open_workspace(
     except BaseException:
         os.close(root_fd)
         raise
-    if swept := sweep_leftovers(resolver):
+    if swept := sweep_leftovers(resolver, unfinished):
         named = ", ".join(map(shown, swept[:MAX_NAMED_LEFTOVERS]))
         logger.warning("%s: removed %d unfinished writes: %s", shown(real), len(swept), named)
     return Workspace(OpenRoot(root_fd, resolver, (root_names(root), root_names(real))), real)

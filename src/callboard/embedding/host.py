@@ -244,7 +244,8 @@ class Host:
                     self.journal,
                 )
                 self.marked_files.load(await plan.store.marked_files())
-                await close_all_left_open(plan.store, self.journal)
+                cut_off = await close_all_left_open(plan.store, self.journal)
+                await self.undoing.clear_unfinished(cut_off)
                 if plan.sandbox is not None:
                     await outer.start(plan.sandbox.serve, name="sandbox")
                 if indexed is not None:

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from stat import S_ISREG
@@ -34,6 +34,7 @@ import msgspec
 import trio
 
 from ....config.sections import SandboxSettings, Strength
+from ....runtime.disk.private_folder import hold, is_left
 from ...processes.system_programs import SYSTEM_FOLDERS, find_system_program
 from ...processes.unreaped import unreaped
 from ..box.control_group import find_groups
@@ -76,8 +77,8 @@ LENDING = "lend its rights to whoever runs a file"
 
 TEMPORARY = ("callboard-outside-", "callboard-inside-", "callboard-program-")
 """How the folders of self-tests and of programs in the second tier begin."""
-MAX_TEMPORARY_SECONDS = 2 * 24 * 3600
-"""No program runs longer than a day."""
+NEW_SECONDS = 10.0
+"""A folder that is younger may not be locked yet by whoever made it."""
 
 _SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 NOT_LINUX = (
@@ -297,25 +298,28 @@ def _new_folder(stack: ExitStack, name: str) -> str:
     """
     folder = tempfile.mkdtemp(prefix=f"callboard-{name}-")
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    stack.callback(os.close, fd)
+    hold(fd)
     return folder
 
 
-def _sweep_temporary() -> None:
-    """Remove folders of killed runtimes, and of machines that lost their power: by name, owner and age."""
-    oldest = time.time() - MAX_TEMPORARY_SECONDS
+def _sweep_temporary(owners: Collection[int]) -> None:
+    """Remove folders of killed runtimes, and of machines that lost their power: those that nobody holds locked."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             with suppress(OSError):
                 if not entry.name.startswith(TEMPORARY) or not entry.is_dir(follow_symlinks=False):
                     continue
                 found = entry.stat(follow_symlinks=False)
-                if found.st_uid == os.geteuid() and found.st_mtime < oldest:
+                is_old = found.st_mtime < time.time() - NEW_SECONDS
+                if found.st_uid in owners and is_old and is_left(entry.path, is_folder=True):
                     shutil.rmtree(entry.path, ignore_errors=True)
                     logger.info("removed what a killed runtime left: %s", entry.path)
 
 
 def _measure(recipe: Recipe) -> SandboxStatus:
-    _sweep_temporary()
+    _sweep_temporary({os.geteuid(), (recipe.user or own_user()).uid})
     with ExitStack() as stack:
         outside = Path(_new_folder(stack, "outside"))
         workspace = os.path.realpath(_new_folder(stack, "inside"))

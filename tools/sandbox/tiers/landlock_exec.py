@@ -7,6 +7,7 @@ before it ends itself: at the program's end, on SIGTERM, and when the runtime di
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -85,6 +86,8 @@ def main() -> NoReturn:
     if os.getppid() != plan["parent"]:
         os._exit(1)  # it died before
     folder = tempfile.mkdtemp(prefix="callboard-program-")
+    with suppress(OSError):  # the lock says that the folder is in use, until this process is gone
+        fcntl.flock(os.open(folder, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_EX | fcntl.LOCK_NB)
     code = 128 + signal.SIGKILL
     try:
         signal.signal(signal.SIGTERM, _terminate)
