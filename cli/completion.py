@@ -8,6 +8,7 @@ machine, take no lock, ask nobody, and offer nothing where that fails.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -29,6 +30,15 @@ MAX_OFFERED = 100
 """Values that are offered at most; more would not be read."""
 MAX_SAID_CHARS = 60
 
+_ZSH_END = """
+if [[ $funcstack[1] == (_callboard|_cyclopts_callboard) ]]; then
+  _cyclopts_callboard "$@"
+elif (( $+functions[compdef] )); then
+  compdef _cyclopts_callboard callboard
+fi
+"""
+"""So the printed script also works when it is sourced, and in a file of any of these names in the fpath."""
+
 Offer = Iterable[tuple[str, str]]
 Shell = Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")]
 Install = Annotated[
@@ -46,11 +56,30 @@ def completion(shell: Shell, /, *, install: Install = False) -> int:
 
     parser = complete_parser()
     if install:
-        path = parser.install_completion(shell=shell)
+        path = parser.install_completion(shell=shell, add_to_startup=shell != "zsh")
+        if shell == "zsh":
+            _start_in_zsh(path)
         sys.stdout.write(f"installed: {safe_line(str(path))}\nIt holds in new shells.\n")
     else:
-        sys.stdout.write(parser.generate_completion(shell=shell))
+        sys.stdout.write(
+            parser.generate_completion(shell=shell) + (_ZSH_END if shell == "zsh" else "")
+        )
     return ANSWERED
+
+
+def _start_in_zsh(script: Path) -> None:
+    """Have new shells load the script, also where the startup file runs compinit before, or never."""
+    name, folder = script.name, shlex.quote(str(script.parent))
+    lines = f"""
+# callboard completion
+fpath=({folder} $fpath)
+(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit -i; }}
+autoload -Uz {name} && compdef {name} callboard
+"""
+    startup = Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc"
+    before = startup.read_text() if startup.exists() else ""
+    if lines not in before:
+        startup.write_text(before + lines)
 
 
 # ── what is offered ──────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,13 @@ def offered(what: str) -> Callable[[Any], Any]:
 
 
 Json = Annotated[bool, Parameter(help="Print JSON, one object a line.", negative=())]
+Verbose = Annotated[
+    bool,
+    Parameter(
+        help="Say more on the way: each request, its time, tokens and cost, and why calls ran.",
+        negative=(),
+    ),
+]
 Config = Annotated[Path | None, Parameter(help="A configuration file.")]
 DialectOption = Annotated[
     Literal["openai_chat", "openai_responses", "anthropic", "gemini"] | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 import msgspec
@@ -99,13 +99,12 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
 class ModelPage(msgspec.Struct, frozen=True):
     """A page of a provider's list of models; `next_page` is empty on the last.
 
-    With `has_props` the context window in it is what the model could take, and the server says at
-    `/props` what it gives.
+    A llama.cpp or Ollama server is named by `local_server`: what context windows it gives stands elsewhere.
     """
 
     models: tuple[ListedModel, ...]
     next_page: str = ""
-    has_props: bool = False
+    local_server: Literal["", "llamacpp", "ollama"] = ""
 
 
 class Decoder(Protocol):

@@ -38,7 +38,7 @@ from ...runtime.kernel.delivery import Subscription
 from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError
 from ...runtime.turns.live_state import whole_events
 from ..budget.budgets import Charge, TurnBudget
-from ..model.answer import AnswerBuilder, TokenCount
+from ..model.answer import NOTHING_TAKEN, AnswerBuilder, TokenCount
 from ..model.choice import Backoff
 from ..model.compaction import LEFT_OUT, RECORD_CHARS, count_to_go, summary_of, summary_request
 from ..model.stream import MAX_WAITING_BATCHES, StartModelCall
@@ -256,13 +256,9 @@ class ModelCaller:
         if self._has_compacted:
             self._why_not = "it is too long with a summary, too"
             return False
-        conversation = self._host.conversation
-        rounds = conversation.rounds
-        count = count_to_go(rounds, conversation.finished_rounds, conversation.asked)
-        if count == 0:
-            self._remarks = [LATEST_TOO_LONG]
+        if (count := self._count_to_go()) == 0:
             return False
-        answer = await self._summary(rounds[:count])
+        answer = await self._summary(self._host.conversation.rounds[:count])
         summary = summary_of(answer.parts())
         if why := _why_no_summary(answer, summary):
             if answer.error is None and not answer.taken.is_nothing:
@@ -272,42 +268,41 @@ class ModelCaller:
             is_lasting = answer.error is None or answer.error.error_type == ContextOverflow.type
             self._why_not = why if is_lasting else ""
             return False
-        await self._host.append(
-            HistoryCompacted(
-                turn_id=self._turn_id,
-                rounds=count,
-                summary=summary,
-                provider=self.target.provider,
-                model=self.target.model,
-                usage=answer.taken.usage,
-                estimate=answer.taken.estimate,
-            )
-        )
-        self._has_compacted = True
+        await self._compacted(count, summary, answer.taken)
         return True
 
     async def _leave_out(self) -> bool:
         """Leave out the oldest rounds of which there can be no summary; return whether it did."""
+        if not self._why_not or (count := self._count_to_go()) == 0:
+            return False
+        await self._compacted(count, LEFT_OUT, NOTHING_TAKEN, self._why_not)
+        self._remarks.clear()
+        return True
+
+    def _count_to_go(self) -> int:
+        """Return how many of the oldest rounds can go; 0 when it is the latest that are too long."""
         conversation = self._host.conversation
         count = count_to_go(conversation.rounds, conversation.finished_rounds, conversation.asked)
-        if not self._why_not:
-            return False
         if count == 0:
             self._remarks = [LATEST_TOO_LONG]
-            return False
+        return count
+
+    async def _compacted(
+        self, rounds: int, summary: str, taken: TokenCount, why_left_out: str = ""
+    ) -> None:
         await self._host.append(
             HistoryCompacted(
                 turn_id=self._turn_id,
-                rounds=count,
-                summary=LEFT_OUT,
+                rounds=rounds,
+                summary=summary,
                 provider=self.target.provider,
                 model=self.target.model,
-                why_left_out=self._why_not,
+                usage=taken.usage,
+                estimate=taken.estimate,
+                why_left_out=why_left_out,
             )
         )
         self._has_compacted = True
-        self._remarks.clear()
-        return True
 
     async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:
         """Return the answer with a summary; of less text, where the model can't read as much."""

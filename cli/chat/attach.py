@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import trio
 from cyclopts import Parameter
@@ -27,7 +27,7 @@ from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel, channel_at
 from ..daemon.away import watch_connection
 from ..exit_codes import ANSWERED, FAILED
-from ..parameters import Config, Data, Json, data_path, offered
+from ..parameters import Config, Data, Json, Verbose, data_path, offered
 from ..record_names import find_session
 from ..run.pending import open_calls
 from ..show.live_pieces import LivePieces
@@ -35,6 +35,9 @@ from ..show.sessions import open_record
 from ..show.view import RunView, view_of
 from ..terminal.complaint import complain
 from ..terminal.output import Output, asking_screen
+
+if TYPE_CHECKING:
+    from ..show.details import VerboseLines
 
 PAGE_EVENTS = 200
 """Events that are read at once when looking for the beginning of a turn."""
@@ -56,6 +59,7 @@ def attach(
     *,
     until_idle: UntilIdle = False,
     json: Json = False,
+    verbose: Verbose = False,
     config: Config = None,
     data: Data = None,
 ) -> int:
@@ -70,10 +74,23 @@ def attach(
             f"no daemon runs on {folder}, so nothing goes on there: `callboard serve` starts one, and "
             "`callboard show` prints what is on record."
         )
-    return trio.run(_attach, folder, settings, session, until_idle, json)
+    details = None
+    if verbose:
+        from ...config.prices import PriceTable
+        from ..show.details import VerboseLines
+
+        details = VerboseLines(PriceTable(settings.prices))
+    return trio.run(_attach, folder, settings, session, until_idle, json, details)
 
 
-async def _attach(data: Path, settings: Settings, name: str, until_idle: bool, json: bool) -> int:
+async def _attach(
+    data: Path,
+    settings: Settings,
+    name: str,
+    until_idle: bool,
+    json: bool,
+    details: VerboseLines | None,
+) -> int:
     output = Output(1)
     view = view_of(output.write, settings, json=json)
     asking = asking_screen(output, is_json=json)
@@ -82,7 +99,7 @@ async def _attach(data: Path, settings: Settings, name: str, until_idle: bool, j
             channel = None
             if asking is not None:
                 channel = channel_at(asking, output, view, data, nursery)
-            attached = _Attached(view, output, channel, until_idle)
+            attached = _Attached(view, output, channel, until_idle, details)
             for screen in {output, asking or output}:
                 nursery.start_soon(screen.run, name="output")
             nursery.start_soon(attached.watch_signals, signals, name="signals")
@@ -96,12 +113,18 @@ class _Attached:
     """One look at one session, until it is left."""
 
     def __init__(
-        self, view: RunView, output: Output, channel: TerminalChannel | None, until_idle: bool
+        self,
+        view: RunView,
+        output: Output,
+        channel: TerminalChannel | None,
+        until_idle: bool,
+        details: VerboseLines | None,
     ) -> None:
         self._view = view
         self._output = output
         self._channel = channel
         self._until_idle = until_idle
+        self._details = details
         self._scope = trio.CancelScope()
 
     async def run(self, data: Path, name: str) -> int:
@@ -173,6 +196,8 @@ class _Attached:
                     await self._channel.wait_quiet()
                 for piece in pieces.take(event):
                     self._view.show(piece, seq, at_ms)
+                    if self._details is not None and (said := self._details.line(piece)):
+                        self._view.notice(said)
                 if stored is not None and self._channel is not None:
                     for question in opened_by(stored.event):
                         self._channel.reach(question.question_id)

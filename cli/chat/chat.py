@@ -26,7 +26,7 @@ from ...runtime.store.rows import SessionRow
 from ..daemon.away import LOOK_SECONDS, watch_connection
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
-from ..parameters import Config, Data, data_path, offered
+from ..parameters import Config, Data, Verbose, data_path, offered
 from ..record_names import folder_here
 from ..run.attachments import read_attachments
 from ..run.flags import TurnFlags
@@ -37,7 +37,7 @@ from ..terminal.complaint import complain, wrong_usage
 from ..terminal.output import Output
 from .place import fit_folder
 from .slash_commands import COMMANDS, find_session, run_command
-from .surface import open_surface
+from .surface import Surface, open_surface
 from .talk import Talk
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -72,6 +72,7 @@ def chat(
     flags: How = None,
     session: SessionOption = None,
     resume: ResumeOption = False,
+    verbose: Verbose = False,
     config: Config = None,
     data: Data = None,
 ) -> int:
@@ -109,15 +110,17 @@ def chat(
         base_url=flags.base_url,
         dialect=flags.dialect,
     )
-    return trio.run(_chat, options, settings, folder)
+    return trio.run(_chat, options, settings, folder, verbose)
 
 
-async def _chat(options: ChatOptions, settings: Settings, data: Path) -> int:
+async def _chat(options: ChatOptions, settings: Settings, data: Path, is_verbose: bool) -> int:
     output = Output(1)
     with trio.open_signal_receiver(*HANDLED) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(output.run, name="output")
-            job = _Chat(options, settings, data, output)
+            commands = {f"/{name}": each.summary for name, each in COMMANDS.items()}
+            surface = open_surface(output, settings, data, commands, is_verbose=is_verbose)
+            job = _Chat(options, settings, data, surface)
             nursery.start_soon(job.watch_signals, signals, name="signals")
             nursery.start_soon(job.watch_output, name="output lost")
             error = await job.run()
@@ -134,13 +137,13 @@ class _Chat:
     """One run of the command."""
 
     def __init__(
-        self, options: ChatOptions, settings: Settings, data: Path, output: Output
+        self, options: ChatOptions, settings: Settings, data: Path, surface: Surface
     ) -> None:
         self._options = options
         self._settings = settings
         self._data = data
-        self._output = output
-        self._surface = open_surface(output, settings, data, [f"/{name}" for name in COMMANDS])
+        self._surface = surface
+        self._output = surface.output
         self.talk = Talk(self._surface, options, run_command)
         self._scope = trio.CancelScope()
         self._code: int | None = None

@@ -7,33 +7,35 @@ question, an editor) it ends, and what was typed is there again afterwards.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 import termios
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import trio
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.data_structures import Size
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, get_common_complete_suffix
+from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
-from prompt_toolkit.history import History
 from prompt_toolkit.input import create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.screen import Char, Screen
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
+from prompt_toolkit.styles import Style
 
-from ...runtime.redaction import redact
 from ..terminal.folding import MIN_COLUMNS, columns_of
 from ..terminal.output import MAX_WAITING_CHARS, Output
-from .screen import HeldOutput, Typed
+from .input_aids import ChatCompleter, InputHistory
+from .screen import ESC_ESC, HeldOutput, Typed
 
 _INPUT, _LOCAL, _CHARS = 0, 3, 6
 """Indexes of a terminal's flags in the result of `tcgetattr`."""
@@ -87,116 +89,28 @@ def _quieted(found: list[Any]) -> list[Any]:
     return modes
 
 
-FILE_NAME = "chat_history.jsonl"
-MAX_ENTRIES = 1000
-"""Entries that are kept, the latest: nobody presses an arrow more often."""
-MAX_ENTRY_CHARS = 10_000
-"""Longer texts were pasted, and are on record in their session."""
-MAX_FILE_BYTES = 8 * 1024 * 1024
-"""The part of the history file that is read."""
-
-
-class InputHistory(History):
-    """The lines of earlier chats, the latest first; keys in them are masked.
-
-    A file that can't be used is done without: nothing depends on it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self._path = folder / FILE_NAME
-
-    def load_history_strings(self) -> Iterable[str]:
-        """Return the entries on file, the latest first."""
-        entries = self._entries()
-        if len(entries) > 2 * MAX_ENTRIES:
-            with suppress(OSError):
-                self._path.unlink()
-                for entry in entries[-MAX_ENTRIES:]:
-                    self._append(entry)
-        return reversed(entries[-MAX_ENTRIES:])
-
-    def store_string(self, string: str) -> None:
-        """Add one."""
-        if len(string) <= MAX_ENTRY_CHARS:
-            with suppress(OSError):
-                self._append(redact(string))
-
-    def _append(self, entry: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self._path, flags, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(entry).encode() + b"\n")
-
-    def _entries(self) -> list[str]:
-        try:
-            with open(self._path, "rb") as file:
-                lines = file.read(MAX_FILE_BYTES).split(b"\n")
-        except OSError:
-            return []
-        entries = []
-        for line in lines:
-            with suppress(ValueError):
-                if isinstance(entry := json.loads(line), str):
-                    entries.append(entry)
-        return entries
-
-
-MAX_OFFERED = 50
-"""Files that Tab offers: more are no help."""
-MAX_LOOKED_AT = 2_000
-"""Entries of a folder that are looked at for them."""
-
-_TYPING = re.compile(r"(?<!\S)@(\S*)$")
-
-
-class ChatCompleter(Completer):
-    """Completes commands at the beginning of a line, and files behind an `@`.
-
-    Args:
-        commands: The commands, with their slash.
-
-    Attributes:
-        folder: Where files are looked for.
-    """
-
-    def __init__(self, commands: Iterable[str]) -> None:
-        self.folder = Path()
-        self._commands = sorted(commands)
-
-    def get_completions(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> Iterator[Completion]:
-        """Yield what may stand at the cursor."""
-        text = document.text_before_cursor
-        if text.startswith("/") and " " not in text:
-            for name in self._commands:
-                if name.startswith(text):
-                    yield Completion(name, start_position=-len(text))
-        elif (typing := _TYPING.search(text)) is not None:
-            yield from self._files(typing[1])
-
-    def _files(self, begun: str) -> Iterator[Completion]:
-        parent, _, name = begun.rpartition("/")
-        place = f"{parent}/" if "/" in begun else ""
-        entries = []
-        try:
-            with os.scandir(self.folder / Path(place or ".").expanduser()) as found:
-                for _, entry in zip(range(MAX_LOOKED_AT), found, strict=False):
-                    is_hidden = entry.name.startswith(".") and not name.startswith(".")
-                    if entry.name.startswith(name) and not is_hidden and " " not in entry.name:
-                        entries.append(entry.name + ("/" if entry.is_dir() else ""))
-        except OSError:
-            return
-        for each in sorted(entries)[:MAX_OFFERED]:
-            if each.isprintable():
-                yield Completion(f"{place}{each}", start_position=-len(begun))
-
-
 GATHER_SECONDS = 0.02
 """Time between two prints: what comes faster is printed together, and the eye sees no difference."""
 
 _USUAL_COLUMNS, _USUAL_ROWS = 80, 24
+MENU_ROWS = 7
+"""Rows of the input and its menu: what fits below an answer on the smallest screen."""
+ESCAPE_SECONDS = 0.1
+"""How long a terminal may take for the rest of what a key sends, once its first character is there."""
+SECOND_KEY_SECONDS = 0.5
+"""How long a second Esc may take."""
+_PLAIN_MENU = Style.from_dict(
+    {
+        "completion-menu": "noinherit",
+        "completion-menu.completion": "noinherit",
+        "completion-menu.completion.current": "noinherit reverse",
+        "completion-menu.meta.completion": "noinherit",
+        "completion-menu.meta.completion.current": "noinherit reverse",
+        "scrollbar.background": "noinherit",
+        "scrollbar.button": "noinherit reverse",
+    }
+)
+"""In the terminal's own colours, which are readable on any ground."""
 _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 """Synchronized update: terminals that know it show what is between the two all at once."""
 
@@ -207,11 +121,13 @@ class LiveScreen:
     Args:
         output: Writes while nobody may type.
         data: The folder of the history.
-        commands: The words that Tab completes at the beginning of a line.
+        commands: What each command does, by its name with the slash.
         has_signs: Whether the terminal shows more than ASCII.
     """
 
-    def __init__(self, output: Output, data: Path, commands: list[str], *, has_signs: bool) -> None:
+    def __init__(
+        self, output: Output, data: Path, commands: Mapping[str, str], *, has_signs: bool
+    ) -> None:
         self.pressed: dict[str, Callable[[], None]] = {}
         self._output = output
         self._held_output = HeldOutput(output)
@@ -227,29 +143,51 @@ class LiveScreen:
         self._is_unwanted = False
         self._is_updating = False
         self._kept = Document()
+        self._filled = ""
+        self._drawn_size: Size | None = None
+        self._had_menu = False
+        self._folds = folds_rows(os.environ)
         self._room = trio.Event()
         self._trio = trio.lowlevel.current_trio_token()
         self._completer = ChatCompleter(commands)
         self._session = self._make_session(data)
 
     def _make_session(self, data: Path) -> PromptSession[Typed]:
+        offers = Condition(self._offers)
         session: PromptSession[Typed] = PromptSession(
             self._message,
             history=InputHistory(data),
-            key_bindings=_bindings(self._press),
+            key_bindings=_bindings(self._press, self._completer),
             completer=self._completer,
             enable_open_in_editor=True,
-            complete_while_typing=False,
-            complete_style=CompleteStyle.READLINE_LIKE,
-            reserve_space_for_menu=0,
-            enable_history_search=True,
+            complete_while_typing=offers,
+            complete_style=CompleteStyle.COLUMN,
+            reserve_space_for_menu=MENU_ROWS,
+            enable_history_search=~offers,
             enable_suspend=True,
             erase_when_done=True,
+            style=_PLAIN_MENU,
             input=create_input(sys.stdin),
             output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
         )
-        session.app.after_render += self._rendered
+        app = session.app
+        app.before_render += self._before_render
+        app.after_render += self._rendered
+        app.terminal_size_polling_interval = None  # `_before_render` erases what was drawn
+        app.ttimeoutlen, app.timeoutlen = ESCAPE_SECONDS, SECOND_KEY_SECONDS
+        session.default_buffer.on_text_changed += self._drop_menu
         return session
+
+    def _offers(self) -> bool:
+        document = self._session.default_buffer.document
+        return self._completer.is_wanted(document.text_before_cursor)
+
+    def _drop_menu(self, _: object) -> None:
+        """Give the rows of a menu back, once none is wanted."""
+        screen = self._session.app.renderer.last_rendered_screen
+        if self._had_menu and screen is not None and not self._offers():
+            self._had_menu = False
+            self._erase()
 
     def look_in(self, folder: Path) -> None:
         """Complete names of files in a folder."""
@@ -278,7 +216,7 @@ class LiveScreen:
         """Show them above the input, instead of what stood there."""
         live = "".join(f"{row}\n" for row in rows)
         with self._lock:
-            if live == self._live:
+            if live == self._live and self._drawn_size in {None, _size()}:
                 return
             self._live = live
             if self._loop is not None:
@@ -329,12 +267,33 @@ class LiveScreen:
         if text:
             self._is_updating = True
             app.output.write_raw(_BEGIN_UPDATE)
-            app.renderer.erase()
+            self._erase()
             app.output.write_raw(text)
             app.output.flush()
         app.invalidate()
 
+    def _before_render(self, _: object) -> None:
+        size = _size()
+        if self._drawn_size not in {None, size}:
+            self._erase()
+        room = size.rows - self._live.count("\n") - 1  # a window that has too little is not drawn
+        self._session.reserve_space_for_menu = max(min(MENU_ROWS, room), 0)
+
+    def _erase(self) -> None:
+        """Erase the input and what stands above it, with the rows that a narrower terminal has made of it."""
+        app, size = self._session.app, self._drawn_size
+        screen = app.renderer.last_rendered_screen
+        if self._folds and screen is not None and size is not None:
+            columns = _size().columns
+            if columns < size.columns:
+                cursor = screen.get_cursor_position(app.layout.current_window)
+                app.output.cursor_up(added_rows(screen, cursor, columns))
+        app.renderer.erase()
+        self._drawn_size = None
+
     def _rendered(self, _: object) -> None:
+        self._drawn_size = _size()
+        self._had_menu = self._had_menu or self._offers()
         if self._is_updating:
             self._is_updating = False
             self._session.app.output.write_raw(_END_UPDATE)
@@ -358,7 +317,7 @@ class LiveScreen:
         """See `PlainScreen`."""
         typed: list[Typed] = []
         done = trio.Event()
-        self._is_unwanted, self._is_editing = False, True
+        self._is_unwanted, self._is_editing, self._filled = False, True, ""
         try:
             await self._output.drain()
         except BaseException:
@@ -424,12 +383,27 @@ class LiveScreen:
             app.exit(result=Typed("interrupt", app.current_buffer.text))
 
     def _press(self, key: str) -> None:
+        if key == ESC_ESC and self._session.default_buffer.text not in {"", self._filled}:
+            return
         if (call := self.pressed.get(key)) is not None:
             self._trio.run_sync_soon(call)
 
     def keep(self, text: str) -> None:
         """Put a text into the input line for the next time."""
         self._kept = Document(text)
+
+    def fill(self, text: str) -> None:
+        """Put a text into the input line, where nothing else is typed."""
+
+        def put() -> None:
+            buffer = self._session.default_buffer
+            if buffer.text in {"", self._filled}:
+                buffer.document = Document(text)
+                self._filled = text
+
+        with self._lock:
+            if self._loop is not None:
+                self._ask_loop(put)
 
 
 def _size() -> Size:
@@ -440,12 +414,56 @@ def _size() -> Size:
     return Size(rows=rows or _USUAL_ROWS, columns=columns or _USUAL_COLUMNS)
 
 
-def _bindings(press: Callable[[str], None]) -> KeyBindings:
+def folds_rows(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal folds what it shows when it becomes narrower, as nearly all do.
+
+    xterm, GNU screen, rxvt and the Linux console cut it off. It can't be asked, and who is wrong leaves a row
+    twice, or takes one away that is on record.
+    """
+    if environ.get("TMUX"):
+        return True
+    cuts = environ.get("STY") or environ.get("XTERM_VERSION")
+    return not cuts and not environ.get("TERM", "").startswith(("linux", "rxvt"))
+
+
+def added_rows(screen: Screen, cursor: Point, columns: int) -> int:
+    """Return by how many rows the cursor is lower, once the terminal has folded what was drawn."""
+    added = 0
+    for y in range(cursor.y):
+        row: dict[int, Char] = screen.data_buffer.get(y) or {}
+        ends = [x for x, cell in row.items() if cell.char != " "]
+        x = used = 0
+        while x <= max(ends, default=-1):
+            width = max(row[x].width, 1) if x in row else 1
+            if used + width > columns:
+                added, used = added + 1, 0
+            used += width
+            x += width
+    return added + cursor.x // max(columns, 1)
+
+
+def _bindings(press: Callable[[str], None], completer: Completer) -> KeyBindings:
     bindings = KeyBindings()
 
-    @bindings.add("s-tab")
+    @bindings.add("s-tab", filter=~has_completions)
     def cycle(event: KeyPressEvent) -> None:
         press("s-tab")
+
+    @bindings.add("c-v")
+    def paste_image(event: KeyPressEvent) -> None:
+        press("c-v")
+
+    @bindings.add(Keys.BracketedPaste)
+    def paste(event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        if text:
+            event.current_buffer.insert_text(text)
+        else:
+            press("c-v")  # so some terminals paste what is no text
+
+    @bindings.add("escape", "escape")
+    def edit_earlier(event: KeyPressEvent) -> None:
+        press(ESC_ESC)
 
     @bindings.add("enter")
     def send(event: KeyPressEvent) -> None:
@@ -466,4 +484,40 @@ def _bindings(press: Callable[[str], None]) -> KeyBindings:
     def interrupt(event: KeyPressEvent) -> None:
         event.app.exit(result=Typed("interrupt", event.current_buffer.text))
 
+    _bind_menu(bindings, completer)  # last, since of two bindings the later one holds
     return bindings
+
+
+def _bind_menu(bindings: KeyBindings, completer: Completer) -> None:
+    @bindings.add("tab")
+    def complete(event: KeyPressEvent) -> None:
+        """Add what all choices begin with; where that is nothing, go through them."""
+        buffer = event.current_buffer
+        menu, wanted = buffer.complete_state, CompleteEvent(completion_requested=True)
+        found = [*completer.get_completions(buffer.document, wanted)]
+        if menu is not None and menu.current_completion:
+            buffer.complete_next()
+        elif suffix := get_common_complete_suffix(buffer.document, found):
+            buffer.insert_text(suffix)
+        elif menu is not None:
+            buffer.complete_next()
+        elif found:
+            buffer.start_completion(select_first=True)
+
+    @bindings.add("escape", filter=has_completions)
+    def close_menu(event: KeyPressEvent) -> None:
+        event.current_buffer.cancel_completion()
+
+    @Condition
+    def has_file() -> bool:
+        buffer = get_app().current_buffer
+        menu = buffer.complete_state
+        is_chosen = menu is not None and menu.current_completion is not None
+        return is_chosen and not buffer.text.startswith("/")
+
+    @bindings.add("enter", filter=has_file)
+    def take_file(event: KeyPressEvent) -> None:
+        """Go on with the prompt behind the file that was chosen."""
+        buffer = event.current_buffer
+        buffer.complete_state = None
+        buffer.insert_text("" if buffer.text.endswith("/") else " ")

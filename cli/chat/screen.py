@@ -18,6 +18,8 @@ MAX_PIPE_LINE_BYTES = 4 * 1024 * 1024
 """A line on a pipe at most, which is one prompt: more than any model's window."""
 
 PROMPT = "> "
+ESC_ESC = "escape escape"
+"""Two presses of Esc with nothing else typed, as `pressed` has them."""
 
 
 class Typed(msgspec.Struct, frozen=True):
@@ -85,6 +87,9 @@ class PlainScreen:
 
     def keep(self, text: str) -> None:
         """Put a text into the input; the terminal has its own here."""
+
+    def fill(self, text: str) -> None:
+        """Put a text into the input now, where nothing is typed; the terminal has its own here."""
 
     async def wait_room(self) -> None:
         """Wait while too much text waits for a slow terminal."""

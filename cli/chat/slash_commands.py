@@ -141,7 +141,9 @@ def _help(chat: Talk, argument: str) -> None:
         ("Alt-Enter, Ctrl-J", "begin a new line, and so do \\ and Enter"),
         ("Ctrl-X Ctrl-E", "edits the input in $EDITOR"),
         ("up, Ctrl-R", "find earlier inputs"),
-        ("Tab", "completes a command, or a file behind @"),
+        ("Tab, down", "choose from the menu of commands, or of files behind @; Esc closes it"),
+        ("Esc Esc", "edits an earlier prompt, and goes on from there in a copy of the session"),
+        ("Ctrl-V", "attaches the image on the clipboard to the next prompt"),
         ("Shift-Tab", "takes the next policy"),
         ("Ctrl-C", "cancels the turn, and leaves when there is none; Ctrl-D leaves"),
         (
@@ -362,14 +364,9 @@ def _undo_lines(report: UndoReport) -> list[str]:
 
 
 async def _fork(chat: Talk, argument: str) -> None:
-    view = _session_of(chat)
+    _session_of(chat)
     _require(chat, "session/import")
-    if not view.is_idle:
-        raise ConflictError("a turn is running: /fork goes on from its end, /cancel ends it")
-    file = await chat.client.export_session(view.session_id)
-    session_id = await chat.client.import_session(file, workspace=chat.folder)
-    await chat.show(await chat.client.session(session_id))
-    chat.say("  this is a copy, which goes on by itself; permissions and undo stay with the first")
+    await chat.fork()
 
 
 async def _usage(chat: Talk, argument: str) -> None:

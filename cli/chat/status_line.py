@@ -1,12 +1,19 @@
-"""The last line above the input of a chat: where it works, with what, how full the context is, what it cost."""
+"""The last line above the input of a chat: where it works, with what, how full the context is, what it cost.
+
+The window of a model is callboard's own figure, else the one that its provider lists. A local server knows
+what it gives a model only once that is loaded, so it is asked after the first answer.
+"""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import msgspec
 
 from ...client.client import Client
-from ...providers.catalog.known import KNOWN_MODELS
+from ...providers.catalog.known import KNOWN_MODELS, LOCAL_ORDER
 from ...runtime.definitions import Preset
+from ...runtime.errors import CallboardError
 from ..sharing.own_daemon import ChatOptions
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.folding import fitted, text_columns
@@ -14,6 +21,8 @@ from ..terminal.style import Style, cost_text
 
 SHORT_FOLDER_CHARS = 20
 """What is kept of the folder's end where the line is too long."""
+NEARLY_FULL = 0.9
+"""The share of a window from which on the next request may not fit."""
 
 
 class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,12 +33,36 @@ class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
         model: What answers the next prompt, unless that brings another.
         policy: The preset of its agent; `None` when the daemon does not say.
         cost: What its model calls cost, as text.
+        window: The size of the model's context window, where that is known.
     """
 
     agent: str = ""
     model: str = ""
     policy: Preset | None = None
     cost: str = ""
+    window: int | None = None
+
+
+class ModelWindows:
+    """The context windows of the models that a chat had, each asked for once, after its first answer."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, int | None] = {}
+
+    async def find(self, client: Client, choice: str) -> int | None:
+        """Return the window of a `PROVIDER/MODEL` that has answered; `None` where nobody says it."""
+        provider, _, name = choice.partition("/")
+        known = {each.model: each.context_tokens for each in KNOWN_MODELS.get(provider, ())}
+        if choice not in self._found:
+            self._found[choice] = known.get(name)
+            is_local = provider in LOCAL_ORDER
+            method = "model/refresh" if is_local else "model/list"
+            if known.get(name) is None and method in client.welcome.methods:
+                with suppress(CallboardError):
+                    listed = await client.models.list(provider, refresh=is_local)
+                    windows = {each.choice: each.context_tokens for each in listed.models}
+                    self._found[choice] = windows.get(choice)
+        return self._found[choice]
 
 
 async def read_facts(client: Client, session_id: str | None, options: ChatOptions) -> StatusFacts:
@@ -59,16 +92,24 @@ async def read_facts(client: Client, session_id: str | None, options: ChatOption
     )
 
 
-def context_text(tokens: int, model: str) -> str:
-    """Return how much of a model's context is used: `12k tokens, 6% of 200k`; nothing where none is."""
+def context_text(tokens: int, window: int | None) -> str:
+    """Return how much of a model's context is used: `6% of 200k`, or the tokens; nothing where none is."""
     if not tokens:
         return ""
-    provider, _, name = model.partition("/")
-    known = {each.model: each.context_tokens for each in KNOWN_MODELS.get(provider, ())}
-    window = known.get(name)
     if window is None:
         return f"{_short(tokens)} tokens"
     return f"{100 * tokens // window}% of {_short(window)}"
+
+
+def window_warning(tokens: int, facts: StatusFacts) -> str:
+    """Return what to say where the context is nearly full and the server would cut it in silence, else nothing."""
+    is_silent = facts.model.startswith("ollama/") and facts.window is not None
+    if not is_silent or tokens < NEARLY_FULL * (facts.window or 0):
+        return ""
+    return (
+        f"the window of {facts.model} is {facts.window:,} tokens, and Ollama forgets what is beyond it without "
+        "a word: give it more (OLLAMA_CONTEXT_LENGTH=32768 ollama serve), or begin /new"
+    )
 
 
 def _short(tokens: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
         prices: What turns cost.
         is_live: Whether states have rows of their own.
         can_ask: Whether somebody sits there.
+        is_verbose: Whether it says more on the way.
     """
 
     screen: PlainScreen | LiveScreen
@@ -43,9 +45,12 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     prices: PriceTable
     is_live: bool
     can_ask: bool
+    is_verbose: bool
 
 
-def open_surface(output: Output, settings: Settings, data: Path, commands: list[str]) -> Surface:
+def open_surface(
+    output: Output, settings: Settings, data: Path, commands: Mapping[str, str], *, is_verbose: bool
+) -> Surface:
     """Return the surface that the process's standard streams make."""
     can_ask = os.isatty(0) and os.isatty(1)
     is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
@@ -67,11 +72,17 @@ def open_surface(output: Output, settings: Settings, data: Path, commands: list[
         prices=PriceTable(settings.prices),
         is_live=can_ask and not is_dumb,
         can_ask=can_ask,
+        is_verbose=is_verbose,
     )
 
 
 def view_of(surface: Surface, rows: MarkdownRows, session_id: str) -> ChatView:
     """Return a view of a session; `rows` lay out its text on a live terminal."""
+    details = None
+    if surface.is_verbose:
+        from ..show.details import VerboseLines  # here: few chats say so much
+
+        details = VerboseLines(surface.prices)
     write = rows.write if surface.is_live else surface.screen.write
     text = rows.feed if surface.is_live else None
     return ChatView(
@@ -81,4 +92,5 @@ def view_of(surface: Surface, rows: MarkdownRows, session_id: str) -> ChatView:
         surface.style,
         is_live=surface.is_live,
         now=time.monotonic,
+        details=details,
     )

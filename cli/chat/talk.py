@@ -1,55 +1,44 @@
-"""A talk shows a session, reads what is typed and asks questions, through a client of the daemon."""
+"""A talk is the session that a chat shows, with what is typed: prompts, commands, answers to questions."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import trio
 
 from ...client.client import Client
-from ...runtime.definitions import InputMode, Preset
-from ...runtime.errors import AuthError, CallboardError, NetworkError
+from ...runtime.backup.session_file import cut_before
+from ...runtime.definitions import InputMode
+from ...runtime.errors import CallboardError, ConflictError
 from ...runtime.event_types.turns import RerunWay
-from ...runtime.events import InputAccepted, MessageCompleted, Stored, TurnEnded
-from ...runtime.history import Attachment
+from ...runtime.events import InputAccepted
+from ...runtime.history import Attachment, checked_attachments
 from ...runtime.identity import new_id
 from ...runtime.store.rows import SessionRow
 from ...runtime.text import excerpt
 from ...runtime.turn_options import TurnOptions
-from ...runtime.wire.topics import Snapshot
 from ..ask.notify import heard, tell_desktop
 from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
-from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
-from ..record_names import folder_here
+from ..exit_codes import FAILED
 from ..run.attachments import read_attachments
 from ..sharing.holder import Holder
 from ..sharing.own_daemon import ChatOptions
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.keyboard import Keyboard
-from ..terminal.markdown_live import MarkdownRows
-from .mentions import is_dropped_file, mentioned
-from .questions import ChatQuestions, InputEnded, put_to_nobody, waiting_questions
-from .screen import Typed
+from .files import clipboard_image, is_dropped_file, mentioned
+from .questions import InputEnded, put_to_nobody
+from .screen import ESC_ESC, Typed
 from .shell_line import ShellOutput
-from .status_line import StatusFacts, context_text, read_facts, status_line
-from .surface import Surface, view_of
+from .shown_session import ShownSession
+from .surface import Surface
 from .view import ChatView
 
-PAST_EVENTS = 300
-"""Events that are shown of a session that is opened again: its last turns."""
-DRAW_SECONDS = 0.01
-"""Time between two layouts of what is not whole yet; pieces of an answer come faster."""
-TICK_SECONDS = 0.25
-"""Time between two updates of how long things take."""
 MAX_SHOWN_CHARS = 60
 """Of a prompt that waits, which the input line does not show any more."""
-CODES = {"answered": ANSWERED, "cancelled": INTERRUPTED}
-
 
 Beginning = Callable[[Client], Awaitable[SessionRow | None]]
 """Returns the session that is shown first."""
@@ -67,14 +56,10 @@ class _Unsure(msgspec.Struct, frozen=True):
     key: str
 
 
-class Talk:
+class Talk(ShownSession):
     """One chat.
 
     Attributes:
-        client: Its client.
-        view: The session that is shown, once there is one.
-        is_over: Whether the person left.
-        codes: How turns ended, as exit codes.
         shell_output: What goes with the next prompt.
     """
 
@@ -84,38 +69,22 @@ class Talk:
         options: ChatOptions,
         run_command: Callable[[Talk, str], Awaitable[None]],
     ) -> None:
-        self.client: Client
-        self.view: ChatView | None = None
-        self.is_over = False
-        self.codes: list[int] = []
+        super().__init__(surface, options)
         self.shell_output: ShellOutput | None = None
-        self.questions = ChatQuestions(
-            surface.output, surface.style, surface.data, self._end_reading
-        )
         self.questions.answered = self._answered_here
-        self._surface = surface
-        self._screen = surface.screen
-        self._options = options
-        self._folder = ""
         self._run_command = run_command
         self._holder: Holder
-        self._rows = MarkdownRows(self._write, lambda: self._screen.columns, surface.style)
         self._keyboard = Keyboard(0, surface.output)
-        self._begun = trio.Event()
-        self._changed = trio.Event()
-        self._following = trio.CancelScope()
-        self._reading = trio.CancelScope()
         self._acting: trio.CancelScope | None = None
-        self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
-        self._skips = self._has_written = False
-        self._is_cancelling = False
         self._said_how_to_leave = False
-        self._facts = StatusFacts()
-        self._looks_stale = trio.Event()
-        self._drawn_stale = trio.Event()
-        self._screen.pressed["s-tab"] = self.cycle_policy
-        self._screen.look_in(Path(self.folder))
+        self._screen.pressed |= {
+            "s-tab": self.cycle_policy,
+            "c-v": self.paste_image,
+            ESC_ESC: self.edit_earlier,
+        }
+        self._is_pasting = False
+        self._edited: tuple[int, InputAccepted] | None = None
         self._unsure: _Unsure | None = None
 
     async def run(self, client: Client, begin: Beginning, holder: Holder) -> None:
@@ -132,205 +101,12 @@ class Talk:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._follow, name="events")
-                nursery.start_soon(self._tick, name="clock")
-                if self._surface.is_live:
-                    nursery.start_soon(self._look_up, name="status line")
+                self.follow(nursery)
                 if (prompt := self._options.prompt) is not None:
                     self.change(prompt=None)
                     await self._act(prompt, is_typed=False)
                 await self._converse()
                 nursery.cancel_scope.cancel(reason="left")
-
-    def leave(self) -> None:
-        """End the chat."""
-        self.is_over = True
-        self._scope.cancel(reason="left")
-
-    @property
-    def folder(self) -> str:
-        """The folder of the session that is shown, or that new sessions get."""
-        return self._folder or folder_here(self._options.workspace)
-
-    async def show(self, row: SessionRow) -> None:
-        """Go on with a session, beginning with the end of its record."""
-        await trio.lowlevel.checkpoint()
-        self._set_view(row.session_id)
-        self._folder = row.workspace
-        self._screen.look_in(Path(row.workspace))
-        view = self.view
-        assert view is not None
-        view.seq = max(row.head_seq - PAST_EVENTS, 0)
-        view.title = row.title
-        self._skips = view.seq > 0
-        dim = self._surface.style.paint
-        folder, title = short_path(row.workspace), safe_line(row.title)
-        self._rows.write(dim(f"session {row.session_id}  {folder}  {title}", "dim") + "\n")
-        if self._skips:
-            self._rows.write(dim(f"(all of it: callboard show {row.session_id})", "dim") + "\n")
-
-    @property
-    def turn(self) -> TurnOptions:
-        """What each prompt from now on changes of the agent."""
-        return self._options.turn
-
-    @property
-    def facts(self) -> StatusFacts:
-        """What is known of the session that is shown, with what the next prompt changes."""
-        turn, facts = self._options.turn, self._facts
-        return msgspec.structs.replace(
-            facts,
-            model=turn.model or (self.view is None and self._options.model) or facts.model,
-            policy=turn.policy or facts.policy,
-        )
-
-    def begin(self, *, agent: str | None = None) -> None:
-        """Have the next prompt begin a session, with this agent."""
-        if agent is not None:
-            self.change(agent=agent)
-        self._set_view(None)
-
-    def change(self, **options: Any) -> None:
-        """Change options of the chat, by their names in `ChatOptions`."""
-        self._options = msgspec.structs.replace(self._options, **options)
-        self.look_again()
-
-    def change_turns(self, **options: Any) -> None:
-        """Change what prompts from now on have other than the agent, by the names in `TurnOptions`."""
-        self.change(turn=msgspec.structs.replace(self._options.turn, **options))
-
-    def cycle_policy(self) -> None:
-        """Take the next preset, for prompts from now on."""
-        now = self.facts.policy or Preset.BALANCED
-        order = [Preset.BALANCED, Preset.STRICT, Preset.AUTO]
-        self.change_turns(policy=order[(order.index(now) + 1) % len(order)])
-
-    def look_again(self) -> None:
-        """Have the status line follow, soon."""
-        self._looks_stale.set()
-        self._refresh()
-
-    def _set_view(self, session_id: str | None) -> None:
-        self._folder = ""
-        self.questions.forget()
-        self.questions.unsettle()
-        self.view = None
-        if session_id is not None:
-            self.view = view_of(self._surface, self._rows, session_id)
-        self._following.cancel(reason="another session is shown")
-        self._begun.set()
-        self._begun = trio.Event()
-        self._facts = StatusFacts()
-        self._screen.look_in(Path(self.folder))
-        self.look_again()
-
-    # ── what happens ─────────────────────────────────────────────────────────────────────────────
-
-    async def _follow(self) -> None:
-        while True:
-            await trio.lowlevel.checkpoint()
-            view = self.view
-            if view is None:
-                await self._begun.wait()
-                continue
-            with trio.CancelScope() as self._following:
-                await trio.lowlevel.checkpoint()
-                try:
-                    await self._follow_session(view)
-                except (AuthError, NetworkError) as error:  # no daemon will be connected to
-                    self.notice(str(error))
-                    self.leave()
-                except CallboardError as error:
-                    self.notice(str(error))
-                    self._set_view(None)
-
-    async def _follow_session(self, view: ChatView) -> None:
-        epoch = view.epoch or self.client.welcome.epoch
-        async with self.client.events(view.session_id, after_seq=view.seq, epoch=epoch) as events:
-            view.epoch = epoch
-            async for event in events:
-                if isinstance(event, Stored):
-                    if self._skips and not isinstance(event.event, InputAccepted):
-                        view.seq = event.seq
-                        continue
-                    self._skips = False
-                view.take(event)
-                is_unsure = isinstance(event, Snapshot)
-                if isinstance(event, Stored):
-                    is_unsure = self.questions.see(event.event)
-                    self._note(event)
-                if is_unsure:
-                    waiting, known = await waiting_questions(self.client, view.session_id)
-                    self.questions.settle(waiting, known)
-                if self._has_written:  # what was open is printed: it must not stand there twice
-                    self._refresh()
-                else:
-                    self._drawn_stale.set()
-                self._changed.set()
-                self._changed = trio.Event()
-                await self._screen.wait_room()
-
-    def _note(self, stored: Stored) -> None:
-        if isinstance(stored.event, MessageCompleted):
-            self._looks_stale.set()
-        if isinstance(stored.event, TurnEnded):
-            self._is_cancelling = False
-            self.codes.append(CODES.get(stored.event.outcome, FAILED))
-            if self._surface.can_ask and not self._surface.is_live:
-                self._end_reading()  # its prompt is due now
-
-    async def _tick(self) -> None:
-        while True:
-            with trio.move_on_after(TICK_SECONDS):
-                await self._drawn_stale.wait()
-            self._drawn_stale = trio.Event()
-            self._refresh()
-            await trio.sleep(DRAW_SECONDS)
-
-    async def _look_up(self) -> None:
-        """Keep what the status line says of the session, and what it cost."""
-        while True:
-            await self._looks_stale.wait()
-            self._looks_stale = trio.Event()
-            view = self.view
-            with suppress(CallboardError):  # what it said before stays
-                session_id = None if view is None else view.session_id
-                facts = await read_facts(self.client, session_id, self._options)
-                if view is self.view:
-                    self._facts = facts
-            self._refresh()
-            await trio.sleep(TICK_SECONDS)
-
-    def _write(self, text: str) -> None:
-        self._has_written = True
-        self._screen.write(text)
-
-    def _refresh(self) -> None:
-        self._has_written = False
-        if not self._surface.is_live:
-            return
-        view, facts, columns = self.view, self.facts, self._screen.columns
-        lines = view.live_lines(columns) if view is not None else []
-        tail = "/help" if self.is_at_rest else "Ctrl-C cancels"
-        context = "new session" if view is None else context_text(view.context_tokens, facts.model)
-        style = self._surface.style
-        lines.append(status_line(style, columns, self.folder, facts, context, tail))
-        self._screen.show_live([*self._rows.open_rows, *lines])
-
-    def notice(self, text: str) -> None:
-        """Print a line of callboard's own."""
-        if self.view is not None and not self._surface.is_live:
-            self.view.notice(text)
-        else:
-            self._rows.aside(self._surface.style.paint(safe_line(text), "yellow") + "\n")
-
-    def print(self, text: str) -> None:
-        """Print text as it comes, whose control characters are escaped already."""
-        self._rows.aside(text)
-
-    def say(self, text: str) -> None:
-        """Print lines of callboard's own."""
-        self._rows.aside(text + "\n")
 
     # ── what is typed ────────────────────────────────────────────────────────────────────────────
 
@@ -360,9 +136,6 @@ class Talk:
         if self.view is not None:
             self.view.answered_here(approval_id)
 
-    def _end_reading(self) -> None:
-        self._reading.cancel(reason="a question has come")
-
     async def _take(self, typed: Typed) -> None:
         if typed.kind == "end":
             self._end_of_input()
@@ -380,16 +153,6 @@ class Talk:
         else:
             self.leave()
 
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether nothing runs and nothing waits to."""
-        return self.view is None or self.view.is_idle
-
-    async def wait_rest(self) -> None:
-        """Wait until nothing runs and nothing waits to, and that is shown."""
-        while not self.is_at_rest:
-            await self._changed.wait()
-
     def interrupt(self, typed: str = "") -> None:
         """Handle Ctrl-C: cancel what runs; when nothing runs, the second one leaves the chat."""
         if self._acting is not None:
@@ -397,8 +160,12 @@ class Talk:
         elif not self.is_at_rest and not self._is_cancelling:
             self.notice("cancelling… (Ctrl-C again leaves)")
             self._nursery.start_soon(self._cancel_turn, name="cancel")
-        elif typed and self.is_at_rest:
+        elif (typed or self._edited) and self.is_at_rest:
+            self._edited = None
             self._screen.keep("")
+            self._refresh()
+        elif self._options.attachments and self.is_at_rest:
+            self.change(attachments=())
         elif self._said_how_to_leave or self._is_cancelling:
             self.leave()
         else:
@@ -459,11 +226,75 @@ class Talk:
             line = self._surface.style.paint(f"{sign} {safe_line(text)}", "bold")
             self._rows.aside(f"\n{line}\n")
 
+    def _intents(self) -> list[str]:
+        rows = super()._intents()
+        if self._edited is not None:
+            rows.append("an earlier prompt: Enter goes on from there in a copy; Ctrl-C leaves it")
+        return rows
+
+    def _set_view(self, session_id: str | None) -> None:
+        self._edited = None
+        super()._set_view(session_id)
+
+    def edit_earlier(self) -> None:
+        """Put the prompt before the one that is edited, or else the last one, into the input line."""
+        prompts = [] if self.view is None else [*self.view.prompts]
+        if self._edited in prompts:
+            prompts = prompts[: prompts.index(self._edited)]
+        if not self.is_at_rest:
+            self.notice(
+                "a turn is running: Ctrl-C cancels it, and then an earlier prompt can be edited"
+            )
+        elif not prompts:
+            self.notice("there is no earlier prompt here")
+        else:
+            self._edited = prompts[-1]
+            self._screen.fill(self._edited[1].text)
+            self._refresh()
+
+    def paste_image(self) -> None:
+        """Have the image on the clipboard go with the next prompt."""
+        if not self._is_pasting:
+            self._is_pasting = True
+            self._nursery.start_soon(self._paste_image, name="clipboard")
+
+    async def _paste_image(self) -> None:
+        try:
+            image = await clipboard_image(os.environ)
+            self.change(attachments=checked_attachments((*self._options.attachments, image)))
+        except CallboardError as error:
+            self.notice(str(error))
+        finally:
+            self._is_pasting = False
+
     # ── what commands do ─────────────────────────────────────────────────────────────────────────
+
+    async def fork(self, before_seq: int | None = None) -> None:
+        """Go on in a copy of the session; with `before_seq`, of what was ahead of that event.
+
+        Raises:
+            CallboardError: There can be none, or it can't be shown.
+        """
+        view = self.view
+        assert view is not None
+        if not view.is_idle:
+            raise ConflictError("a turn is running: a copy goes on from its end, /cancel ends it")
+        file = await self.client.export_session(view.session_id)
+        if before_seq is not None:
+            file = await trio.to_thread.run_sync(cut_before, file, before_seq)
+        session_id = await self.client.import_session(file, workspace=self.folder)
+        await self.show(await self.client.session(session_id))
+        self.say(
+            "  this is a copy, which goes on by itself; permissions and undo stay with the first"
+        )
 
     async def send(self, text: str, mode: str = "queue", *, is_typed: bool = True) -> None:
         """Send an input to the session; begin one when there is none. Files that are typed go with it."""
         named = await self._files_of(text) if is_typed else ()
+        if self._edited is not None and mode == "queue":
+            seq, earlier = self._edited
+            await self.fork(seq)
+            self.change(attachments=(*earlier.attachments, *self._options.attachments))
         files = (*self._options.attachments, *named)
         output = self.shell_output
         text = text if output is None else f"{text}\n\n{output.as_text()}"

@@ -6,7 +6,9 @@ events ──► transcript ──► rows above the input
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...client.subscriptions import RemoteEvent
 from ...runtime.definitions import InputMode, InputSource
@@ -41,12 +43,17 @@ from ..terminal.escaping import safe_line, safe_text
 from ..terminal.folding import fitted
 from ..terminal.style import Style, counted, seconds
 
+if TYPE_CHECKING:
+    from ..show.details import VerboseLines
+
 MAX_TAIL_LINES = 3
 """Lines of a running call's output that are shown: enough to see that it goes on."""
 MAX_TAIL_CHARS = 2000
 """Characters that are kept for these lines."""
 MAX_SHOWN_CALLS = 4
 """Running calls with a place of their own above the input, on the smallest screens too."""
+MAX_PROMPTS = 20
+"""Inputs that can be edited: nobody goes back further by pressing Esc."""
 MAX_SHOWN_INPUTS = 3
 """Inputs that wait, with a row of their own: the next ones."""
 
@@ -73,6 +80,7 @@ class ChatView:
         style: What can be shown.
         is_live: Whether states have rows of their own; without, they are printed as they come.
         now: The time in seconds, for how long things take.
+        details: Makes the lines of `--verbose`.
 
     Attributes:
         seq: The `seq` of the last event on record that was shown.
@@ -83,6 +91,7 @@ class ChatView:
         plan: The model's plan.
         thinking: The model's last reasoning.
         answer: The last text of the model, as it wrote it.
+        prompts: The latest inputs that began a turn at once, each with its `seq`.
     """
 
     def __init__(
@@ -94,6 +103,7 @@ class ChatView:
         *,
         is_live: bool,
         now: Callable[[], float],
+        details: VerboseLines | None = None,
     ) -> None:
         self.session_id = session_id
         self.seq = 0
@@ -105,6 +115,7 @@ class ChatView:
         self.plan: tuple[PlanItem, ...] = ()
         self.thinking = ""
         self.answer = ""
+        self.prompts: deque[tuple[int, InputAccepted]] = deque(maxlen=MAX_PROMPTS)
         self.waiting: dict[str, InputAccepted] = {}
         self._unshown: set[str] = set()
         self._transcript = transcript
@@ -112,6 +123,7 @@ class ChatView:
         self._style = style
         self._is_live = is_live
         self._now = now
+        self._details = details
         self._pieces = LivePieces()
         self._shown: list[str] = []
         self._thinking_since: float | None = None
@@ -129,6 +141,8 @@ class ChatView:
             self.seq = event.seq
         for each in self._pieces.take(event):
             self._take_piece(each)
+            if self._details is not None and (said := self._details.line(each)):
+                self.notice(said)
 
     def _take_piece(self, event: TurnEvent) -> None:
         match event:
@@ -255,6 +269,8 @@ class ChatView:
         self._transcript.show(event)  # type: ignore[arg-type]  # each is one of the union
 
     def _input(self, said: InputAccepted) -> None:
+        if self.is_idle:
+            self.prompts.append((self.seq, said))
         self.waiting[said.input_id] = said
         if self._is_live and self.is_running:
             self._unshown.add(said.input_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,11 +18,16 @@ from ...config.settings import Settings
 from ...embedding.models import open_finder
 from ...gateway.door.descriptors import RESERVED, room_after_raising
 from ...providers.catalog.catalog import ModelSelection
-from ...providers.provider import Endpoint
+from ...providers.catalog.known import LOCAL_ORDER
+from ...providers.catalog.lists import fetch_models
+from ...providers.provider import Endpoint, ListedModel
 from ...runtime.errors import AuthError, CallboardError
+from ...runtime.http.client import open_http_client
 from ...runtime.wire.daemon import Status
 from .finding import Finding, good, problem, warning
 
+SMALL_WINDOW = 16_000
+"""With fewer tokens there is little room beside the definitions of the tools."""
 CONNECT_SECONDS = 5.0
 """Time to connect to a provider or the daemon: one that takes longer counts as away."""
 
@@ -83,7 +89,29 @@ async def _model(settings: Settings, data: Path, config: Path | None) -> list[Fi
                 "callboard keys set PROVIDER, or run a local server",
             )
         ]
-    return [good("model", name), await _provider(target.endpoint)]
+    provider = await _provider(target.endpoint)
+    windows = await _window(target.endpoint, target.model) if provider.state == "good" else []
+    return [good("model", name), provider, *windows]
+
+
+async def _window(endpoint: Endpoint, model: str) -> list[Finding]:
+    """Check whether a local server gives its model a window in which work fits."""
+    if endpoint.name not in LOCAL_ORDER:
+        return []
+    listed: tuple[ListedModel, ...] = ()
+    with suppress(CallboardError, trio.TooSlowError), trio.fail_after(CONNECT_SECONDS):
+        async with open_http_client() as http:
+            listed = await fetch_models(http, endpoint)
+    tokens = next((each.context_tokens for each in listed if each.model == model), None)
+    if tokens is None:
+        return []  # the server says it once the model is loaded
+    if tokens >= SMALL_WINDOW:
+        return [good("window", f"{endpoint.name} gives {model} {tokens} tokens")]
+    is_ollama = endpoint.name == "ollama"
+    start = "OLLAMA_CONTEXT_LENGTH=32768 ollama serve" if is_ollama else "llama-server -c 32768 …"
+    more = ", and what is longer it cuts off without a word" if is_ollama else ""
+    said = f"{endpoint.name} gives {model} a window of {tokens} tokens, too few for tools and files{more}"
+    return [warning("window", said, start)]
 
 
 def _another_model(settings: Settings, config: Path | None) -> str:

@@ -153,9 +153,10 @@ class _Job:
         self._answer = RunAnswer()
         self._details: VerboseLines | None = None
         if options.is_verbose:
-            from ..show.details import VerboseLines  # here: few runs say so much
+            from ...config.prices import PriceTable  # here: few runs say so much
+            from ..show.details import VerboseLines
 
-            self._details = VerboseLines(settings.prices)
+            self._details = VerboseLines(PriceTable(settings.prices))
         self._is_answer_given = False
         self._scope = trio.CancelScope()
         self._turn: RunTurn | None = None

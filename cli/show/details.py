@@ -1,10 +1,8 @@
-"""What `--verbose` adds to a run: each request to a model, and why each call ran, asked or did not."""
+"""What `--verbose` adds to a run or a chat: each request to a model, and why each call ran, asked or did not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ...config.prices import Price, PriceTable
+from ...config.prices import PriceTable
 from ...runtime.definitions import CallStatus
 from ...runtime.event_types.calls import CallFinished, CallProposed
 from ...runtime.event_types.permissions import ApprovalAnswered, ApprovalAsked
@@ -17,8 +15,8 @@ from .transcript import TurnEvent
 class VerboseLines:
     """Makes the lines of `--verbose` from the events of a session, in their order."""
 
-    def __init__(self, prices: Mapping[str, Price]) -> None:
-        self._prices = PriceTable(prices)
+    def __init__(self, prices: PriceTable) -> None:
+        self._prices = prices
         self._requests = 0
         self._asked: dict[str, str] = {}
 
@@ -59,8 +57,8 @@ class VerboseLines:
                 for count in (usage.input_tokens, usage.output_tokens)
             )
             said.append(f"{read} tokens in{cached}, {written} out")
-            cost = self._prices.cost(event.provider, event.model, usage)
-            said.append(cost_text(cost, int(cost is None), 0))
+            if (cost := self._prices.cost(event.provider, event.model, usage)) is not None:
+                said.append(cost_text(cost, 0, 0))
         calls = sum(isinstance(part, Call) for part in event.parts)
         said.append(f"asks for {counted(calls, 'call')}" if calls else "answers")
         if event.stop_reason:

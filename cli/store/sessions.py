@@ -27,7 +27,7 @@ from ..parameters import Data, Json, data_path, offered
 from ..record_names import find_session, last_deleted_session
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
-from ..terminal.escaping import safe_line
+from ..terminal.escaping import safe_line, short_path, shortened
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
 from ..terminal.style import minute
@@ -42,6 +42,8 @@ _BEFORE = {
 }
 """Why nothing was changed."""
 _MAX_CALLS = 1000
+MAX_TITLE_CHARS = 40
+"""Of a title in a list whose rows say more."""
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 """The largest file that is imported: it is checked in memory."""
 
@@ -74,8 +76,11 @@ def search(words: Words, /, *, limit: Limit = 20, json: Json = False, data: Data
     async def find() -> int:
         async with open_backend(data_path(data)) as backend:
             hits = await backend.search(words, limit=limit)
-        for hit in hits:
-            sys.stdout.write(json_line(hit) if json else _hit_line(hit))
+        if json:
+            sys.stdout.writelines(map(json_line, hits))
+        else:
+            heads = ("session", "said at", "folder", ">hits", "title", "what was said")
+            write_list(heads, map(_hit_cells, hits))
         if not hits:
             complain("Nothing was found.")
         return ANSWERED
@@ -264,11 +269,11 @@ async def _ids(data: Path, names: Sequence[str], *, of_deleted: bool = False) ->
     return [row.session_id for row in rows]
 
 
-def _hit_line(hit: Hit) -> str:
+def _hit_cells(hit: Hit) -> tuple[str, ...]:
     row = hit.session
-    more = f" ({hit.matches} hits)" if hit.matches > 1 else ""
-    title = safe_line(row.title)
-    return f"{row.session_id}  {minute(hit.created_at_ms)}  {title}{more}\n    {safe_line(hit.snippet)}\n"
+    title = shortened(safe_line(row.title), MAX_TITLE_CHARS)
+    where, when = short_path(row.workspace), minute(hit.created_at_ms)
+    return row.session_id, when, where, str(hit.matches), title, safe_line(hit.snippet)
 
 
 def _call_cells(row: CallRow) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 `{"data": [{"id"}]}`, and what some servers add: OpenRouter `name`, `context_length`,
 `top_provider.max_completion_tokens` and `architecture.output_modalities`; vLLM `max_model_len`;
-Groq `context_window` and `max_completion_tokens`; llama.cpp `meta.n_ctx` (what the server gives), or `n_ctx_train` (what the model could take); Mistral
-`max_context_length` and `capabilities.completion_chat`; Together a bare list with `display_name`
-and `type`; Ollama without models `null` for the list.
+Groq `context_window` and `max_completion_tokens`; llama.cpp `meta.n_ctx` (what the server gives), or `n_ctx_train` (what the
+model could take); Mistral `max_context_length` and `capabilities.completion_chat`; Together a bare list with `display_name`
+and `type`; Ollama without models `null` for the list, and never a window: `/api/ps` has those of loaded models.
 
 Left out are models that can't hold a conversation in text. When the server says what a model is
 for, that decides; else a word of its id does, as in `text-embedding-3-small`, `whisper-1`, `tts-1`,
@@ -38,6 +38,7 @@ MAX_TOKENS = 2**40
 
 _HEADERS = {"accept": "application/json"}
 _MARKS = re.compile(r"[-_/:.]+")
+_NUM_CTX = re.compile(r"^num_ctx +(\d{1,12})$", re.MULTILINE)
 
 NOT_CONVERSING = frozenset(
     (
@@ -74,17 +75,38 @@ def read_model_list(body: bytes) -> ModelPage:
         )
     trained = [_object(entry, "meta") for entry in listed if isinstance(entry, dict)]
     is_llamacpp = len(trained) == 1 and "n_ctx_train" in trained[0] and "n_ctx" not in trained[0]
-    return ModelPage(tuple(_models(listed)), has_props=is_llamacpp)
+    # Ollama says so of what came from its library, which is nearly everything.
+    is_ollama = any(isinstance(each, dict) and each.get("owned_by") == "library" for each in listed)
+    server: Any = "llamacpp" if is_llamacpp else "ollama" if is_ollama else ""
+    return ModelPage(tuple(_models(listed)), local_server=server)
 
 
 def read_own_window(props: bytes) -> int | None:
     """Return the context window that llama.cpp's `/props` says, which is that of one request."""
-    value: Any = attempt(msgspec.json.decode, props)
-    if not isinstance(value, dict):
-        return None
+    value = _read_object(props)
     return _first_count(
         [_object(value, "default_generation_settings").get("n_ctx"), value.get("n_ctx")]
     )
+
+
+def read_running_windows(running: bytes) -> dict[str, int]:
+    """Return the context windows of the models that an Ollama server has loaded, by its `/api/ps`."""
+    listed = _read_object(running).get("models")
+    found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    windows = ((each.get("model"), _first_count([each.get("context_length")])) for each in found)
+    return {name: count for name, count in windows if isinstance(name, str) and count is not None}
+
+
+def read_set_window(shown: bytes) -> int | None:
+    """Return the `num_ctx` that the parameters of a model of Ollama set, by its `/api/show`."""
+    parameters = _read_object(shown).get("parameters")
+    found = _NUM_CTX.search(parameters) if isinstance(parameters, str) else None
+    return _first_count([int(found[1])]) if found is not None else None
+
+
+def _read_object(body: bytes) -> dict[str, Any]:
+    value: Any = attempt(msgspec.json.decode, body)
+    return value if isinstance(value, dict) else {}
 
 
 def _is_no_list(value: Any) -> bool:

@@ -82,13 +82,15 @@ async def test_a_second_terminal_joins_in_the_middle_of_a_sentence(command: Comm
         await first.expect("The first ha")
         async with (
             command.at_terminal("attach", "last") as second,
-            command.at_terminal("attach", "last", "--until-idle") as third,
+            command.at_terminal("attach", "last", "--until-idle", "--verbose") as third,
         ):
             for terminal in (second, third):
                 await terminal.expect("The first ha")
             model.goes_on.set()
             for terminal in (first, second, third):
                 await terminal.expect("lf, and the second half.")
+                if terminal is third:
+                    await terminal.expect("request 1: local/HalfSaid, ")
                 await terminal.expect("answered")
                 assert terminal.seen.count("The first half, and the second half.") == 1
             assert await first.end() == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from callboard.cli.chat.prompt import FILE_NAME, MAX_ENTRIES, MAX_ENTRY_CHARS, InputHistory
+from callboard.cli.chat.input_aids import FILE_NAME, MAX_ENTRIES, MAX_ENTRY_CHARS, InputHistory
 from callboard.runtime.redaction import Secret, redactor
 
 

@@ -6,14 +6,19 @@ import base64
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.layout.screen import Char, Screen
 
-from callboard.cli.chat.mentions import is_dropped_file, mentioned
+from callboard.cli.chat.files import is_dropped_file, mentioned
+from callboard.cli.chat.input_aids import ChatCompleter
+from callboard.cli.chat.prompt import added_rows, folds_rows
 from callboard.providers.testing.script import reply
 from support.cli.chat_scene import chatting, say, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
-CTRL_R, CTRL_J = "\x12", "\n"
+CTRL_C, CTRL_R, CTRL_J, CTRL_V, ESC, DOWN = "\x03", "\x12", "\n", "\x16", "\x1b", "\x1b[B"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 ANSWER = "See:\n```sh\nls -l\n```\n"
 
 
@@ -37,7 +42,7 @@ async def test_files_and_own_commands_go_with_a_prompt(command: Command) -> None
             await terminal.type("\n")
             await terminal.expect("/help")
             await terminal.type("Read @no\t")
-            await terminal.expect("tes.txt")
+            await terminal.expect("notes.txt")
             await terminal.type(f"{CTRL_J}!echo no\r")
             await terminal.expect("attached: notes.txt")
             await terminal.expect("  Two.\n")
@@ -46,6 +51,96 @@ async def test_files_and_own_commands_go_with_a_prompt(command: Command) -> None
     assert "words of the file" in second
     assert "!echo no" in second  # a text of several lines reaches no shell
     assert "mine" not in second
+
+
+async def test_menus_open_while_typing_and_earlier_prompts_are_edited(command: Command) -> None:
+    """A command and a file from the menu, two prompts back, with what `--verbose` says of each request."""
+    answers = (reply("One."), reply("Two."), reply("Three."))
+    async with scripted(command, *answers) as server, chatting(command, "--verbose") as terminal:
+        await say(terminal, "First")
+        await terminal.expect("  One.\n")
+        await terminal.expect("request 1: local/scripted, ")
+        await terminal.expect("/help")
+        await terminal.type("/us")
+        await terminal.expect("show tokens and cost of this session")
+        await terminal.type("\t\r")
+        await terminal.expect("local/scripted  1 call")
+        await terminal.expect("/help")
+        await terminal.type("What is @")
+        await terminal.expect("a.txt")
+        await terminal.type(f"{DOWN}\r")
+        await terminal.type("about?\r")
+        await terminal.expect("▸ What is @a.txt about?")
+        await terminal.expect("attached: a.txt")
+        await terminal.expect("  Two.\n")
+        await terminal.expect("/help")
+        await terminal.type(ESC + ESC)
+        await terminal.expect("an earlier prompt: Enter goes on from there")
+        await terminal.expect("▸ What is @a.txt about?")
+        await terminal.type(ESC + ESC)
+        await terminal.expect("First")
+        await terminal.type(" of all\r")
+        await terminal.expect("this is a copy")
+        await terminal.expect("  Three.\n")
+    said = [
+        [each["content"] for each in request.body["messages"] if each["role"] == "user"]
+        for request in server.requests
+    ]
+    assert said[0] == ["First"]
+    assert said[2] == ["First of all"]
+    assert "old" in str(said[1][1])
+
+
+async def test_an_image_on_the_clipboard_goes_with_the_next_prompt(command: Command) -> None:
+    """Asked of the desktop's own program; shown before it is sent, and taken back by Ctrl-C."""
+    programs, folder = command.home / "bin", command.home / "clipboard"
+    programs.mkdir()
+    command.extra |= {"WAYLAND_DISPLAY": "wayland-0", "PATH": f"{programs}:/usr/bin:/bin"}
+    async with scripted(command, reply("A dot.")) as server, chatting(command) as terminal:
+        await terminal.type(CTRL_V)
+        await terminal.expect("is read by wl-paste, which is not installed")
+        (programs / "wl-paste").write_text(f'#!/bin/sh\n[ "$3" = image/png ] && cat {folder}\n')
+        (programs / "wl-paste").chmod(0o700)
+        await terminal.type(CTRL_V)
+        await terminal.expect("there is no image on the clipboard")
+        folder.write_bytes(PNG)
+        await terminal.type(CTRL_V)
+        await terminal.expect("with the next prompt: clipboard.png (1 kB)")
+        await terminal.type(CTRL_C)
+        await terminal.type(CTRL_V)
+        await terminal.expect("with the next prompt: clipboard.png (1 kB)")
+        await say(terminal, "What is it?")
+        await terminal.expect("attached: clipboard.png")
+        await terminal.expect("  A dot.\n")
+    assert str(server.requests[0].body).count(base64.b64encode(PNG).decode()) == 1
+
+
+def test_the_menu_is_for_commands_and_files_alone() -> None:
+    wanted = ("/", "/us", "@", "look at @a", '@"', "/home")
+    assert [text for text in wanted if not ChatCompleter.is_wanted(text)] == []
+    others = ("", "/usage ", "/home/me/pic.png", "me@host", "@a and", "1/2")
+    assert [text for text in others if ChatCompleter.is_wanted(text)] == []
+
+
+def test_what_a_narrower_terminal_folds_is_counted() -> None:
+    """The rows above the cursor by what stands in them, not by their width; double-width characters fold whole."""
+    screen = Screen()
+    for y, text in enumerate(["x" * 79, "short", "漢" * 20, "", "▸ typed"]):
+        x = 0
+        for character in text:
+            screen.data_buffer[y][x] = Char(character)
+            x += screen.data_buffer[y][x].width
+    assert added_rows(screen, Point(x=7, y=4), 79) == 0
+    assert added_rows(screen, Point(x=7, y=4), 40) == 1
+    assert added_rows(screen, Point(x=7, y=4), 39) == 2 + 1
+    assert added_rows(screen, Point(x=50, y=4), 40) == 1 + 1
+
+
+def test_terminals_that_cut_off_what_is_too_wide_are_known() -> None:
+    assert folds_rows({"TERM": "xterm-256color"})
+    assert folds_rows({"TERM": "screen-256color", "TMUX": "/tmp/x", "XTERM_VERSION": "XTerm(1)"})
+    cutting: list[dict[str, str]] = [{"STY": "1"}, {"XTERM_VERSION": "XTerm(1)"}, {"TERM": "linux"}]
+    assert not any(map(folds_rows, cutting))
 
 
 async def test_nothing_that_is_piped_reaches_a_shell_or_attaches_a_file(command: Command) -> None:

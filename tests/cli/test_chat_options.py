@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callboard.cli.chat.status_line import StatusFacts, context_text, status_line
+from callboard.cli.chat.status_line import StatusFacts, context_text, status_line, window_warning
 from callboard.cli.terminal.folding import text_columns
 from callboard.cli.terminal.style import Style
 from callboard.providers.testing.script import reply
@@ -79,6 +79,14 @@ def test_the_status_line_fits_and_leaves_out_what_tells_least() -> None:
 
 
 def test_the_context_is_a_share_where_the_window_is_known() -> None:
-    assert context_text(21_000, "openai/gpt-6-sol") == "2% of 1.05M"
-    assert context_text(21_000, "local/own") == "21k tokens"
-    assert context_text(0, "local/own") == ""
+    assert context_text(21_000, 1_050_000) == "2% of 1.05M"
+    assert context_text(21_000, None) == "21k tokens"
+    assert context_text(0, None) == ""
+
+
+def test_a_window_that_ollama_would_cut_in_silence_is_warned_of() -> None:
+    facts = StatusFacts(model="ollama/qwen3", window=4096)
+    assert "OLLAMA_CONTEXT_LENGTH" in window_warning(3900, facts)
+    assert window_warning(2000, facts) == ""
+    assert window_warning(3900, StatusFacts(model="llamacpp/qwen3", window=4096)) == ""
+    assert window_warning(3900, StatusFacts(model="ollama/qwen3")) == ""

@@ -1,7 +1,11 @@
-"""Completion as bash does it, with the script that `callboard completion bash` prints."""
+"""Completion as bash, zsh and fish do it, with the scripts that `callboard completion` prints and puts in place."""
 
 from __future__ import annotations
 
+import os
+import pty
+import select
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +86,95 @@ def test_the_scripts_of_other_shells_know_the_commands(shell: str, capsys: Captu
     script = capsys.readouterr().out
     assert "approvals" in script
     assert "__complete" in script
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish on this machine")
+def test_fish_is_offered_what_there_is(
+    home: Path, session_id: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    in_new_shells(home, monkeypatch, "fish", capsys)
+
+    def offered(line: str) -> list[str]:
+        ask = ["fish", "--command", f"complete --do-complete '{line}'"]
+        done = subprocess.run(ask, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return [each.partition("\t")[0] for each in done.stdout.splitlines()]
+
+    assert offered("callboard appro") == ["approvals", "approve"]
+    assert session_id in offered("callboard show ")
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh on this machine")
+def test_zsh_is_offered_what_there_is(
+    home: Path, session_id: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    in_new_shells(home, monkeypatch, "zsh", capsys)
+    assert main(["completion", "zsh", "--install"]) == 0  # once more adds nothing
+    startup = (home / ".zshrc").read_text()
+    assert startup.count("compdef _cyclopts_callboard callboard") == 1
+    (home / ".zshrc").write_text(f"PS1='ready> '\nautoload -Uz compinit && compinit -uD\n{startup}")
+    zsh_offers(session_id)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh on this machine")
+def test_zsh_takes_the_script_as_it_is_printed(
+    home: Path, session_id: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """In a file of the usual name; that it can be sourced, too, was seen by hand."""
+    in_new_shells(home, monkeypatch, "zsh", capsys)
+    assert main(["completion", "zsh"]) == 0
+    (home / "fpath").mkdir()
+    (home / "fpath" / "_callboard").write_text(capsys.readouterr().out)
+    lines = f"fpath=({home}/fpath $fpath)\nautoload -Uz compinit && compinit -uD"
+    (home / ".zshrc").write_text(f"PS1='ready> '\n{lines}\n")
+    zsh_offers(session_id)
+
+
+def zsh_offers(session_id: str) -> None:
+    """Types the beginning of an id into a zsh, as a person would, and presses Tab."""
+    master, slave = pty.openpty()
+    shell = subprocess.Popen(
+        ["zsh", "-d", "-i"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
+    os.close(slave)
+    try:
+        until(master, "ready> ")
+        os.write(master, f"callboard show {session_id[:14]}\t".encode())
+        until(master, session_id)
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(master)
+
+
+def in_new_shells(
+    home: Path, monkeypatch: pytest.MonkeyPatch, shell: str, capsys: Captured
+) -> None:
+    """Puts completion in place, as a person would, for shells whose PATH has callboard."""
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("ZDOTDIR", "ZSH_CUSTOM", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("TERM", "xterm")
+    assert main(["completion", shell, "--install"]) == 0
+    assert "installed: " in capsys.readouterr().out
+
+
+def until(master: int, wanted: str) -> None:
+    """Reads what a terminal shows up to a text."""
+    seen = ""
+    while wanted not in seen:
+        data = read(master)
+        assert data, f"{wanted!r} was never shown, but: {seen!r}"
+        seen += data
+
+
+def read(master: int) -> str:
+    ready, _, _ = select.select([master], [], [], 30)
+    try:
+        return os.read(master, 65536).decode(errors="replace") if ready else ""
+    except OSError:
+        return ""  # the shell has ended
 
 
 def test_it_is_put_in_place(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

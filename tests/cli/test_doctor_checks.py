@@ -26,6 +26,7 @@ from callboard.config.keys.tokens import Credentials, Role
 from callboard.runtime.disk.own_folders import OwnFolders
 from callboard.runtime.redaction import Secret
 from support.cli.command import Command
+from support.providers.bodies import answering
 from support.sandbox.sandbox_users import needs_sandbox
 
 
@@ -242,6 +243,22 @@ async def test_provider_and_key(doctor: Doctor) -> None:
     assert "callboard providers test house" in found["fix"]
     with socket.create_server(address):  # it was started
         assert await doctor.is_good("provider")
+
+
+async def test_the_window_of_a_local_server(doctor: Doctor) -> None:
+    bodies: dict[bytes, bytes | None] = {
+        b"/v1/models": b'{"data":[{"id":"qwen3:8b","owned_by":"library"}]}',
+        b"/api/ps": b'{"models":[{"model":"qwen3:8b","context_length":4096}]}',
+    }
+    async with answering(bodies) as url:
+        doctor.file.write_text(
+            f'model = "ollama/qwen3:8b"\n[providers.ollama]\nbase_url = "{url}"\n'
+        )
+        found = await doctor.check("window")
+        assert (found["state"], "4096 tokens" in found["words"]) == ("warning", True)
+        assert found["fix"].startswith("OLLAMA_CONTEXT_LENGTH=")
+        bodies[b"/api/ps"] = b'{"models":[{"model":"qwen3:8b","context_length":32768}]}'
+        assert await doctor.is_good("window")
 
 
 async def test_model(doctor: Doctor) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-import trio
 
 from callboard.embedding.models import ModelFinder
 from callboard.providers.catalog.catalog import ModelSelection
@@ -14,6 +13,7 @@ from callboard.providers.provider import Endpoint, ListedModel, ModelPage
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.errors import ProviderError, ValidationError
 from callboard.runtime.http.client import open_http_client
+from support.providers.bodies import answering
 
 
 async def found(base_url: str) -> str:
@@ -75,21 +75,26 @@ async def test_the_window_of_a_llamacpp_server_is_the_one_that_it_gives(
     props: bytes | None, window: int
 ) -> None:
     listed = b'{"data":[{"id":"gemma","meta":{"n_ctx_train":131072}}]}'
-    bodies = {b"/v1/models": listed, b"/props": props}
+    async with answering({b"/v1/models": listed, b"/props": props}) as url:
+        assert await windows(url) == {"gemma": window}
 
-    async def serve(stream: trio.SocketStream) -> None:
-        with stream.socket:
-            asked = await stream.receive_some()
-            body = bodies[asked.split()[1]]
-            status = b"200 OK" if body is not None else b"404 Not Found"
-            head = b"HTTP/1.1 %s\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
-            await stream.send_all(head % (status, len(body or b"")) + (body or b""))
 
-    async with trio.open_nursery() as nursery, open_http_client() as http:
-        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(trio.serve_listeners, serve, [listener])
-        port = listener.socket.getsockname()[1]
-        endpoint = Endpoint(name="p", dialect=OpenAiChat(), base_url=f"http://127.0.0.1:{port}/v1")
-        [model] = await fetch_models(http, endpoint)
-        nursery.cancel_scope.cancel(reason="it was asked")
-    assert model.context_tokens == window
+async def test_the_window_of_an_ollama_server_is_the_one_that_it_runs_with() -> None:
+    """A loaded model's own, else what its parameters set; else nobody knows."""
+    listed = [{"id": name, "owned_by": "library"} for name in ("run:1b", "set:1b", "any:1b")]
+    bodies: dict[bytes, bytes | None] = {
+        b"/v1/models": msgspec.json.encode({"data": listed}),
+        b"/api/ps": b'{"models":[{"model":"run:1b","context_length":4096},{"model":7}, 8]}',
+        b'/api/show {"model":"set:1b"}': b'{"parameters":"stop  \\"x\\"\\nnum_ctx      8192"}',
+        b'/api/show {"model":"any:1b"}': b'{"model_info":{"llama.context_length":131072}}',
+    }
+    async with answering(bodies) as url:
+        assert await windows(url) == {"run:1b": 4096, "set:1b": 8192, "any:1b": None}
+        bodies[b"/api/ps"] = bodies[b'/api/show {"model":"set:1b"}'] = None
+        assert await windows(url) == {"run:1b": None, "set:1b": None, "any:1b": None}
+
+
+async def windows(base_url: str) -> dict[str, int | None]:
+    endpoint = Endpoint(name="p", dialect=OpenAiChat(), base_url=base_url)
+    async with open_http_client() as http:
+        return {each.model: each.context_tokens for each in await fetch_models(http, endpoint)}

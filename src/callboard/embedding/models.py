@@ -162,7 +162,7 @@ class ModelFinder:
     async def _ask(self, http: HttpClient, endpoint: Endpoint) -> None:
         try:
             with trio.fail_after(PROBE_SECONDS):
-                models = await fetch_models(http, endpoint)
+                models = await fetch_models(http, endpoint, asks_windows=False)
         except (NetworkError, DeadlineError, trio.TooSlowError):
             self._listed[endpoint.base_url] = None
             return
