@@ -35,7 +35,7 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
         started_at_ms: When it started, in Unix milliseconds.
         command: What it is: `callboard serve`, or a command that is the daemon as long as it lasts.
         drain_seconds: Time that turns have to end when it stops.
-        configuration: The file of a command's configuration, by whose rules it runs the turns of others.
+        configuration: The file of its configuration, by whose rules it runs turns.
     """
 
     url: str

@@ -138,6 +138,7 @@ async def run_daemon(plan: DaemonPlan) -> None:
         token=token,
         started_at_ms=time.time_ns() // 1_000_000,
         drain_seconds=plan.settings.drain_seconds,
+        configuration=plan.configuration.file,
     )
     set_log_level(plan.settings)
     # The discovery file is removed last: whoever waits for that knows that everything is closed.

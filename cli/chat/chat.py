@@ -176,7 +176,8 @@ class _Chat:
         holder = self._holder
         assert holder is not None
         raised: CallboardError | None = None
-        async with connect_here(self._data) as client, trio.open_nursery() as nursery:
+        daemons = connect_here(self._data, holder.rules.check)
+        async with daemons as client, trio.open_nursery() as nursery:
             nursery.start_soon(watch_connection, client, self.talk.notice, AWAY, name="connection")
             nursery.start_soon(self._watch, client, holder, name="the daemon's end")
             try:

@@ -40,6 +40,7 @@ from ..daemon.roots import create_session
 from ..sharing.holder import holding, running
 from ..sharing.lending import lent_model, read_rules
 from ..sharing.own_daemon import ChatOptions, open_own_daemon
+from ..sharing.rules import OwnRules
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.transcript import TurnEvent
@@ -103,7 +104,8 @@ async def open_remote_place(
     along, and its options. When that command is gone, this one, or another, becomes the daemon.
 
     Raises:
-        ConflictError: An option is about the runtime itself, which is that of a `callboard serve`.
+        ConflictError: An option is about the runtime itself, which is that of a `callboard serve`, or the daemon
+            goes by the rules of another configuration.
     """
     daemon = running(data)
     is_shared = daemon is not None and daemon.command != "serve"
@@ -120,8 +122,9 @@ async def open_remote_place(
             )
             open_own = partial(open_own_daemon, own, settings, data, "run")
             await stack.enter_async_context(holding(data, open_own, view.notice, options.config))
+        rules = OwnRules(options.config, daemon)
         reader = await stack.enter_async_context(open_record(data))
-        client = await stack.enter_async_context(connect_here(data))
+        client = await stack.enter_async_context(connect_here(data, rules.check))
         flags, lent = options.flags, None
         if is_shared:
             await read_rules(client)

@@ -11,11 +11,11 @@ from pathlib import Path
 import trio
 
 from ...config.daemon_file import RunningDaemon, find_daemon
-from ...config.files import config_file
 from ...config.private_file import make_private_folder
 from ...runtime.disk.data_lock import DataInUse
-from ...runtime.errors import CallboardError, ConflictError, StorageError
+from ...runtime.errors import CallboardError, StorageError
 from .own_daemon import OwnDaemon
+from .rules import OwnRules
 
 TURN_NAME = "daemon.turn"
 LOOK_SECONDS = 0.1
@@ -33,6 +33,7 @@ class Holder:
     Attributes:
         own: The daemon of this process, while it is one.
         is_shared: Whether the daemon is a command, of this process or another, and no `callboard serve`.
+        rules: Which daemons may run this command's turns.
     """
 
     def __init__(
@@ -43,15 +44,15 @@ class Holder:
         self._data = data
         self._open_own = open_own
         self._notice = notice
-        self._configuration = str(config_file(config).resolve())
+        self.rules = OwnRules(config, running(data))
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Keep a daemon until cancelled; started once there is one.
 
         Raises:
             DataInUse: Before it has started: another process has the folder, and is not a daemon.
-            CallboardError: Before it has started: no runtime can be opened, or the command that is the
-                daemon goes by the rules of another configuration.
+            CallboardError: Before it has started: no runtime can be opened, or the daemon goes by the rules
+                of another configuration.
         """
         has_started, said = False, ""
 
@@ -66,7 +67,7 @@ class Holder:
             try:
                 if (daemon := running(self._data)) is not None:
                     self.is_shared = daemon.command != "serve"
-                    self._check(daemon)
+                    self.rules.check(daemon)
                     start()
                 elif self.is_shared:  # else whoever started it starts it again
                     await self._take_turn(start)
@@ -78,14 +79,6 @@ class Holder:
                     said = str(error)
                     self._notice(f"this command can't take over: {said}")
             await trio.sleep(LOOK_SECONDS)
-
-    def _check(self, daemon: RunningDaemon) -> None:
-        if self.is_shared and daemon.configuration != self._configuration:
-            raise ConflictError(
-                f"`callboard {daemon.command}` (process {daemon.pid}) has the sessions, and goes by the rules "
-                f"of {daemon.configuration}, not by those of {self._configuration}. Wait until it has "
-                "ended, give it the same --config, or use another data folder with --data."
-            )
 
     async def _take_turn(self, start: Callable[[], None]) -> None:
         """Be the daemon, unless another process is about to."""

@@ -57,6 +57,11 @@ class Configuration:
         self._read: _Signature | None = None
         self.state = ConfigState(revision=1, since_ms=_now_ms())
 
+    @property
+    def file(self) -> str:
+        """The operator's file, by which commands know whose rules hold."""
+        return str(self._files[0].resolve()) if self._files else ""
+
     async def reload(
         self, runtime: Runtime, take_server: Callable[[ServerSettings], None]
     ) -> Reloaded:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MAX_MARKED_FILES = 10_000
 """At most so many paths, about a megabyte; beyond it a whole workspace is marked instead."""
 
+MAX_KNOWN_FOREIGN = 1_000
+"""Foreign folders that are remembered; with more, the first are forgotten."""
 MAX_KNOWN_WORKSPACES = 1_000
 """The size of a cache, cleared by each mark, of which workspaces hold marked files."""
 
@@ -34,6 +36,7 @@ class MarkedFiles:
         self._lock = Lock()
         self._marks: dict[str, float] = {}
         self._concerned: dict[str, bool] = {}
+        self._foreign: dict[str, None] = {}
         self._time = 0
 
     def trust(self, trusted: tuple[str, ...], untrusted: tuple[str, ...]) -> None:
@@ -48,6 +51,18 @@ class MarkedFiles:
 
             found = self._origins = Origins(*self._trust)
         return found
+
+    def know_foreign(self, folder: str) -> None:
+        """Remember a foreign folder that a program was told of: it may take away what tells that it is foreign."""
+        with self._lock:
+            self._foreign[folder] = None
+            if len(self._foreign) > MAX_KNOWN_FOREIGN:
+                del self._foreign[next(iter(self._foreign))]
+
+    def foreign_in(self, workspace: str) -> list[str]:
+        """Return the remembered folders at and below a path."""
+        with self._lock:
+            return [each for each in self._foreign if f"{each}/".startswith(f"{workspace}/")]
 
     def __bool__(self) -> bool:
         return bool(self._marks)

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
 
 MAX_ABOVE = 64
 """Folders above a file that are looked at; deeper ones count as foreign."""
 MAX_CONFIG_BYTES = 256 * 1024
 """A larger file with a repository's settings is not searched: the repository counts as fetched."""
+MAX_LOOKED_INTO = 1000
+"""Entries of a folder, and of the folders in it, among which repositories are looked for."""
 MAX_KNOWN_CONFIGS = 256
 """Repositories whose settings are remembered until they change; with more, all are read again."""
 
@@ -60,6 +64,32 @@ class Origins:
         trust = self._trust(path)
         return not trust if trust is not None else self._is_fetched(path, {})
 
+    def untrusted_in(self, folder: str) -> str | None:
+        """Return a place in a folder that the settings do not trust."""
+        inside = folder.rstrip("/") + "/"
+        return next(
+            (each for each in self.untrusted if each.startswith(inside) and os.path.exists(each)),
+            None,
+        )
+
+    def holds_foreign(self, folder: str) -> bool:
+        """Whether a folder, or one in it, holds a repository that strangers may have written."""
+        inner = list(_folders(folder))
+        looked_at = islice(chain(inner, chain.from_iterable(map(_folders, inner))), MAX_LOOKED_INTO)
+        return any(_may_be_repository(each) and self.is_foreign_folder(each) for each in looked_at)
+
+    def repository_of(self, folder: str) -> str | None:
+        """Return the folder of the fetched repository that holds a folder, if there is one."""
+        while not self._is_repository(folder):
+            folder, below = os.path.dirname(folder), folder
+            if folder == below:
+                return None
+        return folder
+
+    def has_lost_signs(self, folder: str) -> bool:
+        """Whether the folder of a repository is no longer foreign by what the disk says; what settings say stays."""
+        return self._trust(folder) is None and not self._is_fetched(folder, {})
+
     def _trust(self, path: str) -> bool | None:
         """Return what the settings say; the innermost folder decides, and at a tie it is not trusted."""
         found: tuple[int, bool] | None = None
@@ -76,11 +106,19 @@ class Origins:
             return True
         if (found := known.get(folder)) is None:
             above = os.path.dirname(folder)
-            found = self._has_fetched(f"{folder}/.git") or (
+            found = self._is_repository(folder) or (
                 above != folder and self._is_fetched(above, known)
             )
             known[folder] = found
         return found
+
+    def _is_repository(self, folder: str) -> bool:
+        """Whether a folder is the top of a repository that has fetched, with files or bare."""
+        return self._has_fetched(f"{folder}/.git") or (
+            not folder.endswith("/.git")
+            and os.path.exists(f"{folder}/objects")
+            and self._has_fetched(folder)
+        )
 
     def _has_fetched(self, git: str) -> bool:
         try:
@@ -120,6 +158,19 @@ def _common(git: str) -> str:
             return os.path.join(git, file.read(4096).strip())
     except OSError:
         return git
+
+
+def _may_be_repository(folder: str) -> bool:
+    return os.path.exists(f"{folder}/.git") or os.path.exists(f"{folder}/objects")
+
+
+def _folders(folder: str) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield from (
+            each.path
+            for each in islice(entries, MAX_LOOKED_INTO)
+            if each.is_dir(follow_symlinks=False)
+        )
 
 
 def _is_downloaded(path: str) -> bool:

@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cached_property
-from itertools import islice
 from threading import Lock
 
 from ..changes.file_versions import KeepsVersions
 from ..definitions import ErrorType, ToolFailure
 from ..handles import FileContent, FileInfo, ReadableFiles, WritableFiles
 from .marked_files import MarkedFiles
-
-MAX_NAMES = 256
-"""Words of a command that are looked at as names of files."""
-_NAME = re.compile(r"[^\s\0'\"`=;|&()<>]+")
 
 
 class FileWatch:
@@ -93,20 +86,53 @@ class FileWatch:
         )
         return self.is_foreign(origin) and not self.is_foreign(target)
 
-    def note_all_read(self, named: Iterable[str] = ()) -> None:
-        """Note that a program may have read every marked file of the workspace, and these texts' files."""
+    def note_all_read(self, named: Iterable[str] = (), cwd: str = ".") -> None:
+        """Note that a program that begins in `cwd` may have read every marked file of the workspace, and
+        whatever these texts name."""
+        origins = self._marks.origins
         if self.is_needed:
             inside = self._marks.below(self._root)
             first = min(inside, default=self._root)
             self.read[os.path.relpath(first, self._root)] = None
-        elif self._marks.origins.is_foreign_folder(self._place):
-            self.read["."] = None
-        names = (name for text in named for name in _NAME.findall(text))
-        for name in islice(names, MAX_NAMES):
-            with suppress(OSError, ValueError):  # no name of a file
-                real = os.path.realpath(os.path.join(self._place, name))
-                if os.path.isfile(real) and self.is_foreign(real):
-                    self.read[name] = None
+        elif origins.is_foreign_folder(self._place):
+            self._note_foreign(".", self._place)
+        elif (untrusted := origins.untrusted_in(self._place)) is not None:
+            self.read[os.path.relpath(untrusted, self._place)] = None
+        if not named:
+            return
+        from .named_places import named_places  # here: many turns run no program
+
+        for name, real in named_places(named, self._place, cwd):
+            if f"{self._place}/".startswith(f"{real}/") and real != self._place:
+                continue  # above the workspace: no program sees more of it
+            if not os.path.isdir(real):
+                if self.is_foreign(real):
+                    self._note_foreign(name, os.path.dirname(real))
+            elif origins.is_foreign_folder(real):
+                self._note_foreign(name, real)
+            elif f"{real}/".startswith(f"{self._place}/") and origins.holds_foreign(real):
+                self.read[name] = None
+
+    def _note_foreign(self, name: str, folder: str) -> None:
+        self.read[name] = None
+        if (repository := self._marks.origins.repository_of(folder)) is not None:
+            self._marks.know_foreign(repository)
+
+    def has_left(self, changed: Iterable[str]) -> bool:
+        """Whether something may have left a foreign folder, to be no longer known as that: mark what did not move.
+
+        Args:
+            changed: Folders of the workspace whose entries changed.
+        """
+        origins, has_left = self._marks.origins, False
+        for folder in self._marks.foreign_in(self._place):
+            if not os.path.isdir(folder):
+                has_left = True
+            elif origins.has_lost_signs(folder):
+                self.written(os.path.relpath(folder, self._place))
+        return has_left or any(
+            origins.is_foreign_folder(os.path.join(self._place, each)) for each in changed
+        )
 
     def folders_above_marks(self) -> list[str]:
         """Return the folders below the workspace that hold marked files, as absolute paths."""

@@ -68,7 +68,7 @@ class TrackedProcesses:
     async def write(self, process_id: str, text: str) -> None:
         """See `Processes`."""
         await self._processes.write(process_id, text)
-        await self._look_at_background()
+        await self._look_at_background(text)
 
     async def close_input(self, process_id: str) -> None:
         """See `Processes`."""
@@ -91,11 +91,11 @@ class TrackedProcesses:
 
     def _note_read(self, command: Command) -> None:
         texts = [data.decode(errors="replace") for data in command.files.values()]
-        self.watch.note_all_read([*command.argv, *texts])
+        self.watch.note_all_read([*command.argv, *command.env.values(), *texts], command.cwd)
 
-    async def _look_at_background(self) -> None:
-        """Mark what background programs may have written since the last look."""
-        self.watch.note_all_read()
+    async def _look_at_background(self, typed: str | None = None) -> None:
+        """Mark what background programs may have written since the last look; they read what is typed to them."""
+        self.watch.note_all_read(() if typed is None else (typed,))
         if not self.watch.is_tainted:
             return
         since = self._processes.background_since(time.time_ns())
@@ -115,7 +115,9 @@ class TrackedProcesses:
         ):  # too many files, or the clock was set back
             watch.written(".")
             return
-        has_moved = folders is None or _folder_ids(folders) != folders
+        has_moved = (
+            watch.has_left(written.folders) or folders is None or _folder_ids(folders) != folders
+        )
         for path in (*written.files, *(written.folders if has_moved else ())):
             watch.written(path)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from callboard.providers.testing.script import reply, stall
@@ -170,6 +172,59 @@ async def test_rules_that_were_written_meanwhile_hold_for_who_comes(
         assert "(sandbox.processes)" in refused.err
         await first.type(end)
         assert await first.end() in {0, 130}
+
+
+async def test_a_command_of_another_configuration_that_takes_over_has_no_turn_of_a_chat(
+    command: Command,
+) -> None:
+    """It waits, as where no daemon is, and goes on by its own rules."""
+    async with (
+        scripted(command, reply("Before."), reply("Mine.")) as server,
+        open_scripted_server([stall("Third ")]) as slow,
+        chatting(command) as first,
+        chatting(command) as second,
+    ):
+        lax = command.workspace.parent / "lax.toml"
+        rules = (command.home / "config/callboard.toml").read_text()
+        lax.write_text(f'policy = "auto"\n{rules}')
+        await say(second, "Zero")
+        await second.expect("answered")
+        second.process.send_signal(signal.SIGSTOP)
+        first.process.kill()
+        async with command.at_terminal("run", "--config", str(lax), *at(slow), "Three") as third:
+            await third.expect("Third")
+            second.process.send_signal(signal.SIGCONT)
+            await second.expect("goes by the rules of")
+            await second.expect("the daemon is away")
+            await say(second, "One")
+            await second.expect("this waits for the daemon: One")
+            assert len(server.requests) == 1
+            await third.type("\x03")
+            assert await third.end() == 130
+        await second.expect("  Mine.\n")
+        await second.expect("answered")
+        await second.type(CTRL_D)
+        assert await second.end() == 0
+
+
+async def test_a_named_configuration_is_not_passed_over_beside_a_serve(command: Command) -> None:
+    """A run without one goes by the rules of the daemon, as documented."""
+    kept = command.workspace / "kept.txt"
+    kept.write_text("kept")
+    strict = command.workspace.parent / "strict.toml"
+    strict.write_text('[[rules]]\ntool = "delete_file"\nverdict = "deny"\n')
+    steps = (reply(calls=[("delete_file", {"path": "kept.txt"})]), reply("Done."))
+    async with scripted(command, *steps, reply("Again.")) as server, serving(command):
+        for words in (("run",), ("chat",)):
+            refused = await command(*words, "--config", str(strict), "--policy", "auto", "One")
+            assert refused.code == 1
+            assert "strict.toml" in refused.err
+            assert "callboard.toml" in refused.err
+        assert (kept.exists(), server.requests) == (True, [])
+        own = str(command.home / "config/callboard.toml")
+        for words in (("--policy", "auto"), ("--config", own)):  # the controls
+            assert (await command("run", *words, "One")).code == 0
+        assert not kept.exists()
 
 
 async def test_a_run_in_another_folder_beside_a_chat(command: Command) -> None:

@@ -14,6 +14,7 @@ from callboard.tools.workspace.roots import (
     SECRET_FOLDERS,
     SYSTEM_PLACES,
     check_root,
+    check_workspace,
     homes,
     why_no_root,
     why_no_workspace,
@@ -92,6 +93,75 @@ def test_programs_that_others_start_are_none(home: Path, monkeypatch: pytest.Mon
     assert why_no_root(str(folder)) == ""
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin")
     assert "closed to sessions" in why_no_root(str(folder))
+
+
+async def test_who_works_alone_works_in_none_of_them_either(home: Path, tmp_path: Path) -> None:
+    """A command and a program: what a model does there is the same, whoever chose the folder."""
+    data, config = own(home)
+    inner = [data / "skills", data / "workspaces", config / "agents", home / ".ssh/keys"]
+    for folder in inner:
+        folder.mkdir()
+    (link := tmp_path / "link").symlink_to("/etc")
+    closed = [
+        "/",
+        *HERE,
+        "/proc/self",
+        "/etc/ssl",
+        link,
+        home,
+        home.parent,
+        data,
+        *inner[:2],
+        inner[3],
+    ]
+    for folder in (*closed, config, *inner):
+        with pytest.raises(ValidationError, match="can't be the workspace"):
+            check_workspace(folder, own(home))
+    (made := data / "workspaces/workspace_1").mkdir()
+    for folder in (home / "project", tmp_path, made):
+        if folder != tmp_path:  # which holds the home
+            check_workspace(folder, own(home))
+    async with callboard.open_runtime(
+        model="rehearsal", workspace=home / "project", data=data
+    ) as runtime:
+        await runtime.create_session()
+        await runtime.create_session(workspace=made)
+        for folder in closed:
+            with pytest.raises(ValidationError, match="can't be the workspace") as caught:
+                await runtime.create_session(workspace=folder)
+            assert caught.value.field == "workspace"
+    async with callboard.open_runtime(model="rehearsal", workspace="/etc") as runtime:
+        with pytest.raises(ValidationError, match="closed to sessions"):
+            await runtime.create_session()
+
+
+def test_who_works_alone_may_have_callboard_in_the_project_and_any_disk(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = home / "project"
+    code = project / ".venv/lib/callboard"
+    code.mkdir(parents=True)
+    monkeypatch.setattr("callboard.tools.workspace.roots.own_code", lambda: (str(code),))
+    assert "callboard runs from" in why_no_root(str(project))
+    assert why_no_root(str(project), is_lone=True) == ""
+    assert why_no_root(str(code), is_lone=True)
+    mounts = tmp_path / "mountinfo"
+    for kind, is_open in (("gpfs", True), ("proc", False), ("debugfs", False), ("cgroup2", False)):
+        mounts.write_text(f"1 0 8:1 / / rw - {kind} /dev/root rw\n")
+        assert (why_no_root(str(project), mounts=mounts, is_lone=True) == "") is is_open, kind
+        assert why_no_root(str(project / "src"), mounts=mounts)
+
+
+def test_sources_below_usr_may_be_worked_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    places = (str(tmp_path / "usr"), [str(tmp_path / "usr/src")])
+    (tmp_path / "usr/src/app").mkdir(parents=True)
+    monkeypatch.setattr("callboard.tools.workspace.roots.SYSTEM_PLACES", places[:1])
+    monkeypatch.setattr("callboard.tools.workspace.roots.SOURCES", places[1])
+    assert why_no_root(str(tmp_path / "usr/src/app")) == ""
+    for closed in ("usr/src", "usr"):
+        assert "closed to sessions" in why_no_root(str(tmp_path / closed))
 
 
 def test_a_link_is_judged_by_where_it_leads(home: Path) -> None:

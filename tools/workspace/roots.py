@@ -1,8 +1,9 @@
-"""Roots: the folders below which clients of a daemon may choose workspaces.
+"""Where sessions work: roots, below which clients of a daemon may choose workspaces, and workspaces.
 
 A root is named by an operator, in the configuration, on the command line or over the wire, and clients who
 may do far less then work below it. So one function decides for all three, and again, for the workspace itself,
-whenever a session is made: a link or a mount may have come meanwhile.
+whenever a session is made: a link or a mount may have come meanwhile. It also decides for the folder of a command
+or a program that works alone: a model does there what its words say, whoever chose the folder.
 
 A root neither is, holds nor lies in a closed place: what the kernel shows of itself and of processes, the
 system's programs and settings, keys, and callboard's own data, configuration and code. It is no home and holds
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ...runtime.disk.own_folders import FOLDER as OWN_FOLDERS
 from ...runtime.errors import ValidationError
 from .paths import is_below, shown
 from .protected_places import own_code
@@ -26,9 +28,20 @@ from .resolver import mount_points
 SYSTEM_PLACES = (
     *("/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/boot", "/efi"),
     *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
+    *(
+        "/var/spool/cron",
+        "/var/spool/at",
+        "/var/lib/dpkg",
+        "/var/lib/rpm",
+        "/var/lib/systemd",
+        "/nix",
+        "/snap",
+    ),
     *("/System", "/Library", "/Applications", "/Volumes/Preboot"),
 )
 """The kernel's views, devices, sockets, and what the system runs and is set up by (the last line: macOS)."""
+SOURCES = ("/usr/src", "/usr/local/src")
+"""Not closed, but for themselves: images of containers keep the application there."""
 HOME_PARENTS = ("/home", "/root", "/Users", "/var/root")
 """Also without an account in them."""
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store")
@@ -46,6 +59,12 @@ ORDINARY_TYPES = frozenset({
 })  # fmt: skip
 """File systems that keep files and do nothing else. Any other (proc, sysfs, cgroup2, debugfs, binfmt_misc,
 devtmpfs, fuse.lxcfs, …) may be a view of the machine, so what is not known is refused."""
+VIEW_TYPES = frozenset({
+    *("proc", "sysfs", "devtmpfs", "devpts", "mqueue", "hugetlbfs", "binfmt_misc", "autofs", "nsfs"),
+    *("cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "selinuxfs", "smackfs", "configfs", "bpf"),
+    *("pstore", "efivarfs", "fusectl", "rpc_pipefs", "nfsd", "resctrl", "fuse.lxcfs", "fuse.portal"),
+})  # fmt: skip
+"""File systems that are views of the machine: closed also to who chooses the folder at their own machine."""
 MOUNTS = Path("/proc/self/mountinfo")
 """The mounts that this process sees. Other systems than Linux have no such file, and no such views."""
 
@@ -69,8 +88,29 @@ def check_root(path: str | os.PathLike[str], own: Sequence[Path] = ()) -> str:
     return text
 
 
-def why_no_root(path: str, own: Sequence[Path] = (), *, mounts: Path = MOUNTS) -> str:
-    """Return why a folder can't be a root, or an empty text. Blocks on the disk."""
+def check_workspace(path: str | os.PathLike[str], own: Sequence[Path] = ()) -> None:
+    """Raise `ValidationError` for a folder that can't be the workspace of a session. Blocks on the disk.
+
+    Other than a root it may hold callboard's code (a project's virtual environment, which is protected there), and lie
+    on a file system that is not known. What a daemon makes in its data folder (`own[0]`) for sessions is open to them.
+    """
+    real = os.path.realpath(path)
+    if any(is_below(real, os.path.realpath(each / OWN_FOLDERS)) for each in own[:1]):
+        return
+    if why := why_no_root(real, own, is_lone=True):
+        raise ValidationError(
+            f"{shown(os.fspath(path))} can't be the workspace: {why}. Choose a project's own folder.",
+            field="workspace",
+        )
+
+
+def why_no_root(
+    path: str, own: Sequence[Path] = (), *, mounts: Path = MOUNTS, is_lone: bool = False
+) -> str:
+    """Return why a folder can't be a root, or with `is_lone` the workspace of a command or a program that works alone.
+
+    Empty if it can. Blocks on the disk.
+    """
     if not path.startswith("/") or "\0" in path:
         return "it is not an absolute path below /"
     real = os.path.realpath(path)
@@ -82,23 +122,28 @@ def why_no_root(path: str, own: Sequence[Path] = (), *, mounts: Path = MOUNTS) -
         if is_below(home, real):
             return f"the home {home} is below it"
     for closed in _closed(own):
-        if is_below(closed, real):
+        if is_below(closed, real) and not (is_lone and closed in own_code()):
             return f"it holds {closed}, {_why(closed)}"
-    return why_no_workspace(real, own, mounts=mounts)
+    return why_no_workspace(real, own, mounts=mounts, is_lone=is_lone)
 
 
-def why_no_workspace(real: str, own: Sequence[Path] = (), *, mounts: Path = MOUNTS) -> str:
+def why_no_workspace(
+    real: str, own: Sequence[Path] = (), *, mounts: Path = MOUNTS, is_lone: bool = False
+) -> str:
     """Return why no session works in a folder (a real path), whatever the roots are, or an empty text.
 
     What a workspace must not hold is `open_workspace`'s question, which programs ask as well.
     """
+    is_source = any(is_below(real, place) for place in SOURCES)
     for closed in (*_closed(own), *_on_path()):
         if real == closed or is_below(real, closed):
+            if is_source and any(is_below(place, closed) for place in SOURCES):
+                continue
             return f"it is or lies in {closed}, {_why(closed)}"
     if not os.path.isdir(real):
         return "it is no folder"
     kind = _file_system(real, mounts) if sys.platform == "linux" else "apfs"
-    if kind not in ORDINARY_TYPES:
+    if kind in VIEW_TYPES if is_lone else kind not in ORDINARY_TYPES:
         return f"its file system ({kind or 'unknown'}) is not one that only keeps files"
     return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ import trio
 import trio_websocket
 from wsproto.utilities import ProtocolError
 
-from ..config.daemon_file import find_daemon
+from ..config.daemon_file import RunningDaemon, find_daemon
 from ..config.files import data_folder
 from ..runtime.errors import (
     AuthError,
@@ -58,13 +59,19 @@ class Address(msgspec.Struct, frozen=True):
         return f"{'wss' if self.is_tls else 'ws'}://{self.host_header}{self.path}"
 
 
-def find_address(url: str | None, token: str, data: Path | None = None) -> tuple[str, Secret]:
+def find_address(
+    url: str | None,
+    token: str,
+    data: Path | None = None,
+    check: Callable[[RunningDaemon], None] | None = None,
+) -> tuple[str, Secret]:
     """Return a URL and a token; what is not given is taken from the daemon that runs on a data folder.
 
     Args:
         url: The URL, or `None` to look for it.
         token: The token, or nothing for that of the daemon that is found.
         data: The data folder; by default this user's own.
+        check: Raises for a daemon of this user that is not the one that is meant.
 
     Raises:
         NotFoundError: No URL is given, and none of this user's daemons runs.
@@ -78,6 +85,8 @@ def find_address(url: str | None, token: str, data: Path | None = None) -> tuple
             f"no daemon runs on {folder}: `callboard serve` starts one. Another one needs its URL and "
             f"a token of it: connect({EXAMPLE!r}, token)."
         )
+    if check is not None:
+        check(daemon)
     return daemon.url, Secret(token) if token else daemon.token
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -65,6 +65,7 @@ from .link import Place
 from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
 
 if TYPE_CHECKING:  # what a request needs of it is imported when it is made
+    from ..config.daemon_file import RunningDaemon
     from ..config.usage_sums import UsageReport
 
 
@@ -561,13 +562,16 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
 
 
 @asynccontextmanager
-async def connect_here(data: Path) -> AsyncGenerator[Client]:
+async def connect_here(
+    data: Path, check: Callable[[RunningDaemon], None] | None = None
+) -> AsyncGenerator[Client]:
     """Connect to this user's daemon of a data folder, whichever process that is by now, for the block.
 
-    Raises `NotFoundError` when none appears for some seconds, and what `connect` does.
+    A daemon for which `check` raises is none for this client, as long as it is there. Raises `NotFoundError` when none
+    appears for some seconds, what `check` raises for the first one, and what `connect` does.
     """
     await wait_own(data)
-    client = Client(partial(find_address, None, "", data), is_own=True)
+    client = Client(partial(find_address, None, "", data, check), is_own=True)
     async with _connected(client):
         yield client
 

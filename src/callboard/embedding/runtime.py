@@ -50,6 +50,7 @@ from ..tools.registry import ToolRegistry
 from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skills.shelf import SkillShelf
 from ..tools.tool import Tool
+from ..tools.workspace.roots import check_workspace
 from ..tools.workspace.workspace import open_workspace
 from .access import memory_index, search_place, workshop_of
 from .host import Host, Plan, open_host
@@ -275,6 +276,7 @@ class Runtime:
             known = ", ".join(sorted(host.agents))
             raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
         folder = folder_of(workspace=workspace) if workspace is not None else self._workspace
+        check_workspace(folder, host.plan.forbidden)
         open_workspace(folder, forbidden=host.plan.forbidden).close()
         if model is not None:
             self._models.target(model)
