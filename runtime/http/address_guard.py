@@ -105,13 +105,21 @@ def is_public(address: str) -> bool:
 def normalize_host(host: str) -> str:
     """Return a host in lower case, without a dot at the end; IPv6 short and without brackets.
 
-    Numbers are not made addresses: `127.1` stays, and is judged by what it resolves to.
+    One address has one form, which is the one that rules name: resolvers read `127.1`, `0x7f000001` and
+    `::ffff:127.0.0.1` as 127.0.0.1, too.
     """
     host = host.strip("[]").lower()
     try:
-        return str(ipaddress.IPv6Address(host))
+        parsed = ipaddress.IPv6Address(host)
     except ValueError:
-        return host.removesuffix(".")
+        host = host.removesuffix(".")
+    else:
+        mapped = parsed.ipv4_mapped if parsed.scope_id is None else None
+        return str(parsed if mapped is None else mapped)
+    if _ENDS_LIKE_AN_ADDRESS.fullmatch(host):
+        with suppress(OSError):  # no address: a name that nobody can have
+            return socket.inet_ntoa(socket.inet_aton(host))
+    return host
 
 
 def parse_endpoint(text: str) -> Endpoint:
@@ -136,7 +144,7 @@ def parse_endpoint(text: str) -> Endpoint:
 
 def _listed_host(text: str) -> str:
     if text.startswith("[") and text.endswith("]") and "%" not in text:
-        return str(ipaddress.IPv6Address(text[1:-1]))
+        return normalize_host(str(ipaddress.IPv6Address(text[1:-1])))
     dot, name = (".", text[1:]) if text.startswith(".") else ("", text)
     if not name.isascii():
         import idna  # httpx encodes the hosts of URLs with it
@@ -146,7 +154,7 @@ def _listed_host(text: str) -> str:
     # 127.0.0.1 is not a name below 0.0.1.
     if not _NAME.fullmatch(name) or (dot and _ENDS_LIKE_AN_ADDRESS.fullmatch(name)):
         raise ValueError(text)
-    return dot + name
+    return dot + normalize_host(name)
 
 
 class AddressGuard:

@@ -215,8 +215,8 @@ async def test_a_named_configuration_is_not_passed_over_beside_a_serve(command: 
     strict.write_text('[[rules]]\ntool = "delete_file"\nverdict = "deny"\n')
     steps = (reply(calls=[("delete_file", {"path": "kept.txt"})]), reply("Done."))
     async with scripted(command, *steps, reply("Again.")) as server, serving(command):
-        for words in (("run",), ("chat",)):
-            refused = await command(*words, "--config", str(strict), "--policy", "auto", "One")
+        for name in ("run", "chat"):
+            refused = await command(name, "--config", str(strict), "--policy", "auto", "One")
             assert refused.code == 1
             assert "strict.toml" in refused.err
             assert "callboard.toml" in refused.err

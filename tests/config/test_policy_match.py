@@ -103,6 +103,19 @@ def test_hosts(value: Any, expected: tuple[bool, bool]) -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        *("http://1.2.3.4/", "http://1.2.772/", "http://16909060/", "http://0x01020304/", "http://0x1.2.3.4/"),
+        *("http://[::ffff:1.2.3.4]/", "http://[::ffff:102:304]:80/x", "http://1.2.3.4./", "http://1。2。3。4/"),
+    ],
+)  # fmt: skip
+def test_an_address_is_the_same_in_every_spelling(url: str) -> None:
+    for host in ("1.2.3.4", "0x1020304", "::ffff:1.2.3.4"):
+        assert matched(Condition(host=host), url) == BOTH
+    assert matched(Condition(host=("1.2.3.5", ".3.4.example")), url) == NONE
+
+
+@pytest.mark.parametrize(
     ("wanted", "value", "expected"),
     [
         ("DELETE", "DELETE", BOTH),

@@ -18,8 +18,11 @@ from callboard.runtime.http.url import MAX_URL_CHARS, not_allowed, parse_url
         ("http://bücher.de/ü", "xn--bcher-kva.de", 80, "http://xn--bcher-kva.de/%C3%BC"),
         ("http://faß.de", "xn--fa-hia.de", 80, "http://xn--fa-hia.de"),
         ("http://127。0。0。1/", "127.0.0.1", 80, "http://127.0.0.1/"),
-        ("http://127.1/", "127.1", 80, "http://127.1/"),
-        ("http://[::ffff:7f00:1]/", "::ffff:7f00:1", 80, "http://[::ffff:7f00:1]/"),
+        ("http://127.1/", "127.0.0.1", 80, "http://127.0.0.1/"),
+        ("http://0x7f.0.0.1/", "127.0.0.1", 80, "http://127.0.0.1/"),
+        ("http://2130706433", "127.0.0.1", 80, "http://127.0.0.1"),
+        ("http://[::ffff:7f00:1]/", "127.0.0.1", 80, "http://127.0.0.1/"),
+        ("http://1.2.3.4.5/", "1.2.3.4.5", 80, "http://1.2.3.4.5/"),
     ],
 )
 def test_a_url_has_one_spelling(text: str, host: str, port: int, whole: str) -> None:

@@ -28,7 +28,7 @@ def get(target: str, *headers: str) -> bytes:
         ("good.test:443", "good.test", 443),
         ("GOOD.Test.:8080", "good.test", 8080),
         ("93.184.216.34:80", "93.184.216.34", 80),
-        ("127.1:80", "127.1", 80),  # what it leads to is the guard's matter
+        ("127.1:80", "127.0.0.1", 80),  # what may be there is the guard's matter
         ("[2001:DB8::1]:443", "2001:db8::1", 443),
         ("xn--gd-fka.test:443", "xn--gd-fka.test", 443),
     ],

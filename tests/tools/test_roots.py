@@ -102,18 +102,8 @@ async def test_who_works_alone_works_in_none_of_them_either(home: Path, tmp_path
     for folder in inner:
         folder.mkdir()
     (link := tmp_path / "link").symlink_to("/etc")
-    closed = [
-        "/",
-        *HERE,
-        "/proc/self",
-        "/etc/ssl",
-        link,
-        home,
-        home.parent,
-        data,
-        *inner[:2],
-        inner[3],
-    ]
+    system = map(Path, ("/", *HERE, "/proc/self", "/etc/ssl"))
+    closed = [*system, link, home, home.parent, data, *inner[:2], inner[3]]
     for folder in (*closed, config, *inner):
         with pytest.raises(ValidationError, match="can't be the workspace"):
             check_workspace(folder, own(home))
