@@ -43,7 +43,8 @@ class HelpPage(PlainFormatter):
             return
         width = min(console.width, MAX_WIDTH)
         column = 2 + min(max(len(label) for label, _ in rows), MAX_LABEL) + 2
-        lines = [f"{panel.title}:"] if panel.title else []
+        title = {"Parameters": "Options"}.get(str(panel.title), panel.title)
+        lines = [f"{title}:"] if title else []
         for label, text in rows:
             folded = textwrap.wrap(text, max(width - column, 20), break_on_hyphens=False) or [""]
             if len(label) > column - 4:
