@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # a command imports the one that it needs
     from ..runtime.changes.undo_report import UndoReport
     from ..runtime.channel import Channel
     from ..runtime.definitions import Agent, Preset, PresetWord
+    from ..runtime.store.rows import SessionRow
 
 Result = TypeVar("Result")
 Book = TypeVar("Book")
@@ -178,10 +179,21 @@ class LocalBackend:
         self.delete_sessions = keeping.delete
         self.restore_sessions = keeping.restore
         self.purge_sessions = keeping.purge
+        self.delete_messages = keeping.delete_messages
 
     async def revoke(self, grant_id: str) -> None:
         """See `Client.revoke`."""
         await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=ANSWERED_BY))
+
+    async def fork(
+        self, session_id: str, message_id: str | None = None, *, title: str = ""
+    ) -> SessionRow:
+        """See `Client.fork`."""
+        await self._host.pruning.check()
+        name = await self._host.keeping.fork(session_id, message_id, title=title)
+        row = await self._host.plan.store.session(name)
+        assert row is not None
+        return row
 
     async def import_session(self, file: bytes, *, workspace: str) -> str:
         """See `Client.import_session`."""

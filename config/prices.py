@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from ..runtime.stream import Usage
+
+if TYPE_CHECKING:
+    from ..runtime.store.rows import MessageRow
 
 TOKENS_PER_PRICE = 1_000_000
 """Prices are for a million tokens, as providers list them."""
@@ -133,6 +136,25 @@ class PriceTable:
         """Return the US dollars of one call; `None` when price or tokens are unknown."""
         price = self.price(provider, model)
         return price.cost(usage) if price is not None else None
+
+
+def priced(rows: Iterable[MessageRow], prices: PriceTable) -> list[MessageRow]:
+    """Return messages with the cost of each that a model wrote, where it is known."""
+    return [
+        msgspec.structs.replace(row, cost=prices.cost(row.provider, row.model, _used(row)))
+        if row.provider and row.model
+        else row
+        for row in rows
+    ]
+
+
+def _used(row: MessageRow) -> Usage:
+    return Usage(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cached_tokens=row.cached_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+    )
 
 
 def _find(prices: Mapping[str, Price], provider: str, model: str) -> Price | None:

@@ -36,6 +36,7 @@ from .event_types.permissions import GrantRevoked as GrantRevoked
 from .event_types.permissions import PrivateDataRead as PrivateDataRead
 from .event_types.permissions import SessionTainted as SessionTainted
 from .event_types.plan import PlanSet as PlanSet
+from .event_types.turns import MessagesDeleted as MessagesDeleted
 from .event_types.turns import TurnOutcome as TurnOutcome
 from .event_types.turns import TurnSetAside as TurnSetAside
 from .event_types.undo import ChangesUndone as ChangesUndone
@@ -56,6 +57,8 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
         budget: The budget of the whole session.
         is_detached: Whether no call waits for its answer, which becomes an input of the parent.
         request: The client's request that created it, if that had an idempotency key.
+        forked_from: The session from whose history it begins, with copies of its events; empty for none.
+        forked_at: The message up to which that was copied; empty for all.
     """
 
     agent: str
@@ -69,6 +72,8 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
     budget: Budget | None = None
     is_detached: bool = False
     request: RequestKey | None = None
+    forked_from: str = ""
+    forked_at: str = ""
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
@@ -91,7 +96,8 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
 
     `stop_reason` is one of `stream.StopReason`, or empty when incomplete. Its calls follow as
     `CallProposed`, in the same commit. `estimate` has the tokens that the
-    provider did not count; it is for budgets and never added to counted tokens.
+    provider did not count; it is for budgets and never added to counted tokens. The tokens of a copy in a
+    forked session are counted where they were used.
 
     Example:
         async for event in turn:
@@ -110,6 +116,7 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
     duration_ms: StoredInteger = 0
     incomplete: bool = False
     estimate: Usage | None = None
+    is_copy: bool = False
 
 
 class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
@@ -210,6 +217,7 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
     usage: Usage | None = None
     estimate: Usage | None = None
     why_left_out: str = ""
+    is_copy: bool = False
 
 
 class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
@@ -329,6 +337,7 @@ DurableEvent = (
     | TurnSetAside
     | AgentSwitched
     | TitleSet
+    | MessagesDeleted
     | SessionDeleted
     | SessionRestored
     | SessionPurged

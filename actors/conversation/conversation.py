@@ -44,6 +44,7 @@ from ...runtime.events import (
     MemoryForgotten,
     MemoryStored,
     MessageCompleted,
+    MessagesDeleted,
     MessageSent,
     ModelSwitched,
     PlanSet,
@@ -195,6 +196,8 @@ class Conversation:
         pending: Calls that wait for a person without holding a turn up.
         call_ids: Every call id ever used, since the next must differ.
         background: Background processes by id that were started, with the line for people about each.
+        deleted: The ids of its deleted messages.
+        is_stale: Whether it still has what some of these said: then it must be folded again.
     """
 
     def __init__(self) -> None:
@@ -222,6 +225,8 @@ class Conversation:
         self.pending = PendingCalls()
         self.call_ids: set[str] = set()
         self.background: dict[str, str] = {}
+        self.deleted: set[str] = set()
+        self.is_stale = False
         self.asked: tuple[Input, ...] = ()
         self.last_turn = TurnBeginning()
         self.attempts_left: dict[str, int] = {}
@@ -256,9 +261,15 @@ class Conversation:
         return self._attempts_before if resumes else dict(self.attempts_left)
 
     def fold_all(self, events: Iterable[Stored]) -> None:
-        """Fold a whole journal."""
+        """Fold a whole journal, without what was deleted of it."""
+        events = [*events]
+        if any(type(each.event) is MessagesDeleted for each in events):
+            from ...runtime.turns.deleted_messages import without_deleted  # rare
+
+            events = without_deleted(events)
         for stored in events:
             self.fold(stored)
+        self.is_stale = False
 
     def fold_ahead(self, events: Sequence[DurableEvent]) -> bool:
         """Take events into account that are to follow on the record; return `False` if they may not.
@@ -329,6 +340,7 @@ class Conversation:
         | SessionDeleted
         | SessionRestored
         | AgentSwitched
+        | MessagesDeleted
         | PlanSet
         | TurnResumed
         | Ignored,
@@ -344,6 +356,9 @@ class Conversation:
                 self.plan = event.items
             case TurnResumed():  # nothing stands between its calls and their results
                 self._behind += self._told_gone(event.gone)
+            case MessagesDeleted():
+                self.deleted.update(event.message_ids)
+                self.is_stale = True
             case SessionCreated():
                 self.budgets.fold(event)
                 self.agent, self.model = event.agent, event.model

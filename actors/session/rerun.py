@@ -38,6 +38,11 @@ def set_aside(conversation: Conversation, message: RerunTurn, *, is_busy: bool) 
             f"{message.message_id} is no message of the last turn of {name}, and only that one is "
             "run again: leave the message out to mean it"
         )
+    if conversation.deleted.intersection(conversation.turn_inputs):
+        raise ConflictError(
+            f"what was asked in the last turn of {name} was deleted: prompt again instead",
+            kind="state",
+        )
     if conversation.kind is not SessionKind.MAIN:
         raise ConflictError(
             f"{name} was delegated, and its parent has the answer: run the turn of that session again",

@@ -64,7 +64,7 @@ from ..turn.turn import Turn, cancelled_call
 from .later_try import LaterTry
 from .recovery import close_left_open, left_open
 from .rerun import set_aside
-from .subscribers import Subscribers
+from .subscribers import Subscribers, refuse, refuse_all
 
 logger = redacting_logger(__name__)
 
@@ -133,7 +133,7 @@ class Session:
             except CallboardError as error:
                 logger.error("%s can't be loaded: %s", self.session_id, error)
                 task_status.started()
-                _refuse_all(self._mailbox, error)
+                refuse_all(self._mailbox, error)
                 return
             finally:
                 # Where it was not loaded, they have not heard what was committed meanwhile.
@@ -266,14 +266,17 @@ class Session:
         """Go back to what is on record, if that lacks what the turn went ahead with; say whether."""
         if self._inbox.lost is None:
             return False
+        await self._fold_again()
+        self._inbox.recovered()
+        self.hold.end()
+        return True
+
+    async def _fold_again(self) -> None:
         events: list[Stored] = []
         while not events or events[-1].seq < self.conversation.head_seq:  # more came meanwhile
             events = await self._services.store.events(self.session_id)
         self.conversation = Conversation()
         self.conversation.fold_all(events)
-        self._inbox.recovered()
-        self.hold.end()
-        return True
 
     def publish(self, update: LiveEvent) -> None:
         """Pass a live event to the listeners of the running turn, after all that it follows from."""
@@ -360,7 +363,7 @@ class Session:
                 ticket = await self._accept(stored, is_untrusted=message.is_untrusted)
             except CallboardError as error:
                 self._subscribers.remove(input_id)
-                _refuse(message, error)
+                refuse(message, error)
                 return
             message.reply.send(ticket)
         # The turn that ran may have ended during the commit, and found no input behind it.
@@ -413,7 +416,7 @@ class Session:
                     self._subscribers.remove(first)
                     raise
             except CallboardError as error:
-                _refuse(message, error)
+                refuse(message, error)
                 return
             self._turn = turn
             message.reply.send(InputTicket(first, stored.seq, turn.turn_id))
@@ -521,6 +524,8 @@ class Session:
         current: Turn | None = turn
         try:
             while current is not None:
+                if self.conversation.is_stale:
+                    await self._fold_again()
                 with self._services.activity.turn(self.session_id, current.turn_id):
                     await current.run()
                 self._turn_ended()
@@ -583,17 +588,3 @@ class Session:
             self, self._services, self._model_stream, pacer, options, goes_on=left is not None
         )
         return Turn(self, input_id, setup, left)
-
-
-def _refuse(message: SessionMessage, error: CallboardError) -> None:
-    """Report why there is no turn, or no session."""
-    if (subscription := getattr(message, "subscription", None)) is not None:
-        subscription.close(error)
-    message.reply.fail(error)
-
-
-def _refuse_all(mailbox: Mailbox[SessionMessage], error: CallboardError) -> None:
-    """Report to all who wait why there is no session; the next request tries to load it again."""
-    with mailbox.open() as messages, suppress(trio.WouldBlock):
-        while True:
-            _refuse(messages.receive_nowait(), error)

@@ -8,8 +8,11 @@ slow client holds up nobody but itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
-from ...runtime.errors import ActorStopped, ConflictError, OverloadedError
+import trio
+
+from ...runtime.errors import ActorStopped, CallboardError, ConflictError, OverloadedError
 from ...runtime.events import (
     CallProgress,
     DurableEvent,
@@ -24,6 +27,8 @@ from ...runtime.events import (
     TurnSuspended,
 )
 from ...runtime.kernel.delivery import Subscription, Update
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.messages import SessionMessage
 from ...runtime.turns.live_state import OF_LIVE_STATE, LiveState
 
 MAX_FOLLOWER_UPDATES = 1024
@@ -177,3 +182,17 @@ class Subscribers:
 def _is_behind(subscription: Subscription, updates: Sequence[Update]) -> bool:
     """Whether there is no room for so many more updates, for one who paces no turn."""
     return subscription.waiting + len(updates) > MAX_FOLLOWER_UPDATES
+
+
+def refuse(message: SessionMessage, error: CallboardError) -> None:
+    """Report why there is no turn, or no session."""
+    if (subscription := getattr(message, "subscription", None)) is not None:
+        subscription.close(error)
+    message.reply.fail(error)
+
+
+def refuse_all(mailbox: Mailbox[SessionMessage], error: CallboardError) -> None:
+    """Report to all who wait why there is no session; the next request tries to load it again."""
+    with mailbox.open() as messages, suppress(trio.WouldBlock):
+        while True:
+            refuse(messages.receive_nowait(), error)

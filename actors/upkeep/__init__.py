@@ -7,9 +7,9 @@ asked of the model after the first answer, within the session's budget. A replay
 against the record, with recorded answers and results in place of models and tools, and compares what
 comes out: it acts on nothing.
 
-Begin with `keeping`: rename, delete, restore, purge, search, export and import of sessions. `pruning`
+Begin with `keeping`: rename, fork, delete, restore, purge, search, export and import of sessions. `pruning`
 decides what is deleted or purged by age and by the size of the store; `session_import` makes foreign
-records harmless; `titles` names sessions; `undo` takes back what calls changed in files, and tells what
+records harmless; `forking` copies a session up to one of its messages; `titles` names sessions; `undo` takes back what calls changed in files, and tells what
 programs changed beyond that; `replay` compares.
 Comes in: requests of people by way of the runtime; commits (`titles` watches them); the clock.
 Goes out: `AppendEvents`, `ImportRecords`; `PurgeSessions`, `CancelTurn` and `WakeSession` to the directory.

@@ -1,4 +1,4 @@
-"""What people do with whole sessions: rename, delete, restore, purge, search, export, import.
+"""What people do with whole sessions: rename, fork, delete, restore, purge, search, export, import.
 
 A session and all below it are deleted, restored and purged together. Deleting hides them, ends what
 runs, and can be taken back. Purging removes deleted ones for good, with questions, grants, memories,
@@ -29,12 +29,13 @@ from ...runtime.errors import (
 from ...runtime.events import (
     AgentSwitched,
     DurableEvent,
+    MessagesDeleted,
     SessionDeleted,
     SessionRestored,
     Stored,
     TitleSet,
 )
-from ...runtime.identity import now_ms
+from ...runtime.identity import RequestKey, now_ms
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
     AppendEvents,
@@ -128,6 +129,51 @@ class SessionKeeping:
         for row in await self._rows(session_ids):
             if row.agent != agent:
                 await self._append(row.session_id, AgentSwitched(agent=agent))
+
+    async def fork(
+        self,
+        session_id: str,
+        message_id: str | None = None,
+        *,
+        title: str = "",
+        request: RequestKey | None = None,
+    ) -> str:
+        """Make a session that goes on from a message of another one; return its id. See `forking`.
+
+        Raises:
+            NotFoundError: There is no such session or message.
+            ConflictError: The session is deleted, or was delegated; or the request was done already.
+        """
+        from .forking import check_forkable, forked_events  # rare, and a start imports it not
+
+        (row,) = await self._rows([session_id])
+        check_forkable(row.kind, session_id, is_deleted=row.deleted_at_ms is not None)
+        title = checked_title(title) or row.title
+        events = await self._store.events(session_id)
+
+        def make() -> list[Stored]:
+            return forked_events(events, message_id, title=title, now_ms=now_ms(), request=request)
+
+        made = await trio.to_thread.run_sync(make)  # a large one takes seconds
+        name = made[0].session_id
+        await self._journal.ask(ImportRecords(events=tuple(made)))
+        if await self._store.session(name) is None:
+            raise ConflictError(f"this request was done already: {session_id} is forked")
+        return name
+
+    async def delete_messages(self, session_id: str, message_ids: Sequence[str]) -> tuple[str, ...]:
+        """Delete messages of a session; return those that were deleted, with the other halves of calls.
+
+        Raises:
+            NotFoundError: There is no such session or message; nothing was deleted.
+            ConflictError: A turn runs, or waits for a person; nothing was deleted.
+        """
+        await self._rows([session_id])
+        if not 1 <= len(message_ids) <= MAX_BATCH:
+            raise ValidationError(f"name 1 to {MAX_BATCH} messages", field="message_ids")
+        whole = await self._store.whole_messages(session_id, message_ids)
+        await self._append(session_id, MessagesDeleted(message_ids=whole))
+        return whole
 
     async def delete(self, session_ids: Sequence[str]) -> list[str]:
         """Delete sessions and all below them; return the ids that were deleted.
@@ -288,7 +334,7 @@ class SessionKeeping:
         names = await self._store.session_tree([session_id])
         lines: list[bytes] = []
         for name in names:
-            lines += map(event_line, await self._store.events(name))
+            lines += map(event_line, await self._store.shown_events(name))
         return [head_line(names, len(lines), now_ms()), *lines]
 
     async def import_lines(self, lines: Iterable[bytes], workspace: str) -> str:

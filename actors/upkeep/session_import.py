@@ -18,6 +18,7 @@ from ...runtime.errors import InternalError, ValidationError
 from ...runtime.events import (
     CallFinished,
     DurableEvent,
+    HistoryCompacted,
     InputAccepted,
     InputCancelled,
     MessageCompleted,
@@ -27,6 +28,7 @@ from ...runtime.events import (
     SessionTainted,
     Stored,
     TurnEnded,
+    TurnOutcome,
     TurnSetAside,
 )
 from ...runtime.history import LOST, Opaque, Part, Thinking
@@ -78,8 +80,10 @@ def _imported(
         raise ValidationError(
             f"The record of {session_id} contradicts itself at event {number}. Nothing was imported."
         ) from error
-    closing = [Stored(names[session_id], 0, now_ms, event) for event in _closing(conversation)]
-    return [*kept, *closing]
+    # Always last: they count as recent activity, however long ago the session was used.
+    read = (PrivateDataRead(source="import"), SessionTainted(source="import"))
+    closing = (*closing_events(conversation, IMPORTED, outcome="failed"), *read)
+    return [*kept, *(Stored(names[session_id], 0, now_ms, event) for event in closing)]
 
 
 def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableEvent:
@@ -88,7 +92,12 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
     if isinstance(event, SessionCreated):
         parent_id = names.get(event.parent_id or "")
         return replace(
-            event, workspace=workspace, parent_id=parent_id, is_detached=False, request=None
+            event,
+            workspace=workspace,
+            parent_id=parent_id,
+            is_detached=False,
+            request=None,
+            forked_from="",
         )
     if isinstance(event, InputAccepted):
         if event.options is not None:
@@ -99,7 +108,9 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
     if isinstance(event, CallFinished):
         return replace(event, hosts=())
     if isinstance(event, MessageCompleted):
-        return replace(event, parts=tuple(_readable(event.parts)))
+        return replace(event, parts=tuple(_readable(event.parts)), is_copy=False)
+    if isinstance(event, HistoryCompacted):
+        return replace(event, is_copy=False)
     return event
 
 
@@ -112,8 +123,10 @@ def _readable(parts: Iterable[Part]) -> Iterator[Part]:
             yield part
 
 
-def _closing(conversation: Conversation) -> list[DurableEvent]:
-    """Return the events that end all that is open."""
+def closing_events(
+    conversation: Conversation, why: str, *, outcome: TurnOutcome
+) -> list[DurableEvent]:
+    """Return the events that end all that is open, and why."""
     turn_id = conversation.turn_id
     calls = [*conversation.open_calls.values(), *conversation.pending.calls.values()]
     events: list[DurableEvent] = [
@@ -123,7 +136,7 @@ def _closing(conversation: Conversation) -> list[DurableEvent]:
             name=call.name,
             status=CallStatus.INTERRUPTED,
             result=LOST,
-            display=f"interrupted: {IMPORTED}",
+            display=f"interrupted: {why}",
             duration_ms=0,
         )
         for call in {each.call_id: each for each in calls}.values()
@@ -131,12 +144,10 @@ def _closing(conversation: Conversation) -> list[DurableEvent]:
     if turn_id is not None:
         ended = TurnEnded(
             turn_id=turn_id,
-            outcome="failed",
-            error_type=InternalError.type,
-            message=f"Not finished: {IMPORTED}.",
+            outcome=outcome,
+            error_type=InternalError.type if outcome == "failed" else "",
+            message=f"Not finished: {why}.",
         )
         events.append(ended)
     waiting = conversation.waiting_inputs
-    events += [InputCancelled(input_id=input_id, reason=IMPORTED) for input_id in waiting]
-    # Always last: they count as recent activity, however long ago the session was used.
-    return [*events, PrivateDataRead(source="import"), SessionTainted(source="import")]
+    return [*events, *(InputCancelled(input_id=each, reason=why) for each in waiting)]

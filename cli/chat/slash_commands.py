@@ -365,7 +365,7 @@ def _undo_lines(report: UndoReport) -> list[str]:
 
 async def _fork(chat: Talk, argument: str) -> None:
     _session_of(chat)
-    _require(chat, "session/import")
+    _require(chat, "session/fork")
     await chat.fork()
 
 

@@ -10,7 +10,6 @@ import msgspec
 import trio
 
 from ...client.client import Client
-from ...runtime.backup.session_file import cut_before
 from ...runtime.definitions import InputMode
 from ...runtime.errors import CallboardError, ConflictError
 from ...runtime.event_types.turns import RerunWay
@@ -269,8 +268,8 @@ class Talk(ShownSession):
 
     # ── what commands do ─────────────────────────────────────────────────────────────────────────
 
-    async def fork(self, before_seq: int | None = None) -> None:
-        """Go on in a copy of the session; with `before_seq`, of what was ahead of that event.
+    async def fork(self, message_id: str | None = None) -> None:
+        """Go on in a copy of the session; with `message_id`, in front of that input.
 
         Raises:
             CallboardError: There can be none, or it can't be shown.
@@ -279,11 +278,7 @@ class Talk(ShownSession):
         assert view is not None
         if not view.is_idle:
             raise ConflictError("a turn is running: a copy goes on from its end, /cancel ends it")
-        file = await self.client.export_session(view.session_id)
-        if before_seq is not None:
-            file = await trio.to_thread.run_sync(cut_before, file, before_seq)
-        session_id = await self.client.import_session(file, workspace=self.folder)
-        await self.show(await self.client.session(session_id))
+        await self.show(await self.client.fork(view.session_id, message_id))
         self.say(
             "  this is a copy, which goes on by itself; permissions and undo stay with the first"
         )
@@ -292,8 +287,8 @@ class Talk(ShownSession):
         """Send an input to the session; begin one when there is none. Files that are typed go with it."""
         named = await self._files_of(text) if is_typed else ()
         if self._edited is not None and mode == "queue":
-            seq, earlier = self._edited
-            await self.fork(seq)
+            _, earlier = self._edited
+            await self.fork(earlier.input_id)
             self.change(attachments=(*earlier.attachments, *self._options.attachments))
         files = (*self._options.attachments, *named)
         output = self.shell_output

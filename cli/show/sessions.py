@@ -105,7 +105,7 @@ async def _show_session(data: Path, name: str, json: bool) -> int:
         if not json:
             sys.stdout.write(markdown.head())
         seq = 0
-        while page := await reader.events(row.session_id, after_seq=seq, limit=PAGE_EVENTS):
+        while page := await reader.shown_events(row.session_id, after_seq=seq, limit=PAGE_EVENTS):
             seq = page[-1].seq
             for stored in page:
                 sys.stdout.write(stored_line(stored) if json else markdown.add(stored))

@@ -1,4 +1,4 @@
-"""`callboard session`: finds, renames, deletes, restores, purges, exports and imports; lists calls."""
+"""`callboard session`: what people do with sessions that are on record, their messages and calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...runtime.definitions import CallStatus
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.identity import now_ms
 from ...runtime.store.lists import CallFilter, Hit
-from ...runtime.store.rows import CallRow
+from ...runtime.store.rows import CallRow, MessageRow
 from ..backend import LocalBackend, open_backend
 from ..daemon.roots import root_advice
 from ..exit_codes import ANSWERED, FAILED
@@ -41,9 +41,13 @@ _BEFORE = {
     "purge": "that is gone already.",
 }
 """Why nothing was changed."""
-_MAX_CALLS = 1000
 MAX_TITLE_CHARS = 40
 """Of a title in a list whose rows say more."""
+_MAX_ROWS = 1000
+_CUT = frozenset({"incomplete", "max_tokens", "refused"})
+"""Why an answer is not whole."""
+MAX_MESSAGE_CHARS = 200
+"""Of a message in a list."""
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 """The largest file that is imported: it is checked in memory."""
 
@@ -64,8 +68,14 @@ Workspace = Annotated[
     Path, Parameter(help="The folder that the session works in; the current one by default.")
 ]
 
+MessageName = Annotated[str, Parameter(help="The id of a message; `session messages` lists them.")]
+Title = Annotated[str, Parameter(help="What it is called; by default as the first one.")]
+Before = Annotated[
+    int | None, Parameter(help="Only messages in front of this position: the page before.")
+]
+
 session = App(
-    name="session", help="Search, rename, delete and restore sessions; export and import."
+    name="session", help="Search, rename, fork, delete and restore sessions; export and import."
 )
 
 
@@ -116,6 +126,84 @@ def agent(name: SessionName, agent: str, /, *, data: Data = None) -> int:
         return ANSWERED
 
     return trio.run(give)
+
+
+@session.command
+def messages(
+    name: SessionName,
+    /,
+    *,
+    limit: Limit = 50,
+    before: Before = None,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """List the last messages of a session, in order; show prints the whole of it."""
+    folder = data_path(data)
+    if not 1 <= limit <= _MAX_ROWS:
+        raise ValidationError(f"--limit is from 1 to {_MAX_ROWS}")
+
+    async def show() -> int:
+        async with open_record(folder) as reader:
+            row = await find_session(reader, name)
+            rows = await reader.messages(
+                row.session_id, before=before, latest_first=True, limit=limit
+            )
+        if json:
+            sys.stdout.writelines(map(json_line, rows[::-1]))
+            return ANSWERED
+        write_list((">", "message", "type", "stopped", "what"), map(_message_cells, rows[::-1]))
+        if rows and rows[-1].position > 1:
+            complain(f"Earlier ones: --before {rows[-1].position}")
+        return ANSWERED
+
+    return trio.run(show)
+
+
+@session.command
+def fork(
+    name: SessionName,
+    message: MessageName | None = None,
+    /,
+    *,
+    title: Title = "",
+    data: Data = None,
+) -> int:
+    """Begin a session that goes on from a message of another: behind an answer, in place of an input."""
+    folder = data_path(data)
+
+    async def make() -> int:
+        session_id = (await _ids(folder, [name]))[0]
+        async with open_backend(folder) as backend:
+            row = await backend.fork(session_id, message, title=title)
+        sys.stdout.write(f"forked: {row.session_id}\n")
+        complain(
+            f"Files are as they are: `callboard undo {session_id} --dry-run` says what can be taken "
+            f"back. Go on with `callboard run --session {row.session_id} …`."
+        )
+        return ANSWERED
+
+    return trio.run(make)
+
+
+@session.command
+def delete_messages(name: SessionName, /, *messages: MessageName, data: Data = None) -> int:
+    """Delete messages: the model, lists, search and exports have them no more; calls go with results."""
+    folder = data_path(data)
+    if not messages:
+        raise ValidationError(
+            "Name the messages to delete; `callboard session messages` lists them."
+        )
+
+    async def take() -> int:
+        session_id = (await _ids(folder, [name]))[0]
+        async with open_backend(folder) as backend:
+            deleted = await backend.delete_messages(session_id, messages)
+        for message_id in deleted:
+            sys.stdout.write(f"deleted: {message_id}\n")
+        return ANSWERED
+
+    return trio.run(take)
 
 
 @session.command
@@ -170,8 +258,8 @@ def calls(
 ) -> int:
     """List tool calls on record, the latest first."""
     folder = data_path(data)
-    if not 1 <= limit <= _MAX_CALLS:
-        raise ValidationError(f"--limit is from 1 to {_MAX_CALLS}")
+    if not 1 <= limit <= _MAX_ROWS:
+        raise ValidationError(f"--limit is from 1 to {_MAX_ROWS}")
 
     async def show() -> int:
         session_id = None if session is None else (await _ids(folder, [session]))[0]
@@ -206,7 +294,7 @@ async def _export(data: Path, name: str, file: Path) -> int:
         names = await reader.session_tree([row.session_id])
         lines: list[bytes] = []
         for session_id in names:
-            lines += map(event_line, await reader.events(session_id))
+            lines += map(event_line, await reader.shown_events(session_id))
     whole = b"".join([head_line(names, len(lines), now_ms()), *lines])
     try:
         await trio.to_thread.run_sync(_write_new, file, whole)
@@ -274,6 +362,14 @@ def _hit_cells(hit: Hit) -> tuple[str, ...]:
     title = shortened(safe_line(row.title), MAX_TITLE_CHARS)
     where, when = short_path(row.workspace), minute(hit.created_at_ms)
     return row.session_id, when, where, str(hit.matches), title, safe_line(hit.snippet)
+
+
+def _message_cells(row: MessageRow) -> tuple[str, ...]:
+    said = "(deleted)" if row.is_deleted else row.content or row.tool_input or ""
+    kind = f"{row.type} {safe_line(row.tool_name)}" if row.tool_name else row.type
+    stopped = row.stop_reason if row.stop_reason in _CUT else ""
+    shown = shortened(safe_line(said), MAX_MESSAGE_CHARS)
+    return str(row.position), row.message_id, kind, stopped or "", shown
 
 
 def _call_cells(row: CallRow) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ class SessionSubscriber(Subscriber):
         feed = self.feed
         if self.position < feed.head_seq:
             head_seq = feed.head_seq
-            page = await store.event_bytes(
+            page = await store.shown_bytes(
                 feed.session_id, after_seq=self.position, limit=PAGE_EVENTS
             )
             if not page:

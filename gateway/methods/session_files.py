@@ -43,7 +43,7 @@ async def _page(store: StoreReader, params: wire.ExportSession) -> tuple[str, in
     after_seq, offset = params.after_seq, params.offset
     pieces: list[str] = []
     room = PAGE_CHARS
-    events = await store.event_bytes(params.session_id, after_seq=after_seq, limit=PAGE_EVENTS)
+    events = await store.shown_bytes(params.session_id, after_seq=after_seq, limit=PAGE_EVENTS)
     for stored in events:
         line = _ENCODER.encode(stored).decode() + "\n"
         if not 0 <= offset < len(line) or stored.seq != after_seq + 1:

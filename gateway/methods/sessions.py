@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...config.prices import priced
 from ...embedding.runtime import host_of
 from ...embedding.session import checked_mode
 from ...embedding.turn import checked_text
@@ -74,6 +75,20 @@ async def _check_seen(caller: Caller, wanted: str | None, folder: str) -> None:
         )
 
 
+@methods.add("session/fork", Role.OPERATOR, recall=_began)
+async def fork_session(caller: Caller, params: wire.Fork) -> SessionRow:
+    """Create a session that goes on from a message of another one."""
+    row = await caller.session(params.session_id)
+    if caller.credential.sessions is not None:
+        raise ConflictError("this token is for certain sessions: it can't begin others")
+    host = host_of(caller.runtime)
+    await host.pruning.check()
+    session_id = await host.keeping.fork(
+        row.session_id, params.message_id, title=params.title, request=caller.request
+    )
+    return await caller.session(session_id)
+
+
 @methods.add("session/get", Role.OBSERVER)
 async def get_session(caller: Caller, params: wire.OneSession) -> SessionRow:
     """Return a session."""
@@ -87,11 +102,17 @@ async def list_messages(caller: Caller, params: wire.ListMessages) -> wire.Messa
     store = caller.runtime.store
 
     async def read(last: MessageRow | None, count: int) -> list[MessageRow]:
-        after = params.after if last is None else last.position
-        return await store.messages(params.session_id, after=after, limit=count)
+        after, before, latest_first = params.after, params.before, params.latest_first
+        if last is not None and latest_first:
+            before = last.position
+        elif last is not None:
+            after = last.position
+        return await store.messages(
+            params.session_id, after=after, before=before, latest_first=latest_first, limit=count
+        )
 
     rows, has_more = await byte_page(read, page(params.limit))
-    return wire.Messages(rows, has_more)
+    return wire.Messages(priced(rows, host_of(caller.runtime).plan.prices), has_more)
 
 
 async def prompted(caller: Caller, done: DoneRequest) -> wire.Ticket:
@@ -197,6 +218,16 @@ async def search_sessions(caller: Caller, params: wire.FindWords) -> wire.Hits:
     """Find sessions by words that were said, with the surrounding text."""
     search = WordSearch(query=params.query, limit=page(params.limit), within=caller.visible)
     return wire.Hits(await host_of(caller.runtime).keeping.search(search))
+
+
+@methods.add("session/delete_messages", Role.OPERATOR)
+async def delete_messages(caller: Caller, params: wire.DeleteMessages) -> wire.DeletedMessages:
+    """Delete messages: the model, lists, search and exports have them no more."""
+    await caller.session(params.session_id)
+    keeping = host_of(caller.runtime).keeping
+    return wire.DeletedMessages(
+        await keeping.delete_messages(params.session_id, params.message_ids)
+    )
 
 
 @methods.add("session/rename", Role.OPERATOR)

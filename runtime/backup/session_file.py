@@ -103,21 +103,6 @@ def read_sessions(lines: Iterable[bytes]) -> dict[str, list[Stored]]:
     return sessions
 
 
-def cut_before(file: bytes, seq: int) -> bytes:
-    """Return an exported file whose first session ends ahead of an event; sessions begun later are left out."""
-    lines = file.splitlines()
-    head = _head(lines[0] if lines else b"")
-    events = [_EVENT.decode(line) for line in lines[1:]]
-    sessions = head.sessions[:1]
-    kept = [each for each in events if each.session_id == sessions[0] and each.seq < seq]
-    for session_id in head.sessions[1:]:
-        if any(session_id.encode() in _ENCODER.encode(each) for each in kept):
-            sessions += (session_id,)
-            kept += [each for each in events if each.session_id == session_id]
-    lines = [head_line(sessions, len(kept), head.exported_at_ms), *map(event_line, kept)]
-    return b"".join(lines)
-
-
 def _head(line: bytes) -> Head:
     try:
         head = _HEAD.decode(line)

@@ -7,8 +7,8 @@ stored, so it never changes; fields are only added, with defaults; and a new typ
 
 `durable` has the base class. `inputs`: what people and the runtime tell a session. `calls`: tool calls from
 proposal to result. `permissions`: questions, answers, grants, taint and marked files. `people`: questions of
-models and messages to people. `memories`, `plan`, `undo` and `turns` (a turn that is run again, and how turns
-end) are small ones. Import events from `runtime.events`.
+models and messages to people. `memories`, `plan`, `undo` and `turns` (a turn that is run again, deleted messages,
+and how turns end) are small ones. Import events from `runtime.events`.
 
 Begin with `calls`.
 Comes in: nothing.

@@ -1,4 +1,4 @@
-"""The durable event of a turn that is run again, and the words for outcomes of turns."""
+"""Durable events of what is taken out of a history: a turn that is run again, deleted messages."""
 
 from __future__ import annotations
 
@@ -45,3 +45,26 @@ class TurnSetAside(Event, frozen=True, kw_only=True, tag="turn_set_aside"):
     input_ids: tuple[str, ...]
     why: RerunWay
     request: RequestKey | None = None
+
+
+class MessagesDeleted(Event, frozen=True, kw_only=True, tag="messages_deleted"):
+    """Messages were deleted: the model, lists, searches and exports have them no more.
+
+    The journal keeps what they said until the session is purged. A call and its result are deleted together,
+    and what the call did stays done.
+
+    Attributes:
+        message_ids: Their ids, as `MessageRow` has them; of a call, those of both its messages.
+
+    Example:
+        await session.run("My name is Ada. What time is it?")
+        rows = await runtime.store.messages(session.session_id)
+        async with session.follow() as events:
+            await session.delete_messages([rows[0].message_id])
+            async for event in events:
+                if isinstance(event, callboard.MessagesDeleted):
+                    print(*event.message_ids)
+                    break
+    """
+
+    message_ids: tuple[str, ...]

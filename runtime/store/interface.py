@@ -45,6 +45,8 @@ class StoreReader(ABC):
 
     events = _read(Queries.events)
     event_bytes = _read(Queries.event_bytes)
+    shown_events = _read(Queries.shown_events)
+    shown_bytes = _read(Queries.shown_bytes)
     epoch = _read(Queries.epoch)
     log = _read(Queries.log)
     log_head = _read(Queries.log_head)
@@ -60,6 +62,7 @@ class StoreReader(ABC):
     hits = _read(Queries.hits)
 
     messages = _read(Queries.messages)
+    whole_messages = _read(Queries.whole_messages)
     calls = _read(Queries.calls)
     call_page = _read(Queries.call_page)
     full_output = _read(Queries.full_output)

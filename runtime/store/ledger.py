@@ -29,6 +29,7 @@ from ..events import (
     InputAccepted,
     MemoryForgotten,
     MemoryStored,
+    MessagesDeleted,
     SessionCreated,
     Stored,
     TitleSet,
@@ -312,14 +313,20 @@ class Ledger:
             if projection.apply(event) and projection.keep(event, data)
         )
 
-    def _guard(self, entry: PreparedAppend, projection: Projection | None) -> ConflictError | None:
-        """Return why rows forbid an append: permissions, a repeated request, too many memories."""
+    def _guard(
+        self, entry: PreparedAppend, projection: Projection | None
+    ) -> ConflictError | NotFoundError | None:
+        """Return why rows forbid an append: permissions, a repeated request, too many memories, open turns"""
         key, is_tainted = (projection.key, projection.is_tainted) if projection else (None, 0)
         now_ms = self._clock.read(entry.at_ms)
         check = PermissionCheck(self._connection, key, now_ms, is_tainted=bool(is_tainted))
-        refused = check.problem(event for event, _ in entry.events) or duplicate(
-            (event for event, _ in entry.events), self._connection
-        )
+        refused: ConflictError | NotFoundError | None = check.problem(
+            event for event, _ in entry.events
+        ) or duplicate((event for event, _ in entry.events), self._connection)
+        if refused is None and any(type(event) is MessagesDeleted for event, _ in entry.events):
+            from .tables.messages import undeletable  # rare, and a start imports it not
+
+            refused = undeletable((event for event, _ in entry.events), self._connection, key)
         if refused is not None:
             return refused
         problem = memory_problem(self._connection, (event for event, _ in entry.events))
@@ -332,14 +339,24 @@ def prepare(appends: Sequence[Append], at_ms: int) -> list[PreparedAppend | Vali
 
 
 def imported_entries(events: Sequence[Stored]) -> list[PreparedAppend]:
-    """Prepare imported events with their own times; permissions are not checked for them."""
+    """Prepare imported events with their own times; permissions are not checked for them.
+
+    A session that a request with an idempotency key makes is made once, and refused with all that follows.
+    """
     entries: list[PreparedAppend] = []
-    for (session_id, at_ms), group in groupby(events, lambda each: (each.session_id, each.at_ms)):
+    for (session_id, at_ms, _), group in groupby(events, _commit_of):
         (entry,) = prepare([Append(session_id, tuple(each.event for each in group))], at_ms)
         if not isinstance(entry, PreparedAppend):
             raise entry
-        entries.append(entry._replace(is_guarded=False))
+        first = entry.events[0][0]
+        is_keyed = isinstance(first, SessionCreated) and first.request is not None
+        entries.append(entry._replace(is_guarded=is_keyed))
     return entries
+
+
+def _commit_of(stored: Stored) -> tuple[str, int, bool]:
+    """Return what imported events of one commit have in common; a creation stands alone."""
+    return stored.session_id, stored.at_ms, isinstance(stored.event, SessionCreated)
 
 
 def refusal(entry: PreparedAppend, *, exists: bool) -> NotFoundError | ConflictError | None:
@@ -371,7 +388,7 @@ def _prepare(append: Append, at_ms: int) -> PreparedAppend | ValidationError:
 _DEPENDING = frozenset(
     {
         *(CallStarted, InputAccepted, SessionCreated, TurnSetAside),
-        *(MemoryStored, MemoryForgotten, TitleSet),
+        *(MemoryStored, MemoryForgotten, MessagesDeleted, TitleSet),
     }
 )
 
@@ -388,7 +405,7 @@ def _depends_on_rows(event: DurableEvent) -> bool:
             return bool(event.approval_id or event.child_id or event.request)
         case SessionCreated() | TurnSetAside():
             return event.request is not None
-        case MemoryStored() | MemoryForgotten():
+        case MemoryStored() | MemoryForgotten() | MessagesDeleted():
             return True
         case TitleSet():
             return event.is_by_model

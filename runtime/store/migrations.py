@@ -285,6 +285,15 @@ _CHECKSUMS = """
 alter table events add column checksum integer;
 """
 
+_MESSAGES = """
+alter table messages add column stop_reason text;
+alter table messages add column cached_tokens integer;
+alter table messages add column cache_write_tokens integer;
+alter table messages add column is_deleted integer not null default 0;
+create index messages_deleted on messages (session) where is_deleted = 1;
+alter table sessions add column forked_from text not null default '';
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _CACHE_WRITES,
@@ -297,6 +306,7 @@ MIGRATIONS: tuple[str, ...] = (
     _SET_ASIDE,
     _GROWTH,
     _CHECKSUMS,
+    _MESSAGES,
 )
 """Step N brings a file from version N-1 to N."""
 

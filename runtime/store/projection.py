@@ -36,6 +36,7 @@ from ..events import (
     InputCancelled,
     InputDelivered,
     MessageCompleted,
+    MessagesDeleted,
     MessageSent,
     ModelSwitched,
     PlanSet,
@@ -146,6 +147,9 @@ MAX_TITLE_LENGTH = 60
 MAX_PREVIEW_LENGTH = 120
 """Two such lines."""
 
+INCOMPLETE = "incomplete"
+"""The `stop_reason` of a message that was stopped or broke off."""
+
 
 _ROWS_AT_ONCE = 8
 """Rows that one statement inserts: all of a commit in a round of model and tool."""
@@ -163,7 +167,7 @@ def _inserts(into: str, columns: int) -> tuple[str, ...]:
 _INSERT_EVENTS = _inserts("events (session, seq, at_ms, event, checksum)", 5)
 _SOME_COLUMNS = (
     *("turn_id", "thinking", "call_id", "input_tokens", "output_tokens"),
-    *("model", "provider", "duration_ms"),
+    *("model", "provider", "duration_ms", "stop_reason", "cached_tokens", "cache_write_tokens"),
 )
 """The columns that only some messages have."""
 _INSERT_MESSAGES = _inserts(
@@ -345,6 +349,8 @@ class Projection:
             case MemoryStored() | MemoryForgotten():
                 at, mark = self.head_seq + 1, bool(self.is_tainted)
                 return keep_memory(self._connection, self.key, event, at, is_untrusted=mark)
+            case MessagesDeleted():
+                self._deleted(event)
             case _:
                 self._apply_rare(event)
         return True
@@ -352,8 +358,14 @@ class Projection:
     def _summary(self, event: HistoryCompacted) -> None:
         name = f"summary:{self.head_seq + 1}"
         self._message(name, "system", f"Summary: {event.summary}")
-        if not event.why_left_out:  # then no model was asked for it
+        if not (event.why_left_out or event.is_copy):  # then no model was asked for it here
             add_usage(self._connection, self.key, name, event, self.now_ms)
+
+    def _deleted(self, event: MessagesDeleted) -> None:
+        from .tables.messages import delete_messages  # rare, and a start imports it not
+
+        last = delete_messages(self._connection, self.key, event.message_ids)
+        self.preview = excerpt(last, MAX_PREVIEW_LENGTH)
 
     def _apply_rare(self, event: Rare) -> None:
         match event:
@@ -420,8 +432,12 @@ class Projection:
             model=event.model,
             provider=event.provider,
             duration_ms=event.duration_ms,
+            stop_reason=INCOMPLETE if event.incomplete else event.stop_reason,
+            cached_tokens=usage.cached_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
         )
-        add_usage(self._connection, self.key, event.message_id, event, self.now_ms)
+        if not event.is_copy:
+            add_usage(self._connection, self.key, event.message_id, event, self.now_ms)
 
     def _finished(self, event: CallFinished) -> bool:
         if not finish_call(self._connection, self.key, event, self.now_ms, self.head_seq + 1):

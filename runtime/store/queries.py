@@ -13,10 +13,11 @@ import apsw
 import msgspec
 
 from ..definitions import CallStatus
+from ..errors import NotFoundError
 from ..events import CallFinished, QuestionAnswered, QuestionAsked, Stored, TurnStarted
 from ..identity import RequestKey
 from ..memory.memories import Memory, query_of
-from .codec import decode_event, event_of
+from .codec import decode_event, encode_event, event_of
 from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
 from .ledger import SEEN_AT_MS, storage_error, too_large
 from .lists import (
@@ -43,7 +44,17 @@ from .rows import (
     UsageRow,
 )
 from .tables.inputs import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
-from .tables.lists import TREE, call_conditions, equal, joined, latest, names, visible
+from .tables.lists import (
+    SELECT_FIRST_MESSAGES,
+    SELECT_LATEST_MESSAGES,
+    TREE,
+    call_conditions,
+    equal,
+    joined,
+    latest,
+    names,
+    visible,
+)
 from .tables.memories import memory_of, search_memories, select_memories
 from .tables.permissions import (
     ASKED_BEFORE,
@@ -60,33 +71,17 @@ from .tables.search import find_matches
 from .tables.topics import LOG_HEAD, SELECT_BYTES, log_entry, select_log
 from .tables.usage import read_spending, select_usage
 
-# A call's columns come from its own row: so a `tool_call` shows its present state, and no large text
-# is stored twice.
-SELECT_MESSAGES = """
-select m.message_id, s.session_id, m.position, m.type,
-  iif(m.type = 'tool_result', c.display, m.content),
-  m.created_at_ms, m.turn_id, m.thinking, m.call_id, c.name,
-  iif(m.type = 'tool_call', c.arguments, null),
-  iif(m.type = 'tool_result', c.result, null),
-  c.status, c.duration_ms,
-  m.input_tokens, m.output_tokens, m.model, m.provider, m.duration_ms, m.is_set_aside
-from messages m
-join sessions s on s.id = m.session
-left join tool_calls c on m.call_id is not null and c.session = m.session and c.call_id = m.call_id
-where s.session_id = ? and m.position > ?
-order by m.position limit ?
-"""
-
-
 _Row = TypeVar("_Row", SessionRow, MessageRow, CallRow, UsageRow, InputRow)
 _Decoded = TypeVar("_Decoded", ApprovalRow, GrantRow, Memory)
 
-_BOOLEANS = frozenset({"is_active", "is_tainted", "has_private", "is_detached", "is_set_aside"})
+_BOOLEANS = frozenset(
+    {"is_active", "is_tainted", "has_private", "is_detached", "is_set_aside", "is_deleted"}
+)
 
 _SESSION_COLUMNS = (
     "session_id, title, agent, kind, workspace, model, parent_id, message_count,"
     " last_message_preview, is_active, head_seq, created_at_ms, updated_at_ms, deleted_at_ms,"
-    " is_tainted, parent_call_id, is_detached, has_private"
+    " is_tainted, parent_call_id, is_detached, has_private, forked_from"
 )
 _SELECT_SESSIONS = f"select {_SESSION_COLUMNS} from sessions s"
 
@@ -106,6 +101,8 @@ _WAITED_FOR = (
 
 _BEFORE = f"select seq, {event_of('e')} from events e where session = ? and seq < ? order by seq desc limit ?"
 _PAGE = 64
+MAX_POSITION = 2**63 - 1
+"""Behind every message, and every event."""
 ASK_USER = "ask_user"
 """The tool whose calls wait for a person's answer: it does nothing else, so they can wait again."""
 
@@ -142,6 +139,37 @@ class Queries:
         """Return the same as `events`, not decoded."""
         rows = self._rows(SELECT_BYTES, (session_id, after_seq, _bound(limit)))
         return [StoredBytes(session_id, row[0], row[1], msgspec.Raw(row[2])) for row in rows]
+
+    def shown_events(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> Sequence[Stored]:
+        """Return the same as `events`, with nothing of deleted messages: for people, and for copies."""
+        events = self.events(session_id, after_seq=after_seq, limit=limit)
+        if not (deleted := self._deleted(session_id)):
+            return events
+        from ..turns.deleted_messages import without_deleted  # rare, and a start imports it not
+
+        return without_deleted(events, deleted)
+
+    def shown_bytes(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[StoredBytes]:
+        """Return the same as `shown_events`, not decoded."""
+        if not self._deleted(session_id):
+            return self.event_bytes(session_id, after_seq=after_seq, limit=limit)
+        return [
+            StoredBytes(session_id, each.seq, each.at_ms, msgspec.Raw(encode_event(each.event)[1]))
+            for each in self.shown_events(session_id, after_seq=after_seq, limit=limit)
+        ]
+
+    def _deleted(self, session_id: str) -> frozenset[str]:
+        """Return the ids of the messages of a session that were deleted."""
+        rows = self._rows(
+            "select m.message_id from messages m join sessions s on s.id = m.session"
+            " where s.session_id = ? and m.is_deleted = 1",
+            (session_id,),
+        )
+        return frozenset(row[0] for row in rows)
 
     def epoch(self) -> str:
         """Return the name of this store; a new or restored one has another."""
@@ -254,10 +282,44 @@ class Queries:
     # ── messages and calls ───────────────────────────────────────────────────────────────────────
 
     def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        latest_first: bool = False,
+        limit: int | None = None,
     ) -> list[MessageRow]:
-        """Return the messages of a session after position `after`, in order."""
-        return self._structs(MessageRow, SELECT_MESSAGES, (session_id, after, _bound(limit)))
+        """Return messages of a session, in order, or the latest first.
+
+        Args:
+            session_id: The session.
+            after: Only those behind this position.
+            before: Only those in front of this position.
+            latest_first: From the end to the beginning; the next page is `before` the last one's position.
+            limit: At most so many; `None` is all.
+        """
+        end = MAX_POSITION if before is None else before
+        query = SELECT_LATEST_MESSAGES if latest_first else SELECT_FIRST_MESSAGES
+        return self._structs(MessageRow, query, (session_id, after, end, _bound(limit)))
+
+    def whole_messages(self, session_id: str, message_ids: Sequence[str]) -> tuple[str, ...]:
+        """Return the ids of these messages, with the result of each call and the call of each result.
+
+        Raises:
+            NotFoundError: The session has no such message.
+        """
+        calls = [name.partition(":")[2] for name in message_ids if ":" in name]
+        rows = self._rows(
+            "select m.message_id from messages m join sessions s on s.id = m.session"
+            " where s.session_id = ? and (m.message_id in (select value from json_each(?))"
+            " or m.call_id in (select value from json_each(?))) order by m.position",
+            (session_id, names(list(message_ids)), names(calls)),
+        )
+        whole = tuple(row[0] for row in rows)
+        if unknown := set(message_ids).difference(whole):
+            raise NotFoundError(f"{session_id} has no message {min(unknown)}")
+        return whole
 
     def calls(
         self,
@@ -437,7 +499,7 @@ class Queries:
         """Return what calls have asked people, from the end of the record: an open turn is its end."""
         found: list[AskedQuestion] = []
         answers: dict[str, QuestionAnswered] = {}
-        seq, left = 2**63 - 1, set(call_ids)
+        seq, left = MAX_POSITION, set(call_ids)
         while left and (rows := self._rows(_BEFORE, (key, seq, _PAGE))):
             seq = rows[-1][0]
             for _, data in rows:

@@ -32,7 +32,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A session. Times are Unix milliseconds.
 
     `parent_id` is the session that delegated to it, in the call `parent_call_id`. `is_detached` says
-    that no call waited for its answer, and that the parent does not have it yet.
+    that no call waited for its answer, and that the parent does not have it yet. `forked_from` is the
+    session from whose history it began.
     """
 
     session_id: str
@@ -53,6 +54,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     parent_call_id: str = ""
     is_detached: bool = False
     has_private: bool = False
+    forked_from: str = ""
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +86,9 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `type` is `user`, `assistant`, `tool_call`, `tool_result`, `error` or `system`; `position` orders
     the messages of a session. `is_set_aside` says that the model no longer reads it, because its turn
-    was run again.
+    was run again. Of one that `is_deleted`, nothing of what it said is here. An answer's `stop_reason` is
+    one of `stream.StopReason`, or `incomplete` if it was stopped or broke off. `cost` is in US dollars at
+    present prices, where these are known.
     """
 
     message_id: str
@@ -107,6 +111,11 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     provider: str | None = None
     duration_ms: int | None = None
     is_set_aside: bool = False
+    stop_reason: str | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    is_deleted: bool = False
+    cost: float | None = None
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):

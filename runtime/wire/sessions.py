@@ -49,9 +49,10 @@ class OneSession(msgspec.Struct, frozen=True):
 
 
 class Messages(msgspec.Struct, frozen=True):
-    """A page of messages, in order; with `has_more`, more follow after the last one's position.
+    """A page of messages, in the order asked for; with `has_more`, more follow behind the last one.
 
-    A page ends at `limit`, or at a size.
+    A page ends at `limit`, or at a size. The next one is `after` the last one's position, or `before` it
+    with `latest_first`.
     """
 
     messages: list[MessageRow]
@@ -59,10 +60,12 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 class ListMessages(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of a session after the position `after`."""
+    """Messages of a session between two positions, in order, or from the end with `latest_first`."""
 
     session_id: Word
     after: WireInteger = 0
+    before: WireInteger | None = None
+    latest_first: bool = False
     limit: WireInteger = 100
 
 
@@ -98,6 +101,31 @@ class RunAgain(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: Word
     message_id: Word | None = None
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """Make a session that goes on from a message of another one; without `message_id`, from its last turn.
+
+    It has what was said up to an answer, a call or a result and what belongs to it; or up to an input, so that
+    something else can be asked in its place.
+    """
+
+    session_id: Word
+    message_id: Word | None = None
+    title: Line = ""
+
+
+class DeleteMessages(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete messages of a session; of a call, its result goes with it, and the other way round."""
+
+    session_id: Word
+    message_ids: Words
+
+
+class DeletedMessages(msgspec.Struct, frozen=True):
+    """The messages that were deleted."""
+
+    message_ids: tuple[str, ...]
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from .runtime.event_types.calls import ToolGivenUp as ToolGivenUp
     from .runtime.event_types.inputs import InputDelivered as InputDelivered
     from .runtime.event_types.plan import PlanSet as PlanSet
+    from .runtime.event_types.turns import MessagesDeleted as MessagesDeleted
     from .runtime.event_types.turns import TurnSetAside as TurnSetAside
     from .runtime.events import AttemptFailed as AttemptFailed
     from .runtime.events import CallProgress as CallProgress
@@ -118,7 +119,7 @@ else:
         ".runtime.event_types.plan": "PlanSet",
         ".runtime.turns.activity": "RuntimeStatus",
         ".runtime.stream": "TextDelta ThinkingDelta",
-        ".runtime.event_types.turns": "TurnSetAside",
+        ".runtime.event_types.turns": "MessagesDeleted TurnSetAside",
         ".embedding.session": "Session",
         ".tools.context": "ToolContext",
         ".tools.tool": "tool",

@@ -14,10 +14,8 @@ from callboard.actors.upkeep.keeping import SessionKeeping
 from callboard.embedding.runtime import Runtime, host_of
 from callboard.runtime.backup.session_file import (
     NOT_IMPORTED,
-    cut_before,
     event_line,
     head_line,
-    read_sessions,
 )
 from callboard.runtime.definitions import CallStatus, Tier
 from callboard.runtime.errors import ValidationError
@@ -39,6 +37,7 @@ from callboard.runtime.events import (
     InputDelivered,
     MemoryStored,
     MessageCompleted,
+    MessagesDeleted,
     MessageSent,
     ModelSwitched,
     PlanSet,
@@ -112,25 +111,6 @@ async def test_an_exported_session_goes_on_where_it_is_imported(
         assert await (await second.get_session(new_id)).run("Go on.") == "And on."
         (request,) = model.requests
         assert "It is late." in repr([item for each in request.rounds for item in each.items])
-
-
-def test_a_file_is_cut_ahead_of_an_event_with_the_sessions_that_were_not_begun_yet() -> None:
-    """Those below the first that it names ahead of the cut stay whole."""
-    late = CallProposed(
-        turn_id="t1", message_id="m1", call_id="c2", index=0, name="delegate", arguments='"late"'
-    )
-    of_first: list[DurableEvent] = [
-        *BEGUN,
-        MessageSent(call_id="c1", text="begun", channel="terminal", child_id="early"),
-        InputAccepted(input_id="i2", text="And now?"),
-        late,
-    ]
-    stored = [Stored("s", seq, 1, event) for seq, event in enumerate(of_first, 1)]
-    stored += [Stored(name, 1, 1, BEGUN[0]) for name in ("early", "late")]
-    file = b"".join([head_line(["s", "early", "late"], len(stored), 1), *map(event_line, stored)])
-    sessions = read_sessions(cut_before(file, 5).splitlines())
-    assert {name: len(events) for name, events in sessions.items()} == {"s": 4, "early": 1}
-    assert read_sessions(cut_before(file, 7).splitlines()) == read_sessions(file.splitlines())
 
 
 async def test_nothing_that_is_open_in_a_file_goes_on(tmp_path: Path) -> None:
@@ -309,8 +289,8 @@ def test_of_each_event_it_is_settled_what_becomes_of_it(kind: type) -> None:
 HARMLESS = {
     AgentSwitched, AttemptCharged, AttemptFailed, CallDeferred, CallFinished, CallProposed, CallStarted,
     ChangesUndone, HistoryCompacted, InputAccepted, InputCancelled, InputDelivered, MessageCompleted, MessageSent,
-    ModelSwitched, PlanSet, PrivateDataRead, ProviderSetAside, SessionBudgetSet, SessionCreated, SessionDeleted,
-    SessionRestored, SessionTainted, TitleSet, ToolGivenUp, TurnEnded, TurnResumed, TurnSetAside, TurnStarted,
+    MessagesDeleted, ModelSwitched, PlanSet, PrivateDataRead, ProviderSetAside, SessionBudgetSet, SessionCreated,
+    SessionDeleted, SessionRestored, SessionTainted, TitleSet, ToolGivenUp, TurnEnded, TurnResumed, TurnSetAside, TurnStarted,
     TurnSuspended,
 }  # fmt: skip
 """They are the conversation, limits of its own, or stricter than what was there."""

@@ -58,3 +58,29 @@ def test_what_is_no_session_file_is_refused(folder: Path) -> None:
         callboard(folder, "import", "none.jsonl")
     with pytest.raises(ValidationError, match="Name the sessions"):
         callboard(folder, "delete")
+
+
+def test_messages_are_listed_deleted_and_gone_on_from(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def listed(*words: str) -> list[dict[str, object]]:
+        capsys.readouterr()
+        assert callboard(folder, "messages", *words, "--json") == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    rows = listed("last")
+    assert [row["type"] for row in rows][:2] == ["user", "assistant"]
+    assert listed("last", "--limit", "1") == rows[-1:]
+    first = str(rows[0]["message_id"])
+    assert callboard(folder, "fork", "last", str(rows[-1]["message_id"]), "--title", "Other") == 0
+    told = capsys.readouterr()
+    fork = told.out.removeprefix("forked: ").strip()
+    assert "callboard undo" in told.err
+    assert [row["content"] for row in listed(fork)] == [row["content"] for row in rows]
+    assert callboard(folder, "delete-messages", fork, first) == 0
+    assert capsys.readouterr().out == f"deleted: {first}\n"
+    assert listed(fork)[0]["is_deleted"]
+    with pytest.raises(NotFoundError, match="no message nothing"):
+        callboard(folder, "delete-messages", fork, "nothing")
+    with pytest.raises(ValidationError, match="Name the messages"):
+        callboard(folder, "delete-messages", fork)

@@ -76,7 +76,14 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"search": WordSearch(query="a report")},
         {"search": WordSearch(query="a", within=FEW)},
     ],
-    "messages": [{"session_id": "s1"}, {"session_id": "s1", "after": 1, "limit": 1}],
+    "shown_events": [{"session_id": "s1"}, {"session_id": "s1", "after_seq": 1, "limit": 1}],
+    "shown_bytes": [{"session_id": "s1"}, {"session_id": "s1", "after_seq": 1, "limit": 1}],
+    "messages": [
+        {"session_id": "s1"},
+        {"session_id": "s1", "after": 1, "limit": 1},
+        {"session_id": "s1", "before": 9, "latest_first": True, "limit": 1},
+    ],
+    "whole_messages": [{"session_id": "s1", "message_ids": ["i", "call:c1"]}],
     "calls": [
         {},
         {"session_id": "s1"},

@@ -340,7 +340,7 @@ async def test_messages_of_each_type_with_their_columns(store: Store) -> None:
         {"message_id": "i1", "type": "user", "content": "do it"},
         {"message_id": "m1", "type": "assistant", "content": "I can't", "turn_id": "t1",
          "thinking": "why\n\nhow", "input_tokens": 11, "output_tokens": 22, "model": "m",
-         "provider": "p", "duration_ms": 250},
+         "provider": "p", "duration_ms": 250, "stop_reason": "", "cached_tokens": 3},
         {"message_id": "call:c1", "type": "tool_call", "content": "",
          "tool_input": '{"path":"a"}', **call_columns},
         {"message_id": "result:c1", "type": "tool_result", "content": "wrote a",
@@ -350,13 +350,28 @@ async def test_messages_of_each_type_with_their_columns(store: Store) -> None:
     ]  # fmt: skip
     for position, (found, want) in enumerate(zip(shown, expected, strict=True), 1):
         present = {key: value for key, value in found.items() if value is not None}
-        assert present == {**base, "position": position, "is_set_aside": False, **want}
+        flags = {"is_set_aside": False, "is_deleted": False}
+        assert present == {**base, "position": position, **flags, **want}
 
 
 async def test_messages_are_paged_by_position(store: Store) -> None:
     await put(store, CREATED, *(said(str(n)) for n in range(5)))
     assert [m.content for m in await store.messages("s1", after=1, limit=2)] == ["1", "2"]
     assert [m.content for m in await store.messages("s1", after=4)] == ["4"]
+    end = await store.messages("s1", latest_first=True, limit=2)
+    assert [m.content for m in end] == ["4", "3"]
+    earlier = await store.messages("s1", before=end[-1].position, latest_first=True)
+    assert [m.content for m in earlier] == ["2", "1", "0"]
+    assert [m.position for m in await store.messages("s1", after=1, before=4)] == [2, 3]
+
+
+async def test_why_an_answer_is_not_whole_is_in_its_row(store: Store) -> None:
+    await put(store, CREATED, said("do it"), STARTED)
+    cut = msgspec.structs.replace(answer(Text("I")), stop_reason="max_tokens")
+    stopped = msgspec.structs.replace(answer(Text("I")), message_id="m2", incomplete=True)
+    await put(store, cut, stopped)
+    reasons = [row.stop_reason for row in await store.messages("s1")]
+    assert reasons == [None, "max_tokens", "incomplete"]
 
 
 async def test_a_call_goes_through_its_states(store: Store, clock: Clock) -> None:

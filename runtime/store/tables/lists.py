@@ -22,6 +22,25 @@ TREE = (
 )
 """The given sessions and all below them."""
 
+# A call's columns come from its own row: so a `tool_call` shows its present state, and no large text
+# is stored twice.
+SELECT_MESSAGES = """
+select m.message_id, s.session_id, m.position, m.type,
+  iif(m.type = 'tool_result' and not m.is_deleted, c.display, m.content),
+  m.created_at_ms, m.turn_id, m.thinking, m.call_id, c.name,
+  iif(m.type = 'tool_call' and not m.is_deleted, c.arguments, null),
+  iif(m.type = 'tool_result' and not m.is_deleted, c.result, null),
+  c.status, c.duration_ms,
+  m.input_tokens, m.output_tokens, m.model, m.provider, m.duration_ms, m.is_set_aside,
+  m.stop_reason, m.cached_tokens, m.cache_write_tokens, m.is_deleted, null
+from messages m
+join sessions s on s.id = m.session
+left join tool_calls c on m.call_id is not null and c.session = m.session and c.call_id = m.call_id
+where s.session_id = ? and m.position > ? and m.position < ?
+order by m.position"""
+SELECT_FIRST_MESSAGES = f"{SELECT_MESSAGES} limit ?"
+SELECT_LATEST_MESSAGES = f"{SELECT_MESSAGES} desc limit ?"
+
 
 def visible(within: Visibility) -> list[Condition]:
     """Return the conditions that hide sessions `s` from a reader who may not see them."""

@@ -28,8 +28,8 @@ SNIPPET_CHARS = 160
 """Two lines of a terminal."""
 
 _TEXT = (
-    "case m.type when 'tool_call' then c.name || ' ' || c.arguments"
-    " when 'tool_result' then coalesce(c.result, '') else m.content end"
+    "case when m.is_deleted then '' else case m.type when 'tool_call' then c.name || ' ' || c.arguments"
+    " when 'tool_result' then coalesce(c.result, '') else m.content end end"
 )
 _CALLS = "left join tool_calls c on c.session = m.session and c.call_id = m.call_id"
 _POSITION = "select cast(value as integer) from meta where key = 'indexed_message'"
@@ -115,6 +115,15 @@ def find_matches(
         if message in found  # it may have been purged meanwhile
         for session_id, message_id, kind, text, at_ms in (found[message],)
     ]
+
+
+def forget_messages(connection: apsw.Connection, session: int, message_ids: str) -> None:
+    """Remove messages of a session from the index; `message_ids` is a JSON list."""
+    connection.execute(
+        "delete from message_words where rowid in (select id from messages where session = ?"
+        f" and message_id in (select value from json_each(?)) and id <= coalesce(({_POSITION}), 0))",
+        (session, message_ids),
+    )
 
 
 def forget_words(connection: apsw.Connection, session: int) -> None:

@@ -15,8 +15,8 @@ def insert_session(
     connection.execute(
         "insert into sessions (session_id, title, agent, kind, workspace, model, parent_id,"
         " parent_call_id, is_detached, runs_apart, budget, message_count, last_message_preview, is_active, head_seq,"
-        " last_event, created_at_ms, updated_at_ms, is_named)"
-        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10, ?12)",
+        " last_event, created_at_ms, updated_at_ms, is_named, forked_from)"
+        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10, ?12, ?13)",
         (
             session_id,
             event.title,
@@ -30,6 +30,7 @@ def insert_session(
             now_ms,
             budget_text(event.budget),
             bool(event.title),
+            event.forked_from,
         ),
     )
     return connection.last_insert_rowid()

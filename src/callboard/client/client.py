@@ -28,7 +28,6 @@ from ..runtime.turn_options import TurnOptions
 from ..runtime.wire import sessions as wire
 from ..runtime.wire.approvals import (
     AnswerQuestion,
-    Approvals,
     CheckPolicy,
     Grants,
     ListApprovals,
@@ -62,6 +61,7 @@ from .administration import (
 )
 from .files import fetch_file, send_file
 from .link import Place
+from .pages import read_approvals, read_messages
 from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
 
 if TYPE_CHECKING:  # what a request needs of it is imported when it is made
@@ -178,17 +178,23 @@ class Client:
         return await self.request("session/get", wire.OneSession(session_id), SessionRow)
 
     async def messages(
-        self, session_id: str, *, after: int = 0, limit: int = 100
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        latest_first: bool = False,
+        limit: int = 100,
     ) -> list[MessageRow]:
-        """Return messages of a session after a position, in order."""
-        rows: list[MessageRow] = []
-        while True:  # a page may end at a size
-            params = wire.ListMessages(session_id=session_id, after=after, limit=limit - len(rows))
-            page = await self.request("session/messages", params, wire.Messages)
-            rows += page.messages
-            if not page.has_more or len(rows) >= limit:
-                return rows
-            after = rows[-1].position
+        """Return messages between two positions, in order or the latest first; see `Session.messages`."""
+        wanted = wire.ListMessages(
+            session_id=session_id,
+            after=after,
+            before=before,
+            latest_first=latest_first,
+            limit=limit,
+        )
+        return await read_messages(self, wanted)
 
     async def prompt(
         self,
@@ -327,11 +333,8 @@ class Client:
 
     async def search(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
         """Return sessions with a message that has all these words, with the surrounding text."""
-        return (
-            await self.request(
-                "session/search", wire.FindWords(query=query, limit=limit), wire.Hits
-            )
-        ).hits
+        wanted = wire.FindWords(query=query, limit=limit)
+        return (await self.request("session/search", wanted, wire.Hits)).hits
 
     async def rename(self, session_id: str, title: str) -> None:
         """Rename a session; no model replaces this title."""
@@ -340,6 +343,19 @@ class Client:
     async def set_agent(self, session_ids: Iterable[str], agent: str) -> None:
         """Give sessions another agent, from their next turns on."""
         await self.request("session/set_agent", wire.SetAgent(tuple(session_ids), agent), Nothing)
+
+    async def fork(
+        self, session_id: str, message_id: str | None = None, *, title: str = ""
+    ) -> SessionRow:
+        """Return a new session that goes on from a message of another; see `Session.fork`."""
+        params = wire.Fork(session_id=session_id, message_id=message_id, title=title)
+        return await self.request("session/fork", params, SessionRow, key=new_id("request"))
+
+    async def delete_messages(self, session_id: str, message_ids: Iterable[str]) -> tuple[str, ...]:
+        """Delete messages of a session; see `Session.delete_messages`."""
+        which = wire.DeleteMessages(session_id=session_id, message_ids=tuple(message_ids))
+        gone = await self.request("session/delete_messages", which, wire.DeletedMessages)
+        return gone.message_ids
 
     async def delete_sessions(self, session_ids: Iterable[str]) -> tuple[str, ...]:
         """Hide sessions with their children, and end their turns; return those that it hid."""
@@ -354,9 +370,8 @@ class Client:
         return await self._batch("session/purge", session_ids)
 
     async def _batch(self, method: str, session_ids: Iterable[str]) -> tuple[str, ...]:
-        return (
-            await self.request(method, wire.NamedSessions(tuple(session_ids)), wire.SomeSessions)
-        ).session_ids
+        which = wire.NamedSessions(tuple(session_ids))
+        return (await self.request(method, which, wire.SomeSessions)).session_ids
 
     async def export_session(self, session_id: str) -> bytes:
         """Return a session and its children as a file of JSON Lines."""
@@ -457,17 +472,7 @@ class Client:
 
     async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
         """Return approval questions, latest first, at most 100."""
-        rows: list[ApprovalRow] = []
-        has_more = True
-        while has_more and len(rows) < MAX_APPROVALS:  # a page may end at a size
-            params = ListApprovals(
-                state=state,
-                before=rows[-1].approval_id if rows else None,
-                limit=MAX_APPROVALS - len(rows),
-            )
-            page = await self.request("approval/list", params, Approvals)
-            rows, has_more = [*rows, *page.approvals], page.has_more
-        return rows
+        return await read_approvals(self, ListApprovals(state=state, limit=MAX_APPROVALS))
 
     async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
         """Return a waiting question as a person sees it; see `Runtime.approval`."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Literal, Self
 
+from ..config.prices import priced
 from ..config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from ..runtime.budget import Budget, checked_budget
 from ..runtime.changes.undo_report import ChangedCall, UndoReport
@@ -26,6 +27,7 @@ from ..runtime.messages import (
     ResumeTurn,
     SubmitInput,
 )
+from ..runtime.store.rows import MessageRow
 from .host import Host
 from .turn import Turn, TurnEvent, checked_text
 
@@ -224,6 +226,76 @@ class Session:
         """
         event = SessionBudgetSet(budget=checked_budget(budget))
         await self._host.journal.ask(AppendEvents(session_id=self.session_id, events=(event,)))
+
+    async def messages(
+        self,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        latest_first: bool = False,
+        limit: int = 100,
+    ) -> list[MessageRow]:
+        """Return what was said, with the cost of each answer where it is known.
+
+        Args:
+            after: Only messages behind this position.
+            before: Only messages in front of this position.
+            latest_first: From the end to the beginning; the next page is `before` the last one's position.
+            limit: At most so many.
+
+        Example:
+            await session.run("What time is it in Tokyo?")
+            for row in await session.messages(latest_first=True, limit=10):
+                print(row.position, row.type, row.content, row.stop_reason, row.cost)
+        """
+        rows = await self._host.plan.store.messages(
+            self.session_id, after=after, before=before, latest_first=latest_first, limit=limit
+        )
+        return priced(rows, self._host.plan.prices)
+
+    async def fork(self, message_id: str | None = None, *, title: str = "") -> Session:
+        """Return a new session that goes on from a message of this one; it is on record when this returns.
+
+        It has the same agent, model and folder, and what was said up to there. Files are not rolled back: `undo`
+        of this session takes back what its calls changed. Permissions that people gave stay with this session.
+
+        Args:
+            message_id: An answer, a call or a result: the fork goes on behind it and the results of its calls.
+                Of an input, it goes on in front of it, so that something else is asked instead. `None` is the
+                end of the last turn that has ended.
+            title: What it is called; by default as this one.
+
+        Raises:
+            NotFoundError: There is no such message.
+            ConflictError: The session is deleted, or was delegated.
+
+        Example:
+            print(await session.run("What time is it in Tokyo?"))
+            asked = (await session.messages(limit=1))[0]
+            fork = await session.fork(asked.message_id)
+            print(await fork.run("What time is it in Lisbon?"))
+        """
+        await self._host.pruning.check()
+        return Session(
+            self._host, await self._host.keeping.fork(self.session_id, message_id, title=title)
+        )
+
+    async def delete_messages(self, message_ids: Iterable[str]) -> tuple[str, ...]:
+        """Delete messages: the model, lists, search and exports have them no more. Return their ids.
+
+        A call and its result go together; what the call did stays done, and on record as a call. The journal keeps
+        the words until the session is purged, and a summary that was made before may still hold them.
+
+        Raises:
+            NotFoundError: There is no such message; nothing was deleted.
+            ConflictError: A turn runs, or waits for a person; nothing was deleted.
+
+        Example:
+            print(await session.run("My name is Ada. What time is it in Tokyo?"))
+            asked = (await session.messages(limit=1))[0]
+            print(*await session.delete_messages([asked.message_id]))
+        """
+        return await self._host.keeping.delete_messages(self.session_id, tuple(message_ids))
 
     async def rename(self, title: str) -> None:
         """Give the session a title; no model replaces it.

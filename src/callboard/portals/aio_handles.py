@@ -90,6 +90,13 @@ class Session(Handle[embedded.Session]):
         """Return a turn for another answer; see `callboard.Session.regenerate`."""
         return Turn(self._portal, self._inner.regenerate(message_id))
 
+    async def fork(self, message_id: str | None = None, *, title: str = "") -> Session:
+        """Return a session that goes on from a message of this one; see `callboard.Session.fork`."""
+        made = await cross(self._portal, partial(self._inner.fork, message_id, title=title))
+        return Session(self._portal, made)
+
+    messages = forwarded(embedded.Session.messages)
+    delete_messages = forwarded(embedded.Session.delete_messages)
     run = forwarded(embedded.Session.run)
     submit = forwarded(embedded.Session.submit)
     cancel = forwarded(embedded.Session.cancel)

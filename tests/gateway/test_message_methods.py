@@ -1,0 +1,105 @@
+"""Messages over the websocket: pages from both ends, forks, and what is deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+import callboard
+from callboard.providers.testing.script import Step, reply
+from callboard.runtime.errors import ConflictError, NotFoundError
+from callboard.runtime.events import MessagesDeleted
+from callboard.runtime.wire.fields import Role
+from callboard.runtime.wire.rpc import NOT_AUTHORIZED
+from support.gateway.daemon_scene import View, open_client, open_daemon, open_greeted
+
+
+def answers(count: int) -> callboard.ScriptedModel:
+    steps: list[Step] = [reply(f"Answer {n}.") for n in range(count)]
+    return callboard.ScriptedModel(steps)
+
+
+async def test_pages_are_read_from_both_ends() -> None:
+    async with open_daemon(answers(5)) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        for n in range(5):
+            await client.ask(session_id, f"Question {n}.")
+        everything = await client.messages(session_id)
+        assert [row.position for row in everything] == [*range(1, 11)]
+        end = await client.messages(session_id, latest_first=True, limit=3)
+        assert [row.content for row in end] == ["Answer 4.", "Question 4.", "Answer 3."]
+        earlier = await client.messages(
+            session_id, before=end[-1].position, latest_first=True, limit=3
+        )
+        assert [row.position for row in earlier] == [7, 6, 5]
+        between = await client.messages(session_id, after=2, before=5)
+        assert [row.position for row in between] == [3, 4]
+        assert await client.messages(session_id, before=1, latest_first=True) == []
+
+
+async def test_a_client_forks_a_session_and_both_go_on() -> None:
+    async with open_daemon(answers(3)) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        for n in range(2):
+            await client.ask(session_id, f"Question {n}.")
+        asked = (await client.messages(session_id))[2]
+        fork = await client.fork(session_id, asked.message_id, title="Other")
+        assert (fork.title, fork.forked_from) == ("Other", session_id)
+        assert await client.ask(fork.session_id, "Another question.") == "Answer 2."
+        assert [row.content for row in await client.messages(fork.session_id)] == [
+            *("Question 0.", "Answer 0.", "Another question.", "Answer 2."),
+        ]
+        with pytest.raises(NotFoundError, match="no message nothing"):
+            await client.fork(session_id, "nothing")
+
+
+async def test_a_fork_is_made_once_however_often_it_is_asked_for() -> None:
+    async with open_daemon(answers(1)) as daemon, open_greeted(daemon) as raw:
+        new = await raw.call("session/new")
+        session_id = new["result"]["session_id"]
+        wanted = {"session_id": session_id, "idempotency_key": "once"}
+        first = await raw.call("session/fork", **wanted)
+        again = await raw.call("session/fork", **wanted)
+        other = await raw.call("session/fork", session_id=session_id)
+        names = [each["result"]["session_id"] for each in (first, again, other)]
+        assert names[0] == names[1] != names[2]
+
+
+async def test_subscribers_read_placeholders_with_the_same_seq() -> None:
+    async with open_daemon(answers(2)) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        await client.ask(session_id, "The word is marzipan.")
+        first = (await client.messages(session_id))[0]
+
+        async def record() -> list[str]:
+            view = View()
+            async with client.events(session_id, after_seq=0, epoch=client.welcome.epoch) as events:
+                await view.read(events)
+            return [str(each) for each in view.stored]
+
+        before = await record()
+        assert "marzipan" in str(before)
+        assert await client.delete_messages(session_id, [first.message_id]) == (first.message_id,)
+        await client.ask(session_id, "And now?")
+        after = await record()
+        assert len(after) == len(before)  # up to the end of the first turn
+        assert "marzipan" not in str(after)
+        assert b"marzipan" not in await client.export_session(session_id)
+        stored = await daemon.runtime.store.events(session_id)
+        assert sum(isinstance(each.event, MessagesDeleted) for each in stored) == 1
+
+
+async def test_who_may_only_look_neither_forks_nor_deletes() -> None:
+    async with open_daemon(answers(1)) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        await client.ask(session_id, "Go.")
+        first = (await client.messages(session_id))[0]
+        async with open_greeted(daemon, daemon.new_token("eye", Role.OBSERVER)) as raw:
+            asked = {"session_id": session_id, "message_ids": [first.message_id]}
+            refused = await raw.call("session/delete_messages", **asked)
+            assert refused["error"]["code"] == NOT_AUTHORIZED
+            refused = await raw.call("session/fork", session_id=session_id)
+            assert refused["error"]["code"] == NOT_AUTHORIZED
+        await client.delete_messages(session_id, [first.message_id])
+        await client.delete_sessions([session_id])
+        with pytest.raises(ConflictError, match="restore it first"):
+            await client.fork(session_id)
