@@ -264,7 +264,7 @@ class Conversation:
         """Fold a whole journal, without what was deleted of it."""
         events = [*events]
         if any(type(each.event) is MessagesDeleted for each in events):
-            from ...runtime.turns.deleted_messages import without_deleted  # rare
+            from ...runtime.store.tables.deleted_messages import without_deleted  # rare
 
             events = without_deleted(events)
         for stored in events:

@@ -37,7 +37,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Call
 from ...runtime.identity import RequestKey, new_id
-from ...runtime.turns.deleted_messages import deleted_in, without_deleted
+from ...runtime.store.tables.deleted_messages import deleted_in, without_deleted
 from ..conversation.conversation import CONTRADICTIONS, Conversation, UnreadableRecord
 from .session_import import closing_events
 

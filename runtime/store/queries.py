@@ -147,7 +147,7 @@ class Queries:
         events = self.events(session_id, after_seq=after_seq, limit=limit)
         if not (deleted := self._deleted(session_id)):
             return events
-        from ..turns.deleted_messages import without_deleted  # rare, and a start imports it not
+        from .tables.deleted_messages import without_deleted  # rare, and a start imports it not
 
         return without_deleted(events, deleted)
 

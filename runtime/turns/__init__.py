@@ -1,10 +1,9 @@
 """Turns: what can be seen of a running turn, by programs and by clients that join late.
 
-No module here runs a turn; `actors/turn` does. `activity` decides what counts as running: each turn
+Neither module runs a turn; `actors/turn` does. `activity` decides what counts as running: each turn
 and call reports itself for as long as it runs, and a call can be cancelled by its id there. It also
 has the structs of `Runtime.status()`. `live_state` folds what a session streams (text, reasoning,
-output of calls) into a snapshot, which is stored nowhere: it makes late joining exact. `deleted_messages`
-takes what people deleted out of events that are folded, copied or exported.
+output of calls) into a snapshot, which is stored nowhere: it makes late joining exact.
 
 Begin with `live_state`.
 Comes in: begin and end of turns and calls; live and stored events in their order.

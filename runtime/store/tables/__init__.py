@@ -3,12 +3,13 @@
 Functions here take a connection inside of the ledger's transaction, and the session's integer key. The
 projection calls those that write, `queries` uses the texts of `select` here. Two modules decide more than rows:
 `permissions` decides who answered first, what may start and what is refused (`PermissionCheck`), and
-`requests` that no request with an idempotency key is done twice.
+`requests` that no request with an idempotency key is done twice. `deleted_messages` needs no table: it leaves out of
+events what people have deleted.
 
 `sessions` and `calls` hold the present state of each; `inputs` which inputs have no ended turn, and which
 sessions wake by themselves; `usage` tokens, run times and what a session tree has spent; `memories` who
 stored which; `topics` the order of events over all sessions; `search` the full-text index of messages,
-filled when somebody searches; `lists` the conditions of pages and of visibility; `purge` removes every row
+filled when somebody searches; `messages` which of them can be deleted; `lists` the conditions of pages and of visibility; `purge` removes every row
 of a session.
 
 Begin with `calls`, the simplest; then `permissions`.

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..events import (
+from ...events import (
     CallDeferred,
     CallFinished,
     CallProposed,
@@ -26,7 +26,7 @@ from ..events import (
     QuestionAsked,
     Stored,
 )
-from ..history import Call, Part, Refusal, Text
+from ...history import Call, Part, Refusal, Text
 
 DELETED = "(This message was deleted.)"
 """What stands in the place of a deleted text, for models too."""
