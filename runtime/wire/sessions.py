@@ -59,7 +59,7 @@ class Messages(msgspec.Struct, frozen=True):
     has_more: bool = False
 
 
-class ListMessages(msgspec.Struct, frozen=True, kw_only=True):
+class ListMessages(msgspec.Struct, frozen=True):
     """Messages of a session between two positions, in order, or from the end with `latest_first`."""
 
     session_id: Word

@@ -169,9 +169,8 @@ class Client:
 
     async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
         """Return stored sessions, latest activity first."""
-        return (
-            await self.request("session/list", wire.ListSessions(limit=limit), SessionPage)
-        ).sessions
+        wanted = wire.ListSessions(limit=limit)
+        return (await self.request("session/list", wanted, SessionPage)).sessions
 
     async def session(self, session_id: str) -> SessionRow:
         """Return a session; raise `NotFoundError`."""
