@@ -186,13 +186,7 @@ class Client:
         limit: int = 100,
     ) -> list[MessageRow]:
         """Return messages between two positions, in order or the latest first; see `Session.messages`."""
-        wanted = wire.ListMessages(
-            session_id=session_id,
-            after=after,
-            before=before,
-            latest_first=latest_first,
-            limit=limit,
-        )
+        wanted = wire.ListMessages(session_id, after, before, latest_first, limit)
         return await read_messages(self, wanted)
 
     async def prompt(
@@ -442,9 +436,8 @@ class Client:
 
     async def set_budget(self, session_id: str, budget: Budget | None) -> None:
         """Set a session's budget from its next turn on; `None` removes it."""
-        await self.request(
-            "session/set_budget", wire.SetBudget(session_id=session_id, budget=budget), Nothing
-        )
+        params = wire.SetBudget(session_id=session_id, budget=budget)
+        await self.request("session/set_budget", params, Nothing)
 
     async def usage(
         self,
