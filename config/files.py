@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..runtime.definitions import Agent
+from ..runtime.disk.private_folder import check_file
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from .policy.tables import read_rules, without_rules
 from .prices import Price
@@ -87,7 +88,7 @@ def load_settings(path: Path | None = None) -> Settings:
 
     Raises:
         NotFoundError: `path` was given and does not exist.
-        StorageError: The file exists and can't be read.
+        StorageError: The file exists and can't be read, or others can change it.
         ValidationError: It has a mistake; the error names file, line and setting.
 
     Example:
@@ -201,7 +202,7 @@ def read_bytes(file: Path) -> bytes | None:
     """Return the beginning of a file, one byte more than may be; `None` when there is none.
 
     Raises:
-        StorageError: It can't be read, or is a pipe or another special file.
+        StorageError: It can't be read, is a pipe or another special file, or others can change it.
     """
     try:
         # O_NONBLOCK: the name may be a pipe's.
@@ -210,6 +211,7 @@ def read_bytes(file: Path) -> bytes | None:
         ) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise StorageError(f"{file} can't be read: it is not a regular file.")
+            check_file(file)
             return stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return None

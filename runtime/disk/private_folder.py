@@ -42,6 +42,40 @@ def check_folder(folder: Path) -> None:
         )
 
 
+def check_file(file: Path) -> None:
+    """Raise `StorageError` if others can change a file, or put another one in its place; `OSError` as `stat`.
+
+    A group in which only the owner is counts as nobody else, and so does a disk that is mounted read-only.
+    """
+    real = file.resolve()
+    for place in dict.fromkeys((real, real.parent, file.parent)):
+        found = place.stat()
+        is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+        if is_sticky or not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            continue
+        by_all = found.st_mode & stat.S_IWOTH
+        if not (by_all or _has_others(found)) or os.statvfs(place).f_flag & os.ST_RDONLY:
+            continue
+        who = "everybody" if by_all else "its group"
+        raise StorageError(
+            f"{file} is not used: {who} can write to {place}, and so change what it says. "
+            f"Run `chmod go-w {place}`, or choose another file."
+        )
+
+
+def _has_others(found: os.stat_result) -> bool:
+    """Whether the group of a file has other members than its owner, as far as this machine knows."""
+    import grp  # here: mostly no group may write
+    import pwd
+
+    try:
+        owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
+    except KeyError:
+        return True
+    is_own = owner.pw_gid == found.st_gid and group.gr_name == owner.pw_name
+    return not is_own or not {owner.pw_name}.issuperset(group.gr_mem)
+
+
 def close_folder(folder: Path) -> None:
     """Take from others the right to read a folder, if it is ours and holds only our files."""
     found = folder.stat()

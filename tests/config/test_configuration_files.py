@@ -151,6 +151,40 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_settings(huge)
 
 
+def test_a_file_that_others_can_change_says_nothing(tmp_path: Path) -> None:
+    """Whoever writes it says what runs without a question, and where keys are sent."""
+    folder = tmp_path / "config"
+    folder.mkdir(mode=0o755)
+    file = folder / "callboard.toml"
+    file.write_text('policy = "strict"')
+    (elsewhere := tmp_path / "other").mkdir()
+    (link := elsewhere / "link.toml").symlink_to(file)
+    for path in (file, link):
+        assert load_settings(path).policy is Preset.STRICT
+    for place, mode, who in (
+        (file, 0o646, "everybody"),
+        (file, 0o664, "its group"),
+        (folder, 0o777, "everybody"),
+        (folder, 0o775, "its group"),
+    ):
+        before = place.stat().st_mode & 0o7777
+        if who == "its group":
+            if os.geteuid() != 0:  # who is in this group only root can say here
+                continue
+            os.chown(place, -1, 12345)
+        place.chmod(mode)
+        for path in (file, link):
+            with pytest.raises(StorageError, match=f"{who} can write .*`chmod go-w {place}`"):
+                load_settings(path)
+        place.chmod(before)
+    elsewhere.chmod(0o777)
+    with pytest.raises(StorageError, match=f"`chmod go-w {elsewhere}`"):
+        load_settings(link)
+    assert load_settings(file).policy is Preset.STRICT
+    folder.chmod(0o1777)  # as /tmp: others can put files there, and not replace this one
+    assert load_settings(file).policy is Preset.STRICT
+
+
 def test_callboard_home_holds_both_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
     assert config_folder() == tmp_path / "config"
