@@ -16,7 +16,7 @@ from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError
 from ..runtime.http.address_guard import Endpoint, parse_endpoint
 from ..runtime.stream import MAX_ARGUMENT_BYTES
-from ..runtime.text import did_you_mean
+from ..runtime.text import check_hosts, did_you_mean
 from .base_url import checked_base_url
 from .policy.rules import PlacedRule
 from .prices import Price
@@ -167,6 +167,9 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         allow: Hosts with their ports, like `127.0.0.1:8080` or `searx.local:443`: exactly these,
             whatever their addresses. `.corp.example:443` is every name below corp.example, at any
             depth, but not itself. Providers need no entry.
+        auto: Hosts that web_fetch and http_request may read from without a question:
+            `docs.python.org`, `.example.org` for every name below it; a port other than those of
+            http and https is written behind it.
 
     Example:
         network = callboard.NetworkSettings(allow=("localhost:8080", "wiki.example:443"))
@@ -175,12 +178,15 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """
 
     allow: tuple[str, ...] = ()
+    auto: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:
             _ = self.endpoints
         except ValueError as error:
             raise ValueError(f"allow: {error}") from None
+        if self.auto:
+            check_hosts(self.auto, "auto")
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

@@ -10,7 +10,7 @@ import msgspec
 
 from .budget import Budget
 from .errors import ToolError, ValidationError
-from .text import StoredInteger
+from .text import StoredInteger, check_hosts
 
 
 class Resource(msgspec.Struct, frozen=True, order=True):
@@ -346,7 +346,8 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a tool but its code.
 
     Attributes:
-        name: snake_case, unique, at most 64 characters (OpenAI's and Anthropic's limit).
+        name: Unique, as its source writes it, at most 128 characters; our own are snake_case. A name that
+            a provider refuses is sent to it under another.
         description: One sentence, for the model and for people.
         parameters: A JSON Schema of type object.
         output: A JSON Schema of the result's `output`, `true` and `false` among them, or `None`.
@@ -358,7 +359,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
         source: The plugin that it comes from, with its version; empty for other tools.
     """
 
-    max_name_length: ClassVar[int] = 64
+    max_name_length: ClassVar[int] = 128
 
     name: str
     description: str
@@ -442,6 +443,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         tools: Names of the tools it may use; `None` is all.
         model: Its preferred `PROVIDER/MODEL`, or `None` for the default.
         policy: The preset: how much runs without asking.
+        auto_hosts: Hosts that its web_fetch and http_request may read from without a question, beside
+            those of `[network] auto`.
         max_output_tokens: The limit of one model call, or `None` for the provider's own.
         temperature: The sampling temperature, or `None` for the provider's own.
         thinking: How much the model reasons before it answers, or `None` for the model's default.
@@ -464,6 +467,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tools: tuple[str, ...] | None = None
     model: str | None = None
     policy: Preset = Preset.BALANCED
+    auto_hosts: tuple[str, ...] = ()
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
     thinking: ThinkingEffort | None = None
@@ -475,6 +479,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         # A plain text is equal to its preset but not identical, and rules compare by identity.
         msgspec.structs.force_setattr(self, "policy", Preset(self.policy))
+        if self.auto_hosts:
+            check_hosts(self.auto_hosts, "auto_hosts")
         if isinstance(self.fallbacks, str):
             raise ValueError(f"fallbacks: {self.fallbacks!r} is one text; write a list")
         if len(self.fallbacks) > MAX_FALLBACKS:

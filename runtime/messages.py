@@ -156,7 +156,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The broker's decision about one call; `reason` names the rule that made it.
 
     `grant_id` is the remembered answer that decided, if one did. With `defer`, the turn does not wait
-    for the answer to a question.
+    for the answer to a question. `is_about_host`: it asks about nothing but a host, once a session.
     """
 
     verdict: Verdict
@@ -164,6 +164,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     policy_version: str = ""
     grant_id: str = ""
     defer: bool = False
+    is_about_host: bool = False
 
 
 class CheckPermissions(

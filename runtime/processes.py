@@ -47,6 +47,7 @@ class ChangedFiles(msgspec.Struct, frozen=True, kw_only=True):
         why_not: Why the changes are not known; then all else is empty.
         not_undoable: Which of them can't be undone, with the reason.
         repositories: Folders of new repositories, whose settings are not protected.
+        sizes: The bytes of each file of `created` and `modified`.
     """
 
     created: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class ChangedFiles(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
     not_undoable: tuple[str, ...] = ()
     repositories: tuple[str, ...] = ()
+    sizes: dict[str, int] = {}
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,10 @@
-"""Texts and numbers that fit: excerpts, texts without lone surrogates, integers with bounds."""
+"""Texts and numbers that fit: excerpts, texts without lone surrogates, hosts, integers with bounds."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -47,11 +48,120 @@ def without_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+_JSON_KINDS = {
+    **{kind: kind for kind in ("array", "object", "null")},
+    "bool": "boolean",
+    "int": "integer",
+    "float": "number",
+    "str": "string",
+    "bytes": "string of base64",
+    "datetime": "string of a date and time",
+    "date": "string of a date",
+    "time": "string of a time",
+    "duration": "string of a duration",
+    "uuid": "string of a UUID",
+    "decimal": "string of a number",
+}
+_TYPES = re.compile(r"\b([Ee]xpected |got )`(\w+(?: \| \w+)*)`")
+
+
+def in_json_words(message: str) -> str:
+    """Return what msgspec complains about with the types in JSON's words: string, not `str`."""
+
+    def words(found: re.Match[str]) -> str:
+        kinds = [_JSON_KINDS.get(kind) for kind in found[2].split(" | ")]
+        if None in kinds:
+            return found[0]
+        return found[1] + " or ".join(dict.fromkeys(map(str, kinds)))
+
+    return _TYPES.sub(words, message)
+
+
 StoredInteger = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A number in an event, which may go into a column of SQLite: 64 bits."""
 
+MAX_HOSTS = 10_000
+"""In a list; those that programs write fit."""
 MAX_EXACT = 2**53
 """Up to here every reader of JSON has exact integers."""
 
 WireInteger = Annotated[int, msgspec.Meta(ge=-MAX_EXACT, le=MAX_EXACT)]
 """A number that a client sends."""
+
+_PORT = re.compile(r"[0-9]{1,5}")
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_ENDS_LIKE_AN_ADDRESS = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
+
+
+def normalize_host(host: str) -> str:
+    """Return a host in lower case, without a dot at the end; IPv6 short and without brackets.
+
+    One address has one form, which is the one that rules name: resolvers read `127.1`, `0x7f000001` and
+    `::ffff:127.0.0.1` as 127.0.0.1, too.
+    """
+    import ipaddress  # here, as below: a start needs it not
+
+    host = host.strip("[]").lower()
+    try:
+        parsed = ipaddress.IPv6Address(host)
+    except ValueError:
+        host = host.removesuffix(".")
+    else:
+        mapped = parsed.ipv4_mapped if parsed.scope_id is None else None
+        return str(parsed if mapped is None else mapped)
+    if _ENDS_LIKE_AN_ADDRESS.fullmatch(host):
+        import socket
+
+        with suppress(OSError):  # no address: a name that nobody can have
+            return socket.inet_ntoa(socket.inet_aton(host))
+    return host
+
+
+def parse_host(text: str) -> tuple[str, int | None]:
+    """Parse a host of a list, like `docs.python.org`, `.example.org` (every name below) or `[::1]:8080`.
+
+    Upper case, a dot at the end and letters beyond ASCII are read as in URLs.
+
+    Raises:
+        ValueError: It is none, or not with a port.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        return _listed_host(text), None
+    if not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+        raise ValueError(port)
+    return _listed_host(host), int(port)
+
+
+def check_hosts(entries: tuple[str, ...], setting: str) -> None:
+    """Raise `ValueError` when one of these is neither a host nor HOST:PORT, or they are too many."""
+    if isinstance(entries, str):
+        raise ValueError(f"{setting}: {entries!r} is one text; write a list")
+    if len(entries) > MAX_HOSTS:
+        raise ValueError(f"{setting}: {len(entries)} are too many; at most {MAX_HOSTS}")
+    for entry in entries:
+        try:
+            parse_host(entry)
+        except ValueError:
+            raise ValueError(
+                f"{setting}: {entry!r} is not a host, like docs.python.org, nor .NAME, like "
+                ".example.org for every name below it; a port may follow it (HOST:PORT), a path or a "
+                "wildcard has no place here"
+            ) from None
+
+
+def _listed_host(text: str) -> str:
+    if text.startswith("[") and text.endswith("]") and "%" not in text:
+        import ipaddress
+
+        return normalize_host(str(ipaddress.IPv6Address(text[1:-1])))
+    dot, name = (".", text[1:]) if text.startswith(".") else ("", text)
+    if not name.isascii():
+        import idna  # httpx encodes the hosts of URLs with it
+
+        name = idna.encode(name.lower()).decode("ascii")
+    name = name.lower().removesuffix(".")
+    # 127.0.0.1 is not a name below 0.0.1.
+    if not _NAME.fullmatch(name) or (dot and _ENDS_LIKE_AN_ADDRESS.fullmatch(name)):
+        raise ValueError(text)
+    return dot + normalize_host(name)

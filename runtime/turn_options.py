@@ -15,11 +15,23 @@ from .definitions import (
     ModelName,
     Preset,
     ThinkingEffort,
+    ToolDefinition,
 )
 from .errors import ValidationError
 
 STRICTNESS = (Preset.AUTO, Preset.BALANCED, Preset.STRICT)
 """The presets, from the one that asks least to the one that asks most."""
+
+
+MAX_GIVEN_CALLS = 256
+"""As many as one answer of a model may ask for."""
+
+
+class GivenCall(msgspec.Struct, frozen=True):
+    """A call that a program makes itself; `arguments` is the text of a JSON object."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=ToolDefinition.max_name_length)]
+    arguments: str = "{}"
 
 
 class TurnOptions(
@@ -31,6 +43,8 @@ class TurnOptions(
         model: `PROVIDER/MODEL`.
         fallbacks, thinking, temperature, max_output_tokens: As of an agent.
         policy: The preset.
+        calls: Calls of tools that its turn makes side by side, as if a model had asked for them. No model
+            is asked in that turn.
     """
 
     model: ModelName | None = None
@@ -39,6 +53,7 @@ class TurnOptions(
     temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
     policy: Preset | None = None
+    calls: Annotated[tuple[GivenCall, ...], msgspec.Meta(max_length=MAX_GIVEN_CALLS)] = ()
 
     def widens(self, agent: Agent) -> bool:
         """Whether these options ask less than the agent's preset does."""

@@ -226,6 +226,24 @@ def _no_growing_table_is_read_whole(query_plans: Any) -> Iterator[None]:
         pytest.fail("These read a growing table whole, or sort it:\n" + "\n".join(found))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def declared_results() -> Iterator[Any]:
+    """Every result that a built-in tool returns in a test is looked at."""
+    from support.tools.declared_results import DeclaredResults
+
+    results = DeclaredResults()
+    with results.watching():
+        yield results
+
+
+@pytest.fixture(autouse=True)
+def _results_are_as_declared(declared_results: Any) -> Iterator[None]:
+    """A result that is not what its tool declares fails the test that made it."""
+    yield
+    if found := declared_results.take():
+        pytest.fail("These results are not what their tools declare:\n" + "\n".join(found))
+
+
 @pytest.fixture(autouse=True)
 def _own_secrets() -> Iterator[None]:
     """A key that a test opens is masked in the records of that test, not in those of later ones."""

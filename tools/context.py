@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
@@ -83,6 +84,8 @@ class ToolContext(Generic[App]):
         app: What the program gave to `open_runtime(app=…)`; annotate the parameter
             `ToolContext[Shop]`, and it is a `Shop`. `None` in a tool with `process=True`.
         files_read, files_write: The workspace, as far as the session kind allows it.
+        workspace: Its folder, for a tool that needs one of these. What a tool does there past its handles
+            is neither undone nor marked, and no path is resolved for it.
         network: Requests to public hosts.
         channel: The people of the session.
         sessions: Sessions that this one starts.
@@ -115,6 +118,7 @@ class ToolContext(Generic[App]):
     app: App = NO_APP
     files_read: ReadableFiles | None = None
     files_write: WritableFiles | None = None
+    workspace: Path | None = None
     network: Network | None = None
     channel: ChannelHandle | None = None
     sessions: SessionsHandle | None = None

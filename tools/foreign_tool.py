@@ -9,16 +9,17 @@ import msgspec
 
 from ..runtime.definitions import ToolDefinition, ToolResult
 from ..runtime.errors import ValidationError
+from .schema.complaint import explain
 from .schema.foreign_schema import foreign_shape
 from .schema.foreign_validator import ForeignValidator
 from .schema.function import check_definition
 from .schema.validation import (
     OutputCheck,
     WrongArguments,
-    explain,
     parse_arguments,
     prune,
     result_of,
+    spelling_note,
 )
 from .tool import Arguments, Tool, ToolContext, checked_name
 
@@ -54,12 +55,14 @@ class ForeignTool(Tool):
 
     def decode(self, arguments: str) -> Arguments:
         """See `Tool`; the value is a dict."""
+        taken: dict[str, str] = {}
         try:
-            value = prune(parse_arguments(arguments), self._shape)
+            value = prune(parse_arguments(arguments), self._shape, taken)
             self._validator.check(value, len(arguments))
         except WrongArguments as wrong:
             raise wrong.failure(self.definition.name, self.definition.parameters) from None
-        return Arguments(value, msgspec.json.encode(value, order="deterministic").decode())
+        canonical = msgspec.json.encode(value, order="deterministic").decode()
+        return Arguments(value, canonical, spelling_note(taken) if taken else "")
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""

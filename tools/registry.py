@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
-from ..runtime.errors import ConflictError
+from ..runtime.errors import ConflictError, NotFoundError
 from ..runtime.text import did_you_mean
-from .builtin import BuiltinTool, KnownTool
+from .builtin import PLACES, BuiltinTool, KnownTool
 from .tool import Tool
 
 MAX_CACHED_QUERIES = 256
@@ -62,12 +62,37 @@ class ToolRegistry:
             tuple[tuple[ToolDefinition, ...], frozenset[str]],
         ] = {}
         for tool in tools:
-            name = tool.name
-            if name in self._tools:
-                raise ConflictError(
-                    f"two tools are named {name}; give one of them another name (@tool(name=…))"
-                )
-            self._tools[name] = tool
+            self.add(tool)
+
+    def add(self, tool: KnownTool) -> None:
+        """Add a tool behind the others; raise `ConflictError` when there is one of its name."""
+        if tool.name in self._tools:
+            raise ConflictError(
+                f"two tools are named {tool.name}; give one of them another name (@tool(name=…))"
+            )
+        self._tools[tool.name] = tool
+        self._forget_queries()
+
+    def remove(self, name: str) -> None:
+        """Remove a tool that a program brought; its calls that run go on.
+
+        Raises:
+            NotFoundError: There is no such tool.
+            ConflictError: It is built in, or a plugin's.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise NotFoundError(f"there is no tool {name!r}.{did_you_mean(name, self._tools)}")
+        if name in PLACES or tool.definition.source:
+            raise ConflictError(
+                f"{name} is not a tool that this program brought; leave it out of an agent's tools"
+            )
+        del self._tools[name]
+        self._forget_queries()
+
+    def _forget_queries(self) -> None:
+        self._queries.clear()
+        self._runs_programs.clear()
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name, or `None`; import its module if nobody has asked for it yet."""

@@ -40,7 +40,9 @@ from .schema.validation import result_of
 _OURS = __name__.rpartition(".")[0] + "."
 Word = TypeVar("Word", Tier, Effect)
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@-]*")
+"""Names of any source, such as `getWeather` or `files.read`; providers get those that they refuse under another
+name. `*` and `?` would be patterns in rules."""
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -50,10 +52,12 @@ class Arguments(msgspec.Struct, frozen=True):
         value: What the tool's function takes.
         canonical: The one form that policy, digest, person and tool see: JSON with sorted keys,
             without unknown keys and without nulls of optional ones.
+        note: What the model is told about keys that were taken as known ones, or empty.
     """
 
     value: Any
     canonical: str
+    note: str = ""
 
 
 class Tool(abc.ABC):
@@ -281,7 +285,10 @@ class FunctionTool(Tool):
             if inspect.isawaitable(returned):
                 # A callable object or a wrapped function may hide that it is asynchronous.
                 returned = await returned
-        return result_of(self.definition.name, returned, self._parts.check)
+        # What ours return is checked in their tests: nothing of it is a stranger's.
+        return result_of(
+            self.definition.name, returned, None if self.is_ours else self._parts.check
+        )
 
     def call(self, arguments: Arguments, context: ToolContext) -> Any:
         """Call the function here and now; return what it returns, even an awaitable."""
@@ -316,8 +323,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             returns a call's tier; it never lowers `tier`); `preview` (a function of arguments and
             context that returns what would happen, as text for the person who is asked about a
             call; it runs in a worker thread unless it is `async`); `output` (the type of the
-            result, which is checked; default: the return annotation if that is a Struct, dataclass,
-            TypedDict or Pydantic model); `process` (a plain function at the top level of a module runs in a
+            result, or several of which one fits, which is checked; default: the return annotation if
+            that is a Struct, dataclass, TypedDict or Pydantic model); `process` (a plain function at the top level of a module runs in a
             process of its own, which is killed after a timeout or a cancel); `more_needs` (a
             function of the arguments that returns what a call needs besides `needs`).
 
@@ -372,8 +379,9 @@ def checked_name(name: str) -> str:
     ):
         return name
     raise ValidationError(
-        f"{name!r} can't be a tool's name: providers take snake_case of at most "
-        f"{ToolDefinition.max_name_length} characters. Pass name= to @tool.",
+        f"{name!r} can't be a tool's name: it has at most {ToolDefinition.max_name_length} letters and "
+        "digits of ASCII and the signs _ . : / @ -, and begins with a letter, a digit or _. Pass name= "
+        "to @tool.",
         field="name",
     )
 

@@ -13,7 +13,8 @@ cancellation can't turn what has happened into "cancelled". When the journal fai
 
 Begin with `dispatcher`: the actor, its batches, keys and slots. `call` prepares a call, makes its
 preview and digest, and runs the tool under its deadline; `outcome` makes the text that the model gets,
-cuts what is too large, and counts wrong arguments; `question_line` puts questions in the model's order;
+cuts what is too large, and counts wrong arguments; `permits` holds keys and slots; `question_line` puts
+questions in the model's order;
 `reach` judges where a running call connects, and what it read or wrote.
 Comes in: `RunCalls` from a turn, with a way to show progress, an outlet whose end is awaited, and a
     scope to cancel.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -309,6 +310,8 @@ class CallPreparation:
         has = HANDLES[place.session_kind].intersection(needs)
         watch = FileWatch(self._marked_files, place.workspace)
         context.files_read, context.files_write = self._files(place, call, needs, has, watch)
+        if context.files_read is not None:
+            context.workspace = Path(place.workspace)
         network = None
         if Capability.NETWORK in has and handles.network is not None:
             context.network = network = TrackedNetwork(handles.network, handles.connect)

@@ -19,18 +19,18 @@ starve behind their parents.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
 from ...config.policy.policy import PolicyBook
 from ...config.settings import Limits
-from ...runtime.definitions import Effect, ErrorType, Resource, SessionKind, ToolFailure, Verdict
+from ...runtime.definitions import Effect, ErrorType, SessionKind, ToolFailure, Verdict
 from ...runtime.errors import ActorStopped, CallboardError, ConflictError
 from ...runtime.events import CallFinished, CallProgress, CallStarted, DurableEvent
 from ...runtime.history import Call
-from ...runtime.kernel.locks import Claim, ResourceLocks, Slots, WorkspaceLocks
+from ...runtime.kernel.locks import Slots, WorkspaceLocks
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
     AppendEvents,
@@ -58,8 +58,19 @@ from .outcome import (
     failed,
     tell_parent,
     with_arguments,
+    with_note,
 )
-from .reach import as_allowed, can_reach, due_marks, files_marked, hosts_of, read_by, watch
+from .permits import GivenPermits, Permit, Permits
+from .reach import (
+    as_allowed,
+    can_reach,
+    due_marks,
+    files_marked,
+    hosts_of,
+    named_by,
+    read_by,
+    watch,
+)
 
 if TYPE_CHECKING:
     from .question_line import QuestionLine
@@ -71,96 +82,6 @@ MAILBOX_CAPACITY = 256
 BROKER_GONE = Decision(
     verdict=Verdict.DENY, reason="the permission broker failed; nothing was asked"
 )
-
-
-class Permit:
-    """The keys and slots of one executing call, given back when the block is left; idempotent."""
-
-    __slots__ = ("_locks", "claim", "held", "wants_slots")
-
-    def __init__(self, locks: ResourceLocks, claim: Claim | None, *, wants_slots: bool) -> None:
-        self._locks = locks
-        self.claim = claim
-        self.wants_slots = wants_slots
-        self.held: tuple[Slots, ...] = ()
-
-    def release(self) -> None:
-        """Give everything back."""
-        held, self.held = self.held, ()
-        for slots in held:
-            slots.give_back()
-        claim, self.claim = self.claim, None
-        if claim is not None:
-            self._locks.release(claim)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-class _Given:
-    """The permits of one batch, all given back when the block is left."""
-
-    def __init__(self) -> None:
-        self._permits: list[Permit] = []
-
-    def noted(self, permit: Permit) -> Permit:
-        """Return a permit that the block's end gives back, if nobody has before."""
-        self._permits.append(permit)
-        return permit
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for permit in self._permits:
-            permit.release()
-
-
-class Permits:
-    """Gives the calls of one batch their permits: resource keys first, then slots.
-
-    Args:
-        locks: The resource keys of the workspace.
-        slots: The slots to hold, the session's before the runtime's.
-    """
-
-    def __init__(self, locks: ResourceLocks, slots: tuple[Slots, ...]) -> None:
-        self._locks = locks
-        self._slots = slots
-
-    def admit_nowait(
-        self, resources: tuple[Resource, ...], *, waits: bool = False
-    ) -> Permit | None:
-        """Return a permit if all keys and slots are free; otherwise `None`, holding nothing.
-
-        A call that only `waits` takes no slot.
-        """
-        claim = None
-        if resources and (claim := self._locks.claim_nowait(resources)) is None:
-            return None
-        permit = Permit(self._locks, claim, wants_slots=not waits)
-        for slots in () if waits else self._slots:
-            if not slots.take_nowait():
-                permit.release()
-                return None
-            permit.held += (slots,)
-        return permit
-
-    def enqueue(self, resources: tuple[Resource, ...], *, waits: bool = False) -> Permit:
-        """Return a permit with a place in the queue for its keys, for `admit` to wait on."""
-        claim = self._locks.enqueue(resources) if resources else None
-        return Permit(self._locks, claim, wants_slots=not waits)
-
-    async def admit(self, permit: Permit) -> None:
-        """Wait for the permit's keys, then for the slots; the permit's block gives them back."""
-        if permit.claim is not None:
-            await self._locks.wait(permit.claim)
-        for slots in self._slots if permit.wants_slots else ():
-            await slots.take()
-            permit.held += (slots,)
 
 
 class ToolDispatcher:
@@ -232,10 +153,12 @@ class CallBatch:
         self._executing = 0
         self._results: list[DurableEvent] = []
         self._line: QuestionLine | None = None
+        self._behind: dict[str, trio.Event] = {}
+        self._followed: dict[str, trio.Event] = {}
 
     async def run(self) -> None:
         """Run all calls; return when they are gone."""
-        with self._request.scope, _Given() as permits:
+        with self._request.scope, GivenPermits() as permits:
             await self._dispatcher.preparation.wait_tested(self._request.calls)
             ready, finished = self._prepare()
             starting: list[tuple[ReadyCall, Permit]] = []
@@ -269,7 +192,12 @@ class CallBatch:
                 # Most answers ask for one tool: alone it needs no task of its own.
                 await self._execute(*starting[0])
                 return
-            asked = [c.call.call_id for c, said, _ in waiting if said.verdict is Verdict.ASK]
+            self._note_same_hosts(waiting)
+            asked = [
+                c.call.call_id
+                for c, said, _ in waiting
+                if said.verdict is Verdict.ASK and c.call.call_id not in self._behind
+            ]
             if len(asked) > 1:
                 # Here: most answers ask about one call at most.
                 from .question_line import QuestionLine
@@ -282,6 +210,17 @@ class CallBatch:
                     nursery.start_soon(
                         self._run_later, call, decision, place, name=f"call {call.name}"
                     )
+
+    def _note_same_hosts(self, waiting: list[tuple[ReadyCall, Decision, Permit | None]]) -> None:
+        """Let calls about a host follow the first one about it: it is asked about once a session."""
+        firsts: dict[frozenset[str], trio.Event] = {}
+        for ready, decision, _ in waiting:
+            if decision.is_about_host and (hosts := named_by(ready)):
+                call_id = ready.call.call_id
+                if hosts in firsts:
+                    self._behind[call_id] = firsts[hosts]
+                else:
+                    firsts[hosts] = self._followed[call_id] = trio.Event()
 
     # ── before the effect ────────────────────────────────────────────────────────────────────────
 
@@ -361,7 +300,19 @@ class CallBatch:
     # ── waiting, and the effect ──────────────────────────────────────────────────────────────────
 
     async def _run_later(self, ready: ReadyCall, decision: Decision, permit: Permit | None) -> None:
-        """Run a call that has to wait: for a person, for a key, or for a slot."""
+        """Run a call that has to wait: for another call, for a person, for a key, or for a slot."""
+        if (first := self._behind.get(ready.call.call_id)) is not None:
+            await first.wait()
+            (decision,) = await self._decide(ready.question)
+        try:
+            await self._run_when_due(ready, decision, permit)
+        finally:
+            if (followed := self._followed.get(ready.call.call_id)) is not None:
+                followed.set()
+
+    async def _run_when_due(
+        self, ready: ReadyCall, decision: Decision, permit: Permit | None
+    ) -> None:
         while decision.verdict is not Verdict.DENY:
             if decision.verdict is Verdict.ASK:
                 await self._run_asked(ready, decision)
@@ -384,7 +335,9 @@ class CallBatch:
             if resolution.answer.decision == "deferred":
                 return  # the result that the model gets meanwhile is on record
             if resolution.answer.decision != "allow":
-                raise resolution.failure or denial_by_answer(resolution.answer, ready.tier)
+                raise resolution.failure or denial_by_answer(
+                    resolution.answer, ready.tier, decision.reason
+                )
             version = decision.policy_version
             with self._enqueue(ready) as permit:
                 await self._permits.admit(permit)
@@ -506,6 +459,8 @@ class CallBatch:
             outcome = with_arguments(outcome, ready.arguments.canonical, limits.max_result_bytes)
         else:  # a person's changes don't count as an attempt of the model
             outcome = self._retries.judged(name, outcome, ready.tool.definition)
+            if note := ready.arguments.note:
+                outcome = with_note(outcome, note)
         finished = self._finished(ready.call, outcome, ready, running.since)
         # Nothing between the tool's return and the journal's mailbox can be cancelled: a
         # cancellation that comes now can't turn what has happened into "cancelled".

@@ -156,12 +156,17 @@ def denial(
     return ToolFailure(error_type, f"Not run: {reason}", tier=tier, reason=reason)
 
 
-def denial_by_answer(answer: ApprovalAnswer, tier: Tier) -> ToolFailure:
-    """Return the failure for a call that a person denied, or about which nobody answered."""
+def denial_by_answer(answer: ApprovalAnswer, tier: Tier, why: str) -> ToolFailure:
+    """Return the failure for a call that a person denied, or about which nobody answered.
+
+    `why` is the reason for asking: it says what to change where nobody could be asked.
+    """
     if answer.decision == "expired":
         reason = answer.reason or "nobody answered in time"
         return denial(reason, tier, ErrorType.APPROVAL_EXPIRED)
     said = f": {answer.reason}" if answer.reason else ""
+    if answer.answered_by == "callboard":
+        said += f" ({why})"
     return denial(f"denied by {answer.answered_by}{said}", tier)
 
 
@@ -212,6 +217,15 @@ def with_arguments(outcome: CallOutcome, arguments: str, max_bytes: int) -> Call
         arguments = "null"
     added = f',"arguments":{arguments},"note":{_json(note)}}}'
     return msgspec.structs.replace(outcome, content=outcome.content[:-1] + added)
+
+
+def with_note(outcome: CallOutcome, note: str) -> CallOutcome:
+    """Return the outcome with a note for the model beside its result."""
+    if outcome.failure is not None and "note" in outcome.failure:
+        return outcome
+    return msgspec.structs.replace(
+        outcome, content=f'{outcome.content[:-1]},"note":{_json(note)}}}'
+    )
 
 
 def content_of(failure: dict[str, Any]) -> str:

@@ -41,6 +41,11 @@ class HasRead(Protocol):
         ...
 
 
+def named_by(ready: ReadyCall) -> frozenset[str]:
+    """Return the hosts that a call's arguments name; none when that is unclear."""
+    return frozenset(named_hosts(ready.definition, CallArguments(ready.arguments.canonical)) or ())
+
+
 def can_reach(ready: ReadyCall) -> bool:
     """Whether a call has a handle by which it may read, write or connect; most need none, and have none."""
     return ready.needs != ()
@@ -89,7 +94,10 @@ def as_allowed(ready: ReadyCall, asked: ReadyCall) -> ReadyCall:
     ready.context.shown_preview = asked.context.shown_preview
     if isinstance(ready.context.network, TrackedNetwork):
         ready.context.network.is_let_out = True
-    return ready
+    if not asked.arguments.note:
+        return ready
+    said = msgspec.structs.replace(ready.arguments, note=asked.arguments.note)
+    return msgspec.structs.replace(ready, arguments=said)
 
 
 def files_marked(ready: ReadyCall) -> tuple[FilesMarked, ...]:

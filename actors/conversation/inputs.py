@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from ...runtime.definitions import Agent, CallStatus, InputMode, InputSource
 from ...runtime.errors import PermissionRefused
 from ...runtime.events import (
@@ -137,6 +139,11 @@ class InputOptions(NamedTuple):
         """The same without the right to let more run than the agent does."""
         return InputOptions(self.options)
 
+    @property
+    def without_calls(self) -> InputOptions:
+        """The same for what follows from its turn: that makes no calls of its own."""
+        return InputOptions(msgspec.structs.replace(self.options, calls=()), self.widens)
+
     def applied(self, agent: Agent) -> Agent:
         """Return the agent with the options; it may be another than the one they may widen."""
         return self.options.applied(agent, may_widen=self.widens == agent.name != "")
@@ -205,7 +212,7 @@ class SessionOptions:
                     self._of_inputs[event.input_ids[0]] = self.again
             case CallDeferred():
                 if self.again is not None:
-                    self._of_calls[event.call_id] = self.again
+                    self._of_calls[event.call_id] = self.again.without_calls
 
     def _take(self, input_id: str) -> InputOptions | None:
         self._wideners.discard(input_id)

@@ -91,10 +91,16 @@ class SessionPolicies:
         A session without people of its own follows the rules for its nearest parent's channel.
         """
         agent = place.agent
-        key: tuple[object, ...] = (self._book.revision, agent.name, agent.policy)
+        key: tuple[object, ...] = (
+            self._book.revision,
+            agent.name,
+            agent.policy,
+            agent.auto_hosts,
+        )
         key += place.session_kind, place.channel
         for above in place.lineage:
-            key += above.agent.name, above.agent.policy, above.kind, above.channel
+            its = above.agent
+            key += its.name, its.policy, its.auto_hosts, above.kind, above.channel
         policy = self._made.get(key)
         if policy is None:
             if len(self._made) >= MAX_CACHED_POLICIES:
@@ -166,6 +172,7 @@ class SessionPolicy:
             reason=found.reason,
             policy_version=self._policy.version,
             defer=found.defer,
+            is_about_host=found.is_about_host,
         )
 
 

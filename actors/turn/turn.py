@@ -196,6 +196,8 @@ class Turn:
             self._system = f"{self._setup.agent.prompt}\n\n{skills}".lstrip()
         if self._asked is not None and (ended := await self._go_on(self._asked)):
             return [ended]
+        if calls := self._given_calls():
+            return [await self._make_calls(calls) or self._ended("answered")]
         while True:
             # An input may be cancelled while it waits: then no model is asked.
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -214,6 +216,31 @@ class Turn:
                 return [message, *proposed, *cut_off, self._ended(_OUTCOMES[stop])]
             if ended := await self._run_calls(message, calls, proposed):
                 return [ended]
+
+    def _given_calls(self) -> tuple[Call, ...]:
+        """Return the calls that the input brings, by ids that follow from it: a replay has the same."""
+        options = self._host.conversation.options.turn
+        taken, calls = self._host.conversation.call_ids, list[Call]()
+        for number, given in enumerate(options.options.calls if options is not None else (), 1):
+            call_id = f"call_{self.input_id.removeprefix('input_')}_{number}"
+            while call_id in taken:  # the turn runs again
+                call_id += "x"
+            calls.append(Call(call_id, given.name, given.arguments))
+        return tuple(calls)
+
+    async def _make_calls(self, calls: tuple[Call, ...]) -> TurnEnded | None:
+        """Run the calls that the program makes, in the place of an answer, unless they are on record."""
+        if self._asked is not None:
+            return None
+        message = MessageCompleted(
+            turn_id=self.turn_id,
+            message_id=new_id("message"),
+            parts=calls,
+            provider="",
+            model="",
+            stop_reason=StopReason.TOOL_CALLS,
+        )
+        return await self._run_calls(message, calls, self._proposed(message, calls))
 
     def _recorded(self) -> MessageCompleted:
         """Return a stand-in for an answer on record, of which only the id is needed."""
@@ -322,7 +349,7 @@ class Turn:
             channel=self._setup.channel,
             lineage=self._host.lineage,
             task=conversation.task,
-            options=given.options if (given := conversation.options.turn) else None,
+            options=given.without_calls.options if (given := conversation.options.turn) else None,
         )
 
     def _has_run(self, call_id: str) -> bool:

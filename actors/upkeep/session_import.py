@@ -100,9 +100,11 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
             forked_from="",
         )
     if isinstance(event, InputAccepted):
-        if event.options is not None:
-            check_fallbacks(event.options.fallbacks or ())
-        return replace(event, child_id="", request=None, widens="")
+        options = event.options
+        if options is not None:
+            check_fallbacks(options.fallbacks or ())
+            options = replace(options, calls=())  # a file makes no calls
+        return replace(event, child_id="", request=None, widens="", options=options)
     if isinstance(event, TurnSetAside):
         return replace(event, request=None)
     if isinstance(event, CallFinished):

@@ -416,7 +416,9 @@ async def _version(
         arguments=row.arguments,
         approval_reason=row.reason,
     )
-    policies = SessionPolicies(PolicyBook(settings.rules, search_places(settings.search)))
+    policies = SessionPolicies(
+        PolicyBook(settings.rules, search_places(settings.search), settings.network.auto)
+    )
     return policies.of(place).decision(question).policy_version
 
 

@@ -115,7 +115,7 @@ def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
         agent = msgspec.structs.replace(agent, policy=Policy(call.preset))
     judge = Judge(
         agent=agent,
-        policies=PolicyBook(settings.rules, search_places(settings.search)),
+        policies=PolicyBook(settings.rules, search_places(settings.search), settings.network.auto),
         registry=ToolRegistry(_tools(call, settings)),
         forbidden=(data_folder(), config_folder()),
     )

@@ -191,8 +191,8 @@ class _Lint:
                 )
             elif not any(name in rule.arguments for name in places):
                 yield (
-                    f"it lets {definition.name} reach every new host without a question where "
-                    f"strict would ask; name those that it may: arguments.{places[0]} = {{ host = … }}"
+                    f"it lets {definition.name} reach every new host without a question where the "
+                    f"preset would ask; name those that it may: arguments.{places[0]} = {{ host = … }}"
                 )
 
     def _gap_above(self, rule: Rule) -> Iterator[str]:

@@ -40,6 +40,7 @@ _SUBJECTS = {
     "edit_file": _Subject(paths=("path",), free=("edits",)),
     "delete_file": _Subject(paths=("path",)),
     "move_file": _Subject(paths=("from", "to")),
+    "web_fetch": _Subject(hosts=("url",), free=("timeout",)),
     "http_request": _Subject(hosts=("url",), free=("headers", "body", "timeout")),
 }
 """Built-in tools whose calls are the same permission although some arguments differ. An argument that is

@@ -24,11 +24,12 @@ from ...runtime.definitions import (
     ToolFailure,
     Verdict,
 )
-from ...runtime.http.url import parse_url
+from ...runtime.http.url import HttpUrl, parse_url
 from .path_pattern import PathPattern, folded, is_wild, judged_path
 from .rules import Condition, PlacedRule, Rule
 
 _Read = TypeVar("_Read")
+_Text = TypeVar("_Text")
 _Test = Callable[["CallArguments", str], bool]
 
 _LEFT_OUT = object()
@@ -70,7 +71,12 @@ class CallArguments:
 
     def hosts(self, name: str) -> tuple[str, ...] | None:
         """Return the hosts of an argument's URLs; `None` when they can't be judged."""
-        return self._once("host", name, lambda: self._texts(name, _host_of))
+        urls = self.urls(name)
+        return None if urls is None else tuple(url.host for url in urls)
+
+    def urls(self, name: str) -> tuple[HttpUrl, ...] | None:
+        """Return an argument's URLs; `None` when they can't be judged."""
+        return self._once("url", name, lambda: self._texts(name, _url_of))
 
     def words(self, name: str) -> tuple[str, ...] | None:
         """Return an argument's list of words; `None` when it is something else, like a shell string."""
@@ -83,11 +89,11 @@ class CallArguments:
         key = "folded value" if fold else "value"
         return self._once(key, name, lambda: spelled(self.value(name), fold=fold))
 
-    def _texts(self, name: str, read: Callable[[str], str | None]) -> tuple[str, ...] | None:
+    def _texts(self, name: str, read: Callable[[str], _Text | None]) -> tuple[_Text, ...] | None:
         value = self.value(name)
         texts = value if isinstance(value, list) else [value]
         found = [read(text) if isinstance(text, str) else None for text in texts]
-        return None if None in found else cast("tuple[str, ...]", tuple(found))
+        return None if None in found else cast("tuple[_Text, ...]", tuple(found))
 
     def _once(self, kind: str, name: str, read: Callable[[], _Read]) -> _Read:
         key = kind, name
@@ -322,8 +328,8 @@ def _folded(text: str) -> str | None:
     return None if path is None else folded(path)
 
 
-def _host_of(text: str) -> str | None:
+def _url_of(text: str) -> HttpUrl | None:
     try:
-        return parse_url(text).host
+        return parse_url(text)
     except ToolFailure:
         return None

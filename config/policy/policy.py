@@ -26,6 +26,7 @@ from ...runtime.definitions import (
     Verdict,
 )
 from ...runtime.errors import ValidationError
+from .auto_hosts import LIST, AutoHosts, is_reading_web, listed_hosts, with_www
 from .match import CallArguments, CompiledRule, advice
 from .new_hosts import is_about, names_place, new_host, url_arguments
 from .path_pattern import PathPattern
@@ -105,6 +106,7 @@ class PolicyLayer:
         preset: Its preset.
         rules: In any order.
         places: By tool, the one host that the operator lets it connect to.
+        auto: Hosts that the web's tools may read from without a question.
     """
 
     def __init__(
@@ -113,14 +115,18 @@ class PolicyLayer:
         preset: Preset,
         rules: Iterable[CompiledRule] = (),
         places: Mapping[str, str] | None = None,
+        auto: Iterable[str] = (),
     ) -> None:
         self.owner = owner
         self.preset = preset
         self.rules = tuple(rules)
         self._by_tool: dict[str, Mapping[Verdict, RuleIndex]] = {}
         self._places = dict(places or {})
-        said = [owner, preset, sorted({_canonical(rule) for rule in self.rules})]
-        self.version = _digest([*said, self._places] if self._places else said)
+        self._auto = AutoHosts(auto)
+        said: list[object] = [owner, preset, sorted({_canonical(rule) for rule in self.rules})]
+        said += [self._places] if self._places else []
+        said += [self._auto.canonical] if self._auto else []
+        self.version = _digest(said)
 
     def ruling(self, question: PolicyQuestion, arguments: CallArguments) -> Ruling:
         """Return the ruling of this layer alone."""
@@ -149,16 +155,32 @@ class PolicyLayer:
             (Tier.READ_ONLY, None) if question.is_redirect else (tier, question.approval_reason)
         )
         found = ruling(self.preset, least, reason, new, is_exposed=question.is_exposed)
-        if found.verdict is Verdict.ASK and Verdict.ALLOW in about:
-            tool, is_way_out = question.definition, new is not None and question.is_exposed
-            for rule in about[Verdict.ALLOW].candidates(arguments):
-                if (
-                    rule.matches(tier, arguments, question.definition)
-                    and rule.answers(tier, arguments, is_raised=question.is_raised)
-                    and (not is_way_out or (tool and names_place(rule, tool, arguments)))
-                ):
-                    return _ruling_of(rule, question)
-        return found
+        if found.verdict is not Verdict.ASK:
+            return found
+        is_way_out = new is not None and question.is_exposed
+        rules = about[Verdict.ALLOW] if Verdict.ALLOW in about else RuleIndex(())
+        return self._answered(question, arguments, rules, is_way_out=is_way_out) or found
+
+    def _answered(
+        self,
+        question: PolicyQuestion,
+        arguments: CallArguments,
+        rules: RuleIndex,
+        *,
+        is_way_out: bool,
+    ) -> Ruling | None:
+        """Return what answers a question of the preset in a person's place, or `None`."""
+        tool, tier = question.definition, question.final_tier
+        if host := self._auto_host(question, arguments):
+            return Ruling(Verdict.ALLOW, f"{host} is under {LIST}", "network.auto")
+        for rule in rules.candidates(arguments):
+            if (
+                rule.matches(tier, arguments, tool)
+                and rule.answers(tier, arguments, is_raised=question.is_raised)
+                and (not is_way_out or (tool and names_place(rule, tool, arguments)))
+            ):
+                return _ruling_of(rule, question)
+        return None
 
     def has_rules_about(self, tool: str) -> bool:
         """Whether the layer has rules that may match calls of this tool."""
@@ -170,11 +192,33 @@ class PolicyLayer:
             return None
         if self.preset is Preset.AUTO:
             return None
-        if question.is_exposed or (self.preset is Preset.STRICT and not question.is_redirect):
-            # An exposed session may send what it has read, even to a host that is known.
-            place = None if question.is_exposed else self._places.get(question.definition.name)
+        if question.is_exposed:
+            # It may send what it has read, even to a host that is known.
+            return new_host(question.definition, arguments, question.hosts)
+        if is_reading_web(question.definition):
+            known = with_www(question.hosts) if question.is_redirect else question.hosts
+            said = new_host(question.definition, arguments, known)
+            if said is not None:
+                return f"{said}, and not under {LIST}"
+            if self.preset is Preset.BALANCED or question.is_redirect:
+                return None
+            said = new_host(question.definition, arguments, frozenset()) or ""
+            return said.replace("new to it", f"not under {LIST}")
+        if self.preset is Preset.STRICT and not question.is_redirect:
+            place = self._places.get(question.definition.name)
             return new_host(question.definition, arguments, question.hosts, place)
         return None
+
+    def _auto_host(self, question: PolicyQuestion, arguments: CallArguments) -> str | None:
+        """Return the host of a call that the list answers for: it only reads, and no taint is behind it."""
+        if (
+            question.is_exposed
+            or question.approval_reason is not None
+            or question.is_raised
+            or not is_reading_web(question.definition)
+        ):
+            return None
+        return listed_hosts(self._auto, arguments)
 
     def _rules_about(self, tool: str) -> Mapping[Verdict, RuleIndex]:
         found = self._by_tool.get(tool)
@@ -245,6 +289,7 @@ class PolicyBook:
     Args:
         rules: The rules of all agents.
         places: As in `PolicyLayer`; see `search_places`.
+        auto: As in `PolicyLayer`, of all agents; an agent may have more.
 
     Attributes:
         revision: Counts replacements, so that caches notice them.
@@ -254,16 +299,20 @@ class PolicyBook:
     """
 
     def __init__(
-        self, rules: Iterable[PlacedRule] = (), places: Mapping[str, str] | None = None
+        self,
+        rules: Iterable[PlacedRule] = (),
+        places: Mapping[str, str] | None = None,
+        auto: Iterable[str] = (),
     ) -> None:
         self.revision = 0
         self._rules = tuple(map(compiled, rules))
         self._places = places
-        self._layers: dict[tuple[str, Preset, SessionKind, str | None], PolicyLayer] = {}
+        self._auto = tuple(auto)
+        self._layers: dict[object, PolicyLayer] = {}
 
     def replace(self, other: PolicyBook) -> None:
         """Take over the rules of another book."""
-        self._rules, self._places = other._rules, other._places
+        self._rules, self._places, self._auto = other._rules, other._places, other._auto
         self._layers.clear()
         self.revision += 1
 
@@ -284,14 +333,16 @@ class PolicyBook:
             parent: The policy of the session that started it, which holds here as it does there:
                 with the rules for the parent's agent, kind and channel.
         """
-        key = agent.name, agent.policy, kind, channel
+        key = agent.name, agent.policy, agent.auto_hosts, kind, channel
         layer = self._layers.get(key)
         if layer is None:
             if len(self._layers) >= MAX_CACHED_LAYERS:
                 self._layers.clear()
             rules = [r for r in self._rules if r.is_about_session(agent.name, kind, channel)]
             owner = f"agent {agent.name}"
-            layer = self._layers[key] = PolicyLayer(owner, agent.policy, rules, self._places)
+            auto = (*self._auto, *agent.auto_hosts)
+            layer = PolicyLayer(owner, agent.policy, rules, self._places, auto)
+            self._layers[key] = layer
         own = Policy((layer,))
         return own if parent is None else parent.meet(own)
 

@@ -20,12 +20,14 @@ class Ruling(msgspec.Struct, frozen=True):
         reason: Why, for a person and for the model.
         rule: What decided: `preset balanced`, or a rule with its place in the file.
         defer: Whether the turn of a call that asks goes on meanwhile.
+        is_about_host: Whether it asks only about a host that no list has: once a session.
     """
 
     verdict: Verdict
     reason: str
     rule: str
     defer: bool = False
+    is_about_host: bool = False
 
     @property
     def is_by_preset(self) -> bool:
@@ -47,7 +49,8 @@ def ruling(
         preset: The agent's preset.
         tier: The call's tier, which may be higher than its tool's.
         approval_reason: Why the tool's `approval` asks for a person, or `None`.
-        new_host: What is new about where it connects, in words, or `None`.
+        new_host: What is new about where it connects, in words, or `None`, also where this preset
+            does not look at that.
         is_exposed: Whether the session has read untrusted content and private data: whoever wrote
             the first may want the second, and a new host may be theirs.
     """
@@ -61,6 +64,7 @@ def ruling(
             return Ruling(Verdict.ASK, f"{preset} asks: {'; '.join(reasons)}", rule)
     if preset is Preset.STRICT and tier is not Tier.READ_ONLY:
         return Ruling(Verdict.ASK, f"strict asks for every {tier} call", rule)
-    if preset is Preset.STRICT and new_host is not None:
-        return Ruling(Verdict.ASK, f"strict asks for each new host: {new_host}", rule)
+    if preset is not Preset.AUTO and new_host is not None:
+        reason = f"{preset} asks for each new host: {new_host}"
+        return Ruling(Verdict.ASK, reason, rule, is_about_host=preset is Preset.BALANCED)
     return Ruling(Verdict.ALLOW, f"{preset} lets {tier} calls run", rule)

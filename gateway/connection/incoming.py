@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import trio
 
+from ...runtime.text import in_json_words
 from ...runtime.wire.fields import IdempotencyKey
 from ...runtime.wire.rpc import (
     INVALID_PARAMS,
@@ -62,7 +63,9 @@ def _request(message: str) -> RpcRequest:
     except RecursionError:
         raise Refused(PARSE_ERROR, "brackets stand too deep in this message") from None
     except msgspec.ValidationError as error:
-        raise Refused(INVALID_REQUEST, f"no JSON-RPC 2.0 request: {error}") from None
+        raise Refused(
+            INVALID_REQUEST, f"no JSON-RPC 2.0 request: {in_json_words(str(error))}"
+        ) from None
     except msgspec.DecodeError as error:
         raise Refused(PARSE_ERROR, f"no JSON: {error}") from None
 
@@ -73,7 +76,8 @@ def _params(request: RpcRequest, kind: type[Any]) -> Any:
     except RecursionError:
         raise Refused(INVALID_PARAMS, "brackets stand too deep in params", request.id) from None
     except msgspec.MsgspecError as error:
-        raise Refused(INVALID_PARAMS, f"params of {request.method}: {error}", request.id) from None
+        said = in_json_words(str(error))
+        raise Refused(INVALID_PARAMS, f"params of {request.method}: {said}", request.id) from None
 
 
 @cache

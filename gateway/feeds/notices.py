@@ -22,10 +22,10 @@ from ...runtime.http.address_guard import (
     AddressGuard,
     AddressRefused,
     Endpoint,
-    normalize_host,
 )
 from ...runtime.http.client import open_http_client
 from ...runtime.redaction import redacting_logger
+from ...runtime.text import normalize_host
 
 logger = redacting_logger(__name__)
 

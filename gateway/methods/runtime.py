@@ -14,7 +14,15 @@ from ...runtime.errors import NotFoundError
 from ...runtime.store.lists import CallFilter, CallPage
 from ...runtime.store.rows import CallRow
 from ...runtime.turns.activity import RuntimeStatus
-from ...runtime.wire.daemon import Agents, ListCalls, OneAgent, Status, ToolList
+from ...runtime.wire.daemon import (
+    Agents,
+    AskDefinitions,
+    Definitions,
+    ListCalls,
+    OneAgent,
+    Status,
+    ToolList,
+)
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import CancelCall, Cancelled
 from ..connection.caller import Caller
@@ -79,6 +87,14 @@ def shutdown(caller: Caller, params: Nothing) -> Nothing:
 def list_tools(caller: Caller, params: Nothing) -> ToolList:
     """Return all tools."""
     return ToolList(list(caller.runtime.tools()))
+
+
+@methods.add("tool/definitions", Role.OBSERVER)
+def define_tools(caller: Caller, params: AskDefinitions) -> Definitions:
+    """Return the tools of an agent as a provider of a wire format gets them."""
+    if not _may_know(caller, params.agent):
+        raise NotFoundError(f"there is no agent {params.agent!r}")
+    return Definitions(caller.runtime.definitions_for(params.format, agent=params.agent))
 
 
 @methods.add("tool/history", Role.OBSERVER)

@@ -280,6 +280,10 @@ async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
     if not caller.daemon.is_local(caller.credential):
         raise PermissionRefused("only commands of the daemon's own user give a session options")
     await caller.session(params.session_id)
+    if params.options.calls:
+        raise ValidationError(
+            "calls are of one input: give them with session/prompt", field="options"
+        )
     _check_models(caller, params.options)
     host, session_id = host_of(caller.runtime), params.session_id
     given, channels = host.given_options, host.channels

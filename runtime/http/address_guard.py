@@ -12,7 +12,6 @@ The tables are our own: `ipaddress.is_global` is wrong for several of these rang
 from __future__ import annotations
 
 import ipaddress
-import re
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Any
 import trio
 
 from ..errors import PermissionRefused
+from ..text import normalize_host, parse_host
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -87,10 +87,6 @@ _CLOSED: dict[int, tuple[Network, ...]] = {
     6: tuple(map(ipaddress.IPv6Network, _CLOSED_V6)),
 }
 
-_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-_PORT = re.compile(r"[0-9]{1,5}")
-_ENDS_LIKE_AN_ADDRESS = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
-
 
 class AddressRefused(PermissionRefused):
     """The guard refused a connection. The message never reveals what is at the address."""
@@ -102,26 +98,6 @@ def is_public(address: str) -> bool:
     return not any(own in network for network in _CLOSED[own.version])
 
 
-def normalize_host(host: str) -> str:
-    """Return a host in lower case, without a dot at the end; IPv6 short and without brackets.
-
-    One address has one form, which is the one that rules name: resolvers read `127.1`, `0x7f000001` and
-    `::ffff:127.0.0.1` as 127.0.0.1, too.
-    """
-    host = host.strip("[]").lower()
-    try:
-        parsed = ipaddress.IPv6Address(host)
-    except ValueError:
-        host = host.removesuffix(".")
-    else:
-        mapped = parsed.ipv4_mapped if parsed.scope_id is None else None
-        return str(parsed if mapped is None else mapped)
-    if _ENDS_LIKE_AN_ADDRESS.fullmatch(host):
-        with suppress(OSError):  # no address: a name that nobody can have
-            return socket.inet_ntoa(socket.inet_aton(host))
-    return host
-
-
 def parse_endpoint(text: str) -> Endpoint:
     """Parse an entry like `127.0.0.1:8080`, `.corp.example:443` or `[::1]:8080`.
 
@@ -130,31 +106,16 @@ def parse_endpoint(text: str) -> Endpoint:
     Raises:
         ValueError: The text is not an endpoint.
     """
-    host, _, port = text.rpartition(":")
     try:
-        if not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
-            raise ValueError(port)
-        return _listed_host(host), int(port)
+        host, port = parse_host(text)
+        if port is None:
+            raise ValueError(text)
+        return host, port
     except ValueError:
         raise ValueError(
             f"{text!r} is not HOST:PORT, like 127.0.0.1:8080, searx.local:443 or [::1]:8080, nor "
             ".NAME:PORT, like .corp.example:443 for every name below corp.example"
         ) from None
-
-
-def _listed_host(text: str) -> str:
-    if text.startswith("[") and text.endswith("]") and "%" not in text:
-        return normalize_host(str(ipaddress.IPv6Address(text[1:-1])))
-    dot, name = (".", text[1:]) if text.startswith(".") else ("", text)
-    if not name.isascii():
-        import idna  # httpx encodes the hosts of URLs with it
-
-        name = idna.encode(name.lower()).decode("ascii")
-    name = name.lower().removesuffix(".")
-    # 127.0.0.1 is not a name below 0.0.1.
-    if not _NAME.fullmatch(name) or (dot and _ENDS_LIKE_AN_ADDRESS.fullmatch(name)):
-        raise ValueError(text)
-    return dot + normalize_host(name)
 
 
 class AddressGuard:

@@ -12,7 +12,8 @@ import msgspec
 
 from ..definitions import ErrorType, ToolFailure
 from ..redaction import redact
-from .address_guard import DEFAULT_PORTS, normalize_host
+from ..text import normalize_host
+from .address_guard import DEFAULT_PORTS
 
 MAX_URL_CHARS = 8192
 """The request line that common servers accept; a longer URL is data in the wrong place."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import msgspec
 
 from ..changes.undo_report import ChangedCall
@@ -97,6 +99,19 @@ class ToolList(msgspec.Struct, frozen=True):
     """All tools, in the order that models get them."""
 
     tools: list[ToolDefinition]
+
+
+class AskDefinitions(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools of which agent to define, and for which wire format."""
+
+    format: Literal["openai", "responses", "openai_chat", "openai_responses", "anthropic", "gemini"]
+    agent: Word = "general"
+
+
+class Definitions(msgspec.Struct, frozen=True):
+    """The tools of an agent's main session, as a request in a wire format has them."""
+
+    definitions: list[dict[str, Any]]
 
 
 class ListCalls(msgspec.Struct, frozen=True, kw_only=True):

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
     from .runtime.turns.activity import RuntimeStatus as RuntimeStatus
+    from .runtime.turns.called_tool import CalledTool as CalledTool
     from .tools.context import ToolContext as ToolContext
     from .tools.tool import tool as tool
 else:
@@ -108,6 +109,7 @@ else:
         ".providers.testing.scripted": "ScriptedModel",
         ".runtime.budget": "Budget",
         ".runtime.approval": "ApprovalAnswer ApprovalRequest",
+        ".runtime.turns.called_tool": "CalledTool",
         ".runtime.event_types.calls": "CallDeferred CallFinished CallProposed CallStarted ToolGivenUp",
         ".runtime.channel": "Channel ChannelMessage UserQuestion",
         ".runtime.definitions": "Agent ErrorType Preset Resource Tier ToolFailure ToolResult",

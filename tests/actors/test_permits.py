@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from callboard.actors.calls.dispatcher import Permit, Permits
+from callboard.actors.calls.permits import Permit, Permits
 from callboard.runtime.definitions import Resource
 from callboard.runtime.kernel.locks import ResourceLocks, Slots
 

@@ -86,7 +86,7 @@ async def test_other_arguments_are_judged_and_previewed_and_nothing_is_answered(
         assert changed.reason == "balanced lets workspace calls run"
         assert changed.digest != request.digest
         for wrong, said in (
-            (arguments(path=7), "`path`: expected `str`"),
+            (arguments(path=7), "`path`: expected string"),
             (arguments(path="sealed/a.txt"), "Nobody writes there."),
             ("{", "not JSON"),
         ):

@@ -11,7 +11,7 @@ import pytest
 from callboard.cli.policy.check import answer_about, show_verdict
 from callboard.cli.policy.lint import findings_about
 from callboard.config.files import parse_settings
-from callboard.config.settings import Settings
+from callboard.config.settings import NetworkSettings, Settings
 from callboard.embedding.policy_check import CheckedCall
 from callboard.runtime.definitions import Tier, ToolDefinition
 from callboard.tools.builtin import builtin_tools
@@ -69,7 +69,7 @@ def verdict(settings: Settings, row: re.Match[str], workspace: Path) -> str:
 def test_a_recipe_does_what_stands_below_it(title: str, workspace: Path) -> None:
     toml, text = RECIPES[title]
     settings = parse_settings(toml, DOCUMENT)
-    without = msgspec.structs.replace(settings, rules=())
+    without = msgspec.structs.replace(settings, rules=(), network=NetworkSettings())
     lines = [line for line in text.splitlines() if line.startswith("| `")]
     assert lines
     for line in lines:

@@ -85,7 +85,8 @@ ACCEPTANCE: Proofs = {
 RULES: Proofs = {
     "Every tool must have a unique name (enforced at registration)":
         "tools/test_tool_registry::test_two_tools_of_one_name_are_refused",
-    "Tool names follow snake_case convention": "tools/test_tool::test_what_can_be_no_tool_is_refused_at_once",
+    "Tool names follow snake_case convention":
+        "our own do = tools/test_declared_results::test_our_own_names_are_snake_case",
     "Tools execute automatically without user confirmation":
         "what the preset does not ask about = flows/test_approval_flow::test_presets_decide_who_is_asked",
     "The only user-facing interruption is Android system permission dialogs":

@@ -22,8 +22,9 @@ from support.stage import check_records, on_both_stores, open_in, open_stage, pl
 from support.web.web_server import WebServer, open_web_server, page
 
 
-def allowing(server: WebServer, **given: Any) -> Settings:
-    return Settings(network=NetworkSettings(allow=(f"127.0.0.1:{server.port}",)), **given)
+def allowing(server: WebServer, *, is_quiet: bool = True, **given: Any) -> Settings:
+    here = (f"127.0.0.1:{server.port}",)
+    return Settings(network=NetworkSettings(allow=here, auto=here if is_quiet else ()), **given)
 
 
 def steps(*calls: dict[str, Any]) -> list[Any]:
@@ -52,8 +53,8 @@ async def test_what_the_operator_lists_is_reached_and_nothing_else(
     [
         ("auto", "GET", None),
         ("auto", "POST", None),
-        ("balanced", "GET", None),
-        ("balanced", "head", None),
+        ("balanced", "GET", "balanced asks for each new host"),
+        ("balanced", "head", "balanced asks for each new host"),
         ("balanced", "POST", "sends POST to 127.0.0.1:"),
         ("balanced", "delete", "sends DELETE to 127.0.0.1:"),
         ("strict", "GET", "strict asks for every system call"),
@@ -72,7 +73,11 @@ async def test_the_table_of_presets(
     async with open_web_server({"/": page("")}) as server:
         script = steps({"url": server.url(), "method": method})
         async with open_stage(
-            tmp_path, script, settings=allowing(server), policy=policy, on_approval=no
+            tmp_path,
+            script,
+            settings=allowing(server, is_quiet=False),
+            policy=policy,
+            on_approval=no,
         ) as stage:
             played = await play(await stage.runtime.create_session(), "Go.")
     status = "success" if asks is None else "denied"
@@ -101,7 +106,11 @@ async def test_only_what_may_change_something_is_recorded_before_it_runs(
         script = steps({"url": server.url(), "method": method})
         # In strict both wait for an answer, so that neither is started with the batch.
         async with open_stage(
-            tmp_path, script, settings=allowing(server), policy="strict", on_approval="allow"
+            tmp_path,
+            script,
+            settings=allowing(server, is_quiet=False),
+            policy="strict",
+            on_approval="allow",
         ) as stage:
             played = await play(await stage.runtime.create_session(), "Go.")
     kinds = [type(e) for e in played.events if isinstance(e, CallStarted | CallFinished)]
@@ -252,7 +261,7 @@ async def test_every_name_below_a_listed_one_is_reached(tmp_path: Path) -> None:
         hosts = ["www.corp.test", "a.b.CORP.test.", "corp.test", "badcorp.test"]
         script = steps(*({"url": f"http://{host}:{port}/"} for host in hosts))
         trio.socket.set_custom_hostname_resolver(AllHere())
-        async with open_stage(tmp_path, script, settings=settings) as stage:
+        async with open_stage(tmp_path, script, settings=settings, policy="auto") as stage:
             played = await play(await stage.runtime.create_session(), "Go.")
     order = [event.call_id for event in played.events if isinstance(event, CallProposed)]
     results = {result.call_id: read_result(result) for result in played.results}

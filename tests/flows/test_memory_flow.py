@@ -82,7 +82,7 @@ async def test_what_a_tainted_session_stored_taints_readers(tmp_path: Path, stor
         fetch = ("http_request", {"url": f"http://{address}/"})
         other = ("memory_search", {"query": "unrelated"})
         script = [reply(calls=[fetch]), *steps(STORE), *steps(other), *steps(SEARCH)]
-        settings = Settings(network=NetworkSettings(allow=(address,)))
+        settings = Settings(network=NetworkSettings(allow=(address,), auto=(address,)))
         async with open_in(tmp_path, script, store, settings=settings) as runtime:
             await play(await runtime.create_session(), "Fetch it.")
             reader, _ = await play_in(runtime, "Something else.")

@@ -112,7 +112,7 @@ async def test_nothing_of_it_is_seen_outside(tmp_path: Path, agent: str) -> None
         place = f"localhost:{server.port}"
         url = URL.format(port=server.port)
         settings = recipe(
-            network=NetworkSettings(allow=(place,)),
+            network=NetworkSettings(allow=(place,), auto=(place,)),
             search=SearchSettings(engine=SearchEngine.SEARXNG, base_url=f"http://{place}"),
         )
         tries: list[tuple[str, dict[str, Any]]] = [

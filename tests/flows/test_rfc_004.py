@@ -231,7 +231,9 @@ async def test_flow_2_a_file_is_read(tmp_path: Path) -> None:
 
 async def test_flow_3_a_page_is_fetched(tmp_path: Path) -> None:
     async with open_web_server({"/get": page('{"url": "/get"}')}) as server:
-        network = NetworkSettings(allow=(f"127.0.0.1:{server.port}",))
+        network = NetworkSettings(
+            allow=(f"127.0.0.1:{server.port}",), auto=(f"127.0.0.1:{server.port}",)
+        )
         played = await flow(
             tmp_path,
             ("http_request", {"url": server.url("/get")}),

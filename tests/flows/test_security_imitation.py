@@ -71,7 +71,7 @@ async def second_request(folder: Path, name: str, content: str, by: str) -> Scri
         file = ("read_file", {"path": "page.txt"})
         fetch = ("http_request", {"url": web.url("/page.txt")})
         steps = [reply(calls=[file if by == "file" else fetch]), reply("I see.")]
-        network = NetworkSettings(allow=(f"127.0.0.1:{web.port}",))
+        network = NetworkSettings(allow=(f"127.0.0.1:{web.port}",), auto=(f"127.0.0.1:{web.port}",))
         async with open_formats(
             folder, {name: steps}, on_approval=person, network=network
         ) as stage:

@@ -31,7 +31,9 @@ SPEC: Proofs = {
     "delete_file: Approval: Confirm (always).": ASKS,
     "move_file: Auto (unless overwriting).": ASKS,
     "run_code: Approval: Auto.": f"{HERE}test_running_code_and_searching_ask_nobody",
-    "web_fetch: Auto (if URL on allowlist).": f"{HERE}test_a_rule_is_the_list_of_urls",
+    "web_fetch: Auto (if URL on allowlist).":
+        "flows/test_listed_hosts::test_a_host_that_is_not_listed_is_asked_about_as_the_preset_says "
+        f"{HERE}test_a_rule_is_the_list_of_urls",
     "web_search: Approval: Auto.": f"{HERE}test_running_code_and_searching_ask_nobody",
     "requiresApproval: boolean | ((args: unknown) => boolean).":
         f"{HERE}test_a_tool_says_itself_when_it_asks",

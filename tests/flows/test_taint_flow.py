@@ -42,7 +42,7 @@ class Web:
     def __init__(self, server: WebServer) -> None:
         self.server = server
         names = tuple(f"{host}:{server.port}" for host in (HERE, THERE))
-        self.network = NetworkSettings(allow=names)
+        self.network = NetworkSettings(allow=names, auto=names)
 
     def get(self, host: str, path: str = "/", **more: Any) -> tuple[str, dict[str, Any]]:
         return ("http_request", {"url": f"http://{host}:{self.server.port}{path}", **more})

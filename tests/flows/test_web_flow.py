@@ -27,7 +27,9 @@ def answers() -> dict[str, bytes]:
 
 def settings(server: WebServer) -> Settings:
     return Settings(
-        network=NetworkSettings(allow=(f"127.0.0.1:{server.port}",)),
+        network=NetworkSettings(
+            allow=(f"127.0.0.1:{server.port}",), auto=(f"127.0.0.1:{server.port}",)
+        ),
         search=SearchSettings(engine=SearchEngine.TAVILY, base_url=server.url("")),
     )
 
@@ -77,10 +79,15 @@ async def test_both_work_in_a_turn_and_taint_their_session(tmp_path: Path, store
     assert KEY.encode() not in stored(tmp_path)
 
 
-@pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
 @pytest.mark.parametrize(
-    ("policy", "asks"),
-    [("auto", None), ("balanced", None), ("strict", "strict asks for each new host")],
+    ("tool", "policy", "asks"),
+    [
+        ("web_fetch", "auto", None),
+        ("web_fetch", "balanced", None),  # its host is listed
+        ("web_search", "auto", None),
+        ("web_search", "balanced", None),
+        ("web_search", "strict", "strict asks for each new host"),
+    ],
 )
 async def test_the_presets_decide(tmp_path: Path, tool: str, policy: str, asks: str | None) -> None:
     person = Person()

@@ -26,6 +26,7 @@ WRITTEN = {
     "policy": 'policy = "strict"',
     "limits.max_arguments_bytes": "[limits]\nmax_arguments_bytes = 2048",
     "network.allow": '[network]\nallow = ["127.0.0.1:8080"]',
+    "network.auto": '[network]\nauto = ["docs.python.org"]',
     "search.engine": 'engine = "tavily"',
     "search.base_url": 'base_url = "https://other.example"',
     "memory.search": "[memory]",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +17,7 @@ from hypothesis import strategies as st
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.tools.files.file_pages import MAX_READ_BYTES
 from callboard.tools.files.text_codec import codec_name, decode_page
+from callboard.tools.workspace.workspace import open_workspace
 from support.tools.workbench import Caller
 
 
@@ -145,3 +150,87 @@ def test_a_codec_for_host_names_is_refused_since_it_would_stop_the_runtime(encod
     with pytest.raises(ToolFailure) as failed:
         codec_name(encoding)
     assert failed.value.error_type is ErrorType.VALIDATION_ERROR
+
+
+# ── the advice, followed to the letter ───────────────────────────────────────────────────────────
+
+SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
+PIECES = {
+    "ascii": b"The quick brown fox.\n",
+    "letters of several bytes": "grüße, 世界 und 🐧 ".encode(),
+    "controls": b"\x01\x02\x1b[31m",
+    "nul": b"text\x00",
+    "latin-1": "grüße ".encode("latin-1"),
+    "half of a letter": "é".encode()[:1],
+    "anything": bytes(range(256)),
+}
+
+
+def advised_by(failure: ToolFailure) -> dict[str, Any]:
+    """The arguments that a failure says to change."""
+    if failure.error_type is ErrorType.FILE_TOO_LARGE:
+        assert "in pages: offset=0, then offset=next_offset." in str(failure)
+        return {"offset": 0}
+    assert failure.error_type is ErrorType.BINARY_FILE
+    assert "Read it with encoding=base64" in str(failure)
+    return {"encoding": "base64"}
+
+
+async def read_as_advised(caller: Caller, path: str) -> bytes:
+    """Reads a file as a model does that does exactly what it is told."""
+    arguments: dict[str, Any] = {"path": path}
+    found, failures = b"", list[ToolFailure]()
+    while len(failures) < 3:
+        try:
+            page = await caller.output("read_file", **arguments)
+        except ToolFailure as failure:
+            failures.append(failure)
+            arguments |= advised_by(failure)
+            continue
+        assert caller.max_result_bytes is not None
+        assert len(msgspec.json.encode(page)) <= caller.max_result_bytes
+        content: str = page["content"]
+        is_text = arguments.get("encoding") != "base64"
+        found += content.encode() if is_text else base64.b64decode(content, validate=True)
+        if "next_offset" not in page:
+            return found
+        assert page["next_offset"] > arguments.get("offset", 0)
+        arguments["offset"] = page["next_offset"]
+    raise AssertionError(f"the advice goes round: {failures}")
+
+
+@pytest.fixture
+def reader(folder: Path) -> Iterator[Caller]:
+    with open_workspace(folder) as opened:
+        yield Caller(opened)
+
+
+@settings(
+    max_examples=200 if SOAK else 25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    parts=st.lists(
+        st.tuples(st.sampled_from(sorted(PIECES)), st.integers(1, 400_000)), min_size=1, max_size=3
+    ),
+    most=st.sampled_from([1_000_000, 200_000]),
+)
+async def test_a_file_is_read_whole_by_following_the_advice(
+    reader: Caller, folder: Path, parts: list[tuple[str, int]], most: int
+) -> None:
+    data = b"".join((PIECES[kind] * size)[:size] for kind, size in parts)
+    (folder / "f").write_bytes(data)
+    reader.max_result_bytes = most
+    assert await read_as_advised(reader, "f") == data
+
+
+@pytest.mark.parametrize("kind", ["ascii", "anything"])
+async def test_of_a_large_file_each_page_says_where_the_next_is(
+    reader: Caller, folder: Path, kind: str
+) -> None:
+    size = 100_000_000 if SOAK else 3_000_000
+    piece = PIECES[kind]
+    data = (piece * (size // len(piece) + 1))[:size]
+    (folder / "f").write_bytes(data)
+    reader.max_result_bytes = 1_000_000
+    assert await read_as_advised(reader, "f") == data

@@ -10,7 +10,8 @@ import pytest
 
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.errors import ValidationError
-from callboard.tools.schema.validation import MAX_KEY_LENGTH, with_keys
+from callboard.tools.schema.complaint import MAX_KEY_LENGTH
+from callboard.tools.schema.validation import with_keys
 from callboard.tools.tool import tool
 from callboard.tools.web.http_request import http_request
 
@@ -59,7 +60,7 @@ def test_where_the_path_can_not_be_followed_it_stays() -> None:
 def test_the_model_is_told_which_header_is_wrong() -> None:
     arguments = {"url": "https://a.example", "headers": {"Accept": "*/*", "X-Count": 3}}
     with pytest.raises(
-        ToolFailure, match=r"`headers\.X-Count`: expected `str`, got `int`"
+        ToolFailure, match=r"`headers\.X-Count`: expected string, got integer"
     ) as caught:
         http_request.decode(json.dumps(arguments))
     assert caught.value.details["field"] == "headers.X-Count"
@@ -72,7 +73,7 @@ async def test_the_programmer_is_told_which_entry_of_a_result_is_wrong() -> None
         return {"a": 1, "b": "two"}
 
     context: Any = None
-    with pytest.raises(ToolFailure, match="`b`: expected `int`, got `str`"):
+    with pytest.raises(ToolFailure, match="`b`: expected integer, got string"):
         await count.execute(count.decode("{}"), context)
 
 

@@ -42,7 +42,10 @@ def test_each_kind_of_change_is_told(folder: Path) -> None:
         (folder / "new" / "c\x1b[31m").touch()
 
     assert told(folder, act) == ChangedFiles(
-        created=("new/", "new/c\\x1b[31m"), modified=("kept/a.txt",), deleted=("old/", "old/b.txt")
+        created=("new/", "new/c\\x1b[31m"),
+        modified=("kept/a.txt",),
+        deleted=("old/", "old/b.txt"),
+        sizes={"new/c\\x1b[31m": 0, "kept/a.txt": 1},
     )
 
 

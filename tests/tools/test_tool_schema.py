@@ -398,11 +398,11 @@ async def test_a_result_as_declared_passes() -> None:
 @pytest.mark.parametrize(
     ("made", "arguments", "field", "why"),
     [
-        (pair, {"left": "1"}, "left", "expected `int`, got `str`"),
-        (pair, {"left": 1, "right": [{"x": 1}, {"x": "2"}]}, "right[1].x", "expected `int`"),
+        (pair, {"left": "1"}, "left", "expected integer, got string"),
+        (pair, {"left": 1, "right": [{"x": 1}, {"x": "2"}]}, "right[1].x", "expected integer"),
         (place, {"given": {}}, "name", "required and missing"),
-        (explicit, {"given": [{"x": None}]}, "[0].x", "expected `int`"),
-        (explicit, {"given": 5}, None, "expected `array`"),
+        (explicit, {"given": [{"x": None}]}, "[0].x", "expected integer"),
+        (explicit, {"given": 5}, None, "expected array"),
     ],
 )
 async def test_a_result_that_is_not_as_declared_is_an_execution_error(

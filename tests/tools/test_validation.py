@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -53,7 +53,7 @@ VALIDATOR = Validator("tool", Everything, SCHEMA)
 
 
 def decode(**arguments: Any) -> tuple[Any, dict[str, Any]]:
-    value, canonical = VALIDATOR.decode(json.dumps({"path": "p", "must": 1, **arguments}))
+    value, canonical, _ = VALIDATOR.decode(json.dumps({"path": "p", "must": 1, **arguments}))
     return value, json.loads(canonical)
 
 
@@ -71,20 +71,20 @@ def refusal(text: str) -> ToolFailure:
         ('{"must": 1}', "path", "required and missing"),
         ('{"must": 1, "path": null}', "path", "required and missing"),
         ('{"path": "p"}', "must", "required and missing"),
-        ('{"path": 1, "must": 1}', "path", "expected `str`, got `int`"),
-        ('{"path": "p", "must": 1.5}', "must", "expected `int`, got `float`"),
-        ('{"path": "p", "must": "1"}', "must", "expected `int`, got `str`"),
-        ('{"path": "p", "must": true}', "must", "expected `int`, got `bool`"),
-        ('{"path": "p", "must": 1, "items": {}}', "items", "expected `array`"),
+        ('{"path": 1, "must": 1}', "path", "expected string, got integer"),
+        ('{"path": "p", "must": 1.5}', "must", "expected integer, got number"),
+        ('{"path": "p", "must": "1"}', "must", "expected integer, got string"),
+        ('{"path": "p", "must": true}', "must", "expected integer, got boolean"),
+        ('{"path": "p", "must": 1, "items": {}}', "items", "expected array"),
         ('{"path": "p", "must": 1, "items": [{}]}', "items[0].name", "required and missing"),
-        ('{"path": "p", "must": 1, "items": [null]}', "items[0]", "expected `object`, got `null`"),
+        ('{"path": "p", "must": 1, "items": [null]}', "items[0]", "expected object, got null"),
         (
             '{"path": "p", "must": 1, "items": [{"name": "a", "count": 0}]}',
             "items[0].count",
-            "expected `int` >= 1",
+            "expected integer >= 1",
         ),
         ('{"path": "p", "must": 1, "drawing": {"shape": "x"}}', "drawing.shape", "invalid value"),
-        ('{"path": "p", "must": 1, "from": 5}', "from", "expected `str`, got `int`"),
+        ('{"path": "p", "must": 1, "from": 5}', "from", "expected string, got integer"),
     ],
 )
 def test_a_wrong_argument_is_named_with_what_was_expected(
@@ -157,7 +157,7 @@ def test_empty_text_is_an_empty_object(text: str) -> None:
     class Nothing(msgspec.Struct):
         maybe: int = 0
 
-    assert Validator("tool", Nothing, {}).decode(text) == (Nothing(), "{}")
+    assert Validator("tool", Nothing, {}).decode(text) == (Nothing(), "{}", "")
 
 
 def test_unknown_keys_and_nulls_that_mean_nothing_are_dropped_on_every_level() -> None:
@@ -181,6 +181,85 @@ def test_unknown_keys_and_nulls_that_mean_nothing_are_dropped_on_every_level() -
         "node": {"value": 1, "next": {"value": 2}},
         "free": {"keep": None, "any": {"thing": None}},
     }
+
+
+class Choices(msgspec.Struct, kw_only=True):
+    create_dirs: bool = False
+    mode: Literal["a", "b"] = "a"
+    level: Literal[1, 2, "top"] = 1
+    steps: list[Step] = []
+    by_name: dict[str, Step] = {}
+    pair: tuple[int, Literal["x"]] | None = None
+    many: Literal[tuple(f"v{number}" for number in range(40))] = "v0"  # type: ignore[valid-type]
+    two_ways: int = 0
+    twoways: int = 0
+
+
+class Step(msgspec.Struct):
+    is_done: bool = False
+    state: Literal["open", "closed"] = "open"
+    below: list[Step] = []
+
+
+def choose(**arguments: Any) -> tuple[dict[str, Any], str]:
+    schema = msgspec.json.schema(Choices)
+    _, canonical, note = Validator("tool", Choices, schema).decode(json.dumps(arguments))
+    return json.loads(canonical), note
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "expected"),
+    [
+        ({"mode": "c"}, "mode", """expected "a" or "b", got 'c'"""),
+        ({"mode": "c" * 500}, "mode", """expected "a" or "b", got 'cccc"""),
+        ({"mode": 1}, "mode", 'expected "a" or "b", got integer'),
+        ({"level": 3}, "level", 'expected 1 or 2 or "top", got 3'),
+        ({"steps": [{}, {"state": "x"}]}, "steps[1].state", 'expected "closed" or "open", got'),
+        ({"steps": [{"below": [{"state": 1}]}]}, "steps[0].below[0].state", '"closed" or "open"'),
+        ({"by_name": {"k": {"state": "x"}}}, "by_name.k.state", '"closed" or "open"'),
+        ({"pair": [1, "y"]}, "pair[1]", """expected "x", got 'y'"""),
+        ({"many": "w"}, "many", " or another of 40, got"),
+        ({"create_dirs": "yes"}, "create_dirs", "expected boolean, got string"),
+    ],
+)
+def test_an_error_about_a_choice_lists_what_it_may_be(
+    arguments: dict[str, Any], field: str, expected: str
+) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        choose(**arguments)
+    assert refused.value.details["field"] == field
+    assert expected in str(refused.value)
+    assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept", "noted"),
+    [
+        ({"createDirs": True}, {"create_dirs": True}, "createDirs was taken as create_dirs"),
+        ({"CREATE_DIRS": True}, {"create_dirs": True}, "CREATE_DIRS was taken as create_dirs"),
+        ({"steps": [{"isDone": True}]}, {"steps": [{"is_done": True}]}, "isDone was taken as"),
+        ({"createDirs": None}, {}, "createDirs"),
+        ({"create_dirs": True}, {"create_dirs": True}, ""),
+        ({"twoWays": 1}, {}, ""),
+        ({"make_dirs": True, "x" * 9999: 1}, {}, ""),
+    ],
+)
+def test_a_key_in_another_spelling_is_taken_as_the_one_that_it_means(
+    arguments: dict[str, Any], kept: dict[str, Any], noted: str
+) -> None:
+    found, note = choose(**arguments)
+    assert found == kept
+    assert (noted in note) if noted else not note
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"createDirs": True, "create_dirs": False}, {"createDirs": True, "CreateDirs": True}],
+)
+def test_of_two_spellings_of_one_key_nobody_guesses(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ToolFailure, match="means `create_dirs`, which is given too") as refused:
+        choose(**arguments)
+    assert refused.value.details["field"] == "create_dirs"
 
 
 def test_null_is_kept_where_it_is_the_value() -> None:
@@ -220,10 +299,10 @@ def test_any_json_is_decoded_or_refused_and_the_canonical_form_is_stable(
 ) -> None:
     text = json.dumps({"path": "p", "must": 1, **arguments}, ensure_ascii=ascii_only)
     try:
-        value, canonical = VALIDATOR.decode(text)
+        value, canonical, _ = VALIDATOR.decode(text)
     except ToolFailure:
         return
-    assert VALIDATOR.decode(canonical) == (value, canonical)
+    assert VALIDATOR.decode(canonical) == (value, canonical, "")
 
 
 @given(st.text(max_size=60))

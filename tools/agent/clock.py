@@ -25,7 +25,7 @@ MAX_ZONE_CHARACTERS = 64
 """The longest IANA name has 32."""
 
 
-@tool(tier=Tier.READ_ONLY, timeout_seconds=5, effect=Effect.READ)
+@tool(tier=Tier.READ_ONLY, timeout_seconds=5, effect=Effect.READ, output=str)
 async def get_current_time(
     timezone: str | None = None,
     format: Literal["iso8601", "human_readable"] = "iso8601",  # ruff: ignore[builtin-argument-shadowing]

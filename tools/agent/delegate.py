@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 import msgspec
 
 from ...runtime.budget import Budget
-from ...runtime.definitions import Capability, SessionKind, Tier, ToolResult
+from ...runtime.definitions import Artifact, Capability, SessionKind, Tier, ToolResult
 from ...runtime.handles import Delegation
 from ..failures import failed
 from ..tool import FunctionTool, ToolContext
@@ -20,6 +20,14 @@ MAX_SECONDS = 7 * 24 * 3600.0
 
 FINE = frozenset({"answered", "running"})
 """The outcomes that don't count as failures."""
+
+
+class DelegateOutput(TypedDict):
+    """What delegate returns; `answer` unless it did not wait."""
+
+    session_id: str
+    outcome: Literal["answered", "running"]
+    answer: NotRequired[str]
 
 
 async def _delegate(
@@ -61,7 +69,11 @@ async def _delegate(
     output = {"session_id": child.session_id, "outcome": child.outcome, "answer": child.answer}
     if child.outcome == "running":
         del output["answer"]
-    return ToolResult(output=output, display=f"{kind} {child.session_id}: {child.outcome}")
+    return ToolResult(
+        output=output,
+        display=f"{kind} {child.session_id}: {child.outcome}",
+        artifacts=(Artifact(kind="session", id=child.session_id, size_bytes=0),),
+    )
 
 
 delegate = FunctionTool(
@@ -70,5 +82,6 @@ delegate = FunctionTool(
     tier=Tier.WORKSPACE,
     needs=[Capability.SESSIONS],
     timeout_seconds=MAX_SECONDS,
+    output=DelegateOutput,
     waits=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import msgspec
 
@@ -24,6 +24,20 @@ Question = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_QUESTION_CHA
 Option = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_OPTION_CHARACTERS)]
 Options = Annotated[list[Option], msgspec.Meta(max_length=MAX_OPTIONS)]
 Message = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)]
+
+
+class AnswerOutput(TypedDict):
+    """What ask_user returns: the text, and which option it is."""
+
+    answer: str
+    option: int | None
+
+
+class Told(TypedDict):
+    """What message returns."""
+
+    delivered: bool
+    channel: str
 
 
 async def _ask_user(
@@ -55,11 +69,12 @@ ask_user = FunctionTool(
     needs=[Capability.CHANNEL],
     # The channel's deadline is `approval_seconds` of the limits, which is at most this.
     timeout_seconds=MAX_SECONDS,
+    output=AnswerOutput,
     waits=True,
 )
 
 
-@tool(tier=Tier.SYSTEM, needs=[Capability.CHANNEL], timeout_seconds=10)
+@tool(tier=Tier.SYSTEM, needs=[Capability.CHANNEL], timeout_seconds=10, output=Told)
 async def message(context: ToolContext, text: Message, channel: str | None = None) -> ToolResult:
     """Says something to a person at once, ahead of the answer; waits for no reply.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
 
@@ -24,10 +24,17 @@ class Item(msgspec.Struct, frozen=True):
     status: Literal["pending", "in_progress", "done"] = "pending"
 
 
+class Planned(TypedDict):
+    """What plan returns: a line a step, and how far it all is."""
+
+    plan: list[str]
+    progress: str
+
+
 Items = Annotated[list[Item], msgspec.Meta(max_length=MAX_ITEMS)]
 
 
-@tool(tier=Tier.READ_ONLY, timeout_seconds=10, effect=Effect.IDEMPOTENT)
+@tool(tier=Tier.READ_ONLY, timeout_seconds=10, effect=Effect.IDEMPOTENT, output=Planned)
 async def plan(context: ToolContext, items: Items) -> ToolResult:
     """Sets the plan of this session, which people see; give the whole list each time.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
@@ -12,7 +12,7 @@ from ...runtime.processes import Command
 from ..context import ToolContext
 from ..failures import failed
 from ..git.command import Paths, checked
-from ..programs.program_result import sandboxed_tool, title, unkept
+from ..programs.program_result import made_files, sandboxed_tool, title, unkept
 from ..workspace.paths import shown
 
 SECONDS = 60.0
@@ -24,8 +24,24 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return f"formats with ruff, gofmt, rustfmt and prettier: {where}"
 
 
+class Formatted(TypedDict):
+    """What format_code returns; counts of files but for `files` and `failed`."""
+
+    checked: int
+    changed: int
+    files: list[str]
+    failed: NotRequired[dict[str, str]]
+    not_installed: NotRequired[dict[str, int]]
+    truncated: NotRequired[bool]
+    not_undoable: NotRequired[list[str]]
+
+
 @sandboxed_tool(
-    tier=Tier.WORKSPACE, timeout_seconds=SECONDS, effect=Effect.IDEMPOTENT, preview=_preview
+    tier=Tier.WORKSPACE,
+    timeout_seconds=SECONDS,
+    effect=Effect.IDEMPOTENT,
+    preview=_preview,
+    output=Formatted,
 )
 async def format_code(context: ToolContext, paths: Paths | None = None) -> ToolResult:
     """Formats code with ruff, gofmt, rustfmt or prettier, by the kind of each file, and says what changed.
@@ -66,5 +82,7 @@ async def format_code(context: ToolContext, paths: Paths | None = None) -> ToolR
         **unkept(ran.changed),
     }
     return ToolResult(
-        output=output, display=f"{report['changed']} of {report['checked']} files changed"
+        output=output,
+        display=f"{report['changed']} of {report['checked']} files changed",
+        artifacts=made_files(ran.changed),
     )

@@ -15,8 +15,15 @@ from ..context import ToolContext
 from ..failures import failed, invalid
 from ..git.command import checked, said
 from ..processes.threads import run_read
-from ..programs.program_result import change_fields, changes_line, sandboxed_tool, title
-from ..schema.validation import in_words
+from ..programs.program_result import (
+    ChangesOutput,
+    change_fields,
+    changes_line,
+    made_files,
+    sandboxed_tool,
+    title,
+)
+from ..schema.complaint import in_words
 from ..workshop import ALL_BY_PROXY
 
 SECONDS = 120.0
@@ -128,11 +135,22 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return f"{arguments.manager} installs into {where}, from {' and '.join(places)}; {scripts}:\n{names}"
 
 
+class Installed(ChangesOutput):
+    """What install_package returns."""
+
+    manager: str
+    installed_into: str
+    hosts: list[str]
+    sandbox: str
+    output: str
+
+
 @sandboxed_tool(
     tier=Tier.ELEVATED,
     needs=[Capability.PROCESSES, Capability.NETWORK],
     timeout_seconds=SECONDS,
     preview=_preview,
+    output=Installed,
 )
 async def install_package(
     context: ToolContext,
@@ -179,7 +197,11 @@ async def install_package(
         "output": ran.stdout[-MAX_TAIL_CHARACTERS:],
     }
     line = f"{manager} installed {', '.join(packages)}"[:200]
-    return ToolResult(output=output, display=f"{line}{changes_line(ran.changed)}")
+    return ToolResult(
+        output=output,
+        display=f"{line}{changes_line(ran.changed)}",
+        artifacts=made_files(ran.changed),
+    )
 
 
 async def _pip(context: ToolContext, wanted: Command, packages: list[str], *, scripts: bool) -> Ran:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import msgspec
 
@@ -15,9 +15,11 @@ from ..files.preview import command_line
 from ..git.command import Paths
 from ..processes.threads import run_read
 from ..programs.program_result import (
+    ChangesOutput,
     change_fields,
     changes_line,
     ending,
+    made_files,
     result_of_program,
     sandboxed_tool,
     title,
@@ -100,7 +102,25 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return command_line(_argv(arguments.runner or "", words, arguments.args, arguments.paths))
 
 
-@sandboxed_tool(tier=Tier.WORKSPACE, timeout_seconds=SECONDS, preview=_preview)
+class TestResult(ChangesOutput):
+    """What run_tests returns."""
+
+    runner: str
+    command: str
+    exit_code: int | None
+    duration_ms: int
+    killed_by: NotRequired[str]
+    passed: NotRequired[int]
+    failed: NotRequired[int]
+    errors: NotRequired[int]
+    skipped: NotRequired[int]
+    others: NotRequired[list[str]]
+    truncated: NotRequired[bool]
+    sandbox: str
+    output: str
+
+
+@sandboxed_tool(tier=Tier.WORKSPACE, timeout_seconds=SECONDS, preview=_preview, output=TestResult)
 async def run_tests(
     context: ToolContext,
     runner: Runner | None = None,
@@ -199,7 +219,9 @@ async def _result(runner: str, argv: tuple[str, ...], others: list[str], ran: Ra
     }
     line = ", ".join(f"{count} {what}" for what, count in counts.items())
     return ToolResult(
-        output=output, display=f"{runner}: {line or ending(ran)}{changes_line(ran.changed)}"
+        output=output,
+        display=f"{runner}: {line or ending(ran)}{changes_line(ran.changed)}",
+        artifacts=made_files(ran.changed),
     )
 
 

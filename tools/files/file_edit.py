@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...runtime.definitions import Artifact, ErrorType, ToolFailure, ToolResult
+from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
 from ...runtime.handles import ReadableFiles, WritableFiles
 from ..processes.threads import run_read, run_write
 from ..tool import ToolContext
 from ..workspace.paths import shown
-from .file_facts import in_bytes, notes, reading, resource, writing, writing_tool
+from .file_facts import Notes, in_bytes, made, notes, reading, resource, writing, writing_tool
 from .text_diff import diff, whole_diff
 
 MAX_EDITED_BYTES = 10 * 1024 * 1024
@@ -51,7 +51,19 @@ def _shown(files: ReadableFiles, path: str, edits: list[Edit]) -> str:
     return changes or "(the content stays the same)"
 
 
-@writing_tool(resources=lambda arguments: resource(arguments.path, write=True), preview=_preview)
+class EditResult(Notes):
+    """What edit_file returns."""
+
+    path: str
+    replacements: int
+    diff: str
+
+
+@writing_tool(
+    resources=lambda arguments: resource(arguments.path, write=True),
+    preview=_preview,
+    output=EditResult,
+)
 async def edit_file(
     context: ToolContext,
     path: str,
@@ -77,7 +89,7 @@ def _edit(files: WritableFiles, path: str, edits: list[Edit]) -> ToolResult:
     return ToolResult(
         output=output | notes(files),
         display=f"Edited {name} ({times})",
-        artifacts=(Artifact(kind="file", id=info.path, size_bytes=info.size_bytes),),
+        artifacts=(made(info),),
     )
 
 

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TypedDict
 
 from ...runtime.changes.file_versions import KeepsVersions
-from ...runtime.definitions import Capability, Effect, ErrorType, Resource, Tier, ToolFailure
-from ...runtime.handles import ReadableFiles, WritableFiles
+from ...runtime.definitions import (
+    Artifact,
+    Capability,
+    Effect,
+    ErrorType,
+    Resource,
+    Tier,
+    ToolFailure,
+)
+from ...runtime.handles import FileInfo, ReadableFiles, WritableFiles
 from ..processes.threads import run_read
-from ..tool import ToolContext, tool, tool_family
+from ..tool import ToolContext, tool_family
 from ..workspace.paths import shown, split_path
 
 NOTE = "can't be undone"
 
-reading_tool = tool(
+
+class Notes(TypedDict, total=False):
+    """What `notes` adds to a result."""
+
+    not_undoable: list[str]
+    warnings: list[str]
+
+
+reading_tool = tool_family(
     tier=Tier.READ_ONLY,
     needs=[Capability.FILES_READ],
     timeout_seconds=10,
@@ -55,6 +71,13 @@ def resource(path: str, *, write: bool) -> tuple[Resource, ...]:
         return (Resource("/".join(split_path(path)), write=write),)
     except ToolFailure:
         return ()  # the call touches nothing: its execution refuses the path
+
+
+def made(info: FileInfo) -> Artifact:
+    """Return what a call made as an artifact."""
+    if info.kind == "directory":
+        return Artifact(kind="directory", id=info.path, size_bytes=0)
+    return Artifact(kind="file", id=info.path, size_bytes=info.size_bytes)
 
 
 def in_bytes(count: int) -> str:

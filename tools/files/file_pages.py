@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 
@@ -35,7 +35,16 @@ Source = Callable[[int, int], Piece]
 """(offset, limit) → a piece of the file or artifact."""
 
 
-@reading_tool
+class PageOutput(TypedDict):
+    """What read_file returns."""
+
+    content: str
+    size: int
+    modified: NotRequired[str]
+    next_offset: NotRequired[int]
+
+
+@reading_tool(output=PageOutput)
 async def read_file(
     context: ToolContext,
     path: str,

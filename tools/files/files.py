@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from ...runtime.definitions import Artifact, Effect, ToolResult
-from ...runtime.handles import FileInfo, ReadableFiles
+from ...runtime.definitions import Effect, ToolResult
+from ...runtime.handles import FileInfo, ReadableFiles, WritableFiles
 from ..processes.threads import run_read, run_write
 from ..schema.parameters import WireName
 from ..tool import ToolContext
 from ..workspace.paths import shown
 from .file_facts import (
+    Notes,
     in_bytes,
+    made,
     notes,
     overwrite_reason,
     reading,
@@ -31,7 +33,52 @@ MAX_NAMED_DELETIONS = 1_000
 """As many names as a listing has; the total is always stated."""
 
 
-@reading_tool
+class Entry(TypedDict):
+    """One entry of a directory."""
+
+    name: str
+    type: Literal["file", "directory", "symlink", "other"]
+    size: int
+    modified: str
+
+
+class Listed(TypedDict):
+    """What list_directory returns."""
+
+    entries: list[Entry]
+    truncated: bool
+    total: NotRequired[int]
+
+
+class WriteOutput(Notes):
+    """What write_file returns."""
+
+    path: str
+    size: int
+    bytes_written: int
+
+
+Moved = TypedDict(
+    "Moved",
+    {
+        "from": str,
+        "to": str,
+        "not_undoable": NotRequired[list[str]],
+        "warnings": NotRequired[list[str]],
+    },
+)
+"""What move_file returns."""
+
+
+class Deleted(Notes):
+    """What delete_file returns."""
+
+    deleted: list[str]
+    truncated: NotRequired[bool]
+    total: NotRequired[int]
+
+
+@reading_tool(output=Listed)
 async def list_directory(
     context: ToolContext, path: str, recursive: bool = False, include_hidden: bool = False
 ) -> ToolResult:
@@ -82,6 +129,7 @@ def _entry(info: FileInfo, base: str) -> dict[str, Any]:
     effect=lambda arguments: Effect.IDEMPOTENT if arguments.mode == "overwrite" else Effect.ONCE,
     resources=lambda arguments: resource(arguments.path, write=True),
     preview=preview_of_write,
+    output=WriteOutput,
 )
 async def write_file(
     context: ToolContext,
@@ -115,7 +163,7 @@ async def write_file(
     return ToolResult(
         output=output | notes(files),
         display=f"{verb} {name} ({in_bytes(len(data))})",
-        artifacts=(Artifact(kind="file", id=info.path, size_bytes=info.size_bytes),),
+        artifacts=(made(info),),
     )
 
 
@@ -128,6 +176,7 @@ async def write_file(
         *resource(arguments.destination, write=True),
     ),
     preview=preview_of_move,
+    output=Moved,
 )
 async def move_file(
     context: ToolContext,
@@ -144,11 +193,19 @@ async def move_file(
     """
     files = writing(context)
     replace = overwrite and context.approval_reason is not None
-    await run_write(partial(files.move, source, destination, overwrite=replace))
-    moved = {"from": shown(files.normalize(source)), "to": shown(files.normalize(destination))}
+    path = files.normalize(destination)
+    found = await run_write(_move, files, source, destination, replace)
+    moved = {"from": shown(files.normalize(source)), "to": shown(path)}
     return ToolResult(
-        output=moved | notes(files), display=f"Moved {moved['from']} to {moved['to']}"
+        output=moved | notes(files),
+        display=f"Moved {moved['from']} to {moved['to']}",
+        artifacts=() if found is None else (made(found),),
     )
+
+
+def _move(files: WritableFiles, source: str, destination: str, replace: bool) -> FileInfo | None:
+    files.move(source, destination, overwrite=replace)
+    return files.find(destination)  # `None` when somebody was quicker
 
 
 @writing_tool(
@@ -157,6 +214,7 @@ async def move_file(
     ),
     resources=lambda arguments: resource(arguments.path, write=True),
     preview=preview_of_delete,
+    output=Deleted,
 )
 async def delete_file(context: ToolContext, path: str, recursive: bool = False) -> ToolResult:
     """Deletes a file, a link or a directory of the workspace.

@@ -26,7 +26,8 @@ from ..context import ToolContext
 from ..failures import failed
 from ..processes.system_programs import SYSTEM_FOLDERS, SYSTEM_PATH
 from ..programs.program_result import ENDED_BY
-from ..schema.validation import TRY_AGAIN, in_words
+from ..schema.complaint import in_words
+from ..schema.validation import TRY_AGAIN
 from ..workspace.paths import not_allowed, shown, split_path
 
 SECONDS = 30.0

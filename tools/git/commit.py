@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 
-from ...runtime.definitions import Tier, ToolFailure, ToolResult
+from ...runtime.definitions import Artifact, Tier, ToolFailure, ToolResult
 from ..context import ToolContext
 from ..failures import failed
 from ..processes.threads import run_read
@@ -38,7 +38,24 @@ _COMMITTED = ("show", "-z", "--format=", "--name-status", "--no-renames", "--no-
 """Lists what a commit changed; of a merge, in the branch that was checked out."""
 
 
-@sandboxed_tool(tier=Tier.WORKSPACE, timeout_seconds=SECONDS)
+class CommittedFile(TypedDict):
+    """A file of a commit."""
+
+    path: str
+    state: str
+
+
+class Committed(TypedDict):
+    """What git_commit returns."""
+
+    commit: str
+    subject: str
+    changed: NotRequired[int]
+    files: NotRequired[list[CommittedFile]]
+    warnings: NotRequired[list[str]]
+
+
+@sandboxed_tool(tier=Tier.WORKSPACE, timeout_seconds=SECONDS, output=Committed)
 async def git_commit(
     context: ToolContext,
     message: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)],
@@ -89,7 +106,11 @@ async def git_commit(
     else:
         files = list(read_name_status(records(ran)))
         output |= {"changed": len(files), "files": files[:MAX_FILES]}
-    return ToolResult(output=output, display=f"{commit[:10]} {shown(subject[:80])}")
+    return ToolResult(
+        output=output,
+        display=f"{commit[:10]} {shown(subject[:80])}",
+        artifacts=(Artifact(kind="commit", id=commit, size_bytes=0),),
+    )
 
 
 async def _author(context: ToolContext) -> Author:

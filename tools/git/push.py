@@ -15,7 +15,7 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -32,7 +32,7 @@ from ..failures import failed, invalid
 from ..processes.system_programs import find_system_program
 from ..processes.threads import run_read
 from ..programs.program_result import sandboxed_tool
-from ..schema.validation import in_words
+from ..schema.complaint import in_words
 from ..workshop import ALL_BY_PROXY
 from ..workspace.paths import shown
 from .command import Repository, checked, open_repository, said
@@ -203,11 +203,23 @@ async def _preview(arguments: Any, context: ToolContext) -> str:
     return "\n".join(lines)
 
 
+class Pushed(TypedDict):
+    """What git_push returns."""
+
+    remote: str
+    url: str
+    branch: str
+    commit: str
+    outcome: Literal["created", "updated", "up_to_date"]
+    warnings: NotRequired[list[str]]
+
+
 @sandboxed_tool(
     tier=Tier.ELEVATED,
     needs=[Capability.PROCESSES, Capability.NETWORK],
     timeout_seconds=SECONDS,
     preview=_preview,
+    output=Pushed,
 )
 async def git_push(
     context: ToolContext, remote: Name | None = None, branch: Name | None = None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired, TypedDict
 
 import msgspec
 
 from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
 from ..context import ToolContext
-from ..tool import tool
+from ..tool import tool_family
 from .command import SECONDS, STATUS, Paths, Revision, check_paths, open_repository
 from .output import LOG_FORMAT, read_diff, read_log, read_status, records
 
@@ -30,7 +30,7 @@ _LOG = (
     "--no-decorate",
 )
 
-_reading_tool = tool(
+_reading_tool = tool_family(
     tier=Tier.READ_ONLY,
     needs=[Capability.PROCESSES],
     timeout_seconds=SECONDS,
@@ -39,7 +39,68 @@ _reading_tool = tool(
 )
 
 
-@_reading_tool
+StatusEntry = TypedDict(
+    "StatusEntry",
+    {
+        "path": str,
+        "from": NotRequired[str],
+        "staged": NotRequired[str],
+        "unstaged": NotRequired[str],
+        "conflict": NotRequired[str],
+    },
+)
+"""A file that is not as it was committed."""
+
+
+class StatusOutput(TypedDict):
+    """What git_status returns."""
+
+    branch: str | None
+    commit: str | None
+    upstream: NotRequired[str]
+    ahead: NotRequired[int]
+    behind: NotRequired[int]
+    truncated: NotRequired[bool]
+    entries: list[StatusEntry]
+
+
+DiffFile = TypedDict(
+    "DiffFile",
+    {
+        "path": str,
+        "from": NotRequired[str],
+        "added": NotRequired[int],
+        "deleted": NotRequired[int],
+        "binary": NotRequired[bool],
+    },
+)
+"""A file that differs, with numbers of lines."""
+
+
+class Diff(TypedDict):
+    """What git_diff returns."""
+
+    files: list[DiffFile]
+    truncated: NotRequired[bool]
+    diff: str
+
+
+class Commit(TypedDict):
+    """One commit of git_log."""
+
+    commit: str
+    author: str
+    date: str
+    subject: str
+
+
+class Log(TypedDict):
+    """What git_log returns."""
+
+    commits: list[Commit]
+
+
+@_reading_tool(output=StatusOutput)
 async def git_status(context: ToolContext, paths: Paths | None = None) -> ToolResult:
     """Shows the branch of the workspace's git repository and what has changed since its last commit.
 
@@ -59,7 +120,7 @@ async def git_status(context: ToolContext, paths: Paths | None = None) -> ToolRe
     return ToolResult(output=output, display=f"on {where}: {len(entries)} changed")
 
 
-@_reading_tool
+@_reading_tool(output=Diff)
 async def git_diff(
     context: ToolContext,
     paths: Paths | None = None,
@@ -90,7 +151,7 @@ async def git_diff(
     return ToolResult(output=output, display=f"{len(files)} files differ")
 
 
-@_reading_tool
+@_reading_tool(output=Log)
 async def git_log(
     context: ToolContext,
     revision: Revision | None = None,

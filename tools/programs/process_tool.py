@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 import trio
 
@@ -32,12 +32,49 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return f"{arguments.action} {arguments.id or ''}".strip()
 
 
+class BackgroundOutput(TypedDict):
+    """A background process, with its new output where that was asked for."""
+
+    id: str
+    command: str
+    runs: bool
+    seconds: float
+    exit_code: NotRequired[int | None]
+    killed_by: NotRequired[str]
+    killed: NotRequired[int]
+    hosts: NotRequired[list[str]]
+    refused_hosts: NotRequired[dict[str, str]]
+    left_out_bytes: NotRequired[int]
+    output: NotRequired[str]
+
+
+class BackgroundListOutput(TypedDict):
+    """What `list` returns."""
+
+    processes: list[BackgroundOutput]
+
+
+class WrittenTo(TypedDict):
+    """What `write` returns."""
+
+    id: str
+    written: int
+
+
+class Closed(TypedDict):
+    """What `close` returns."""
+
+    id: str
+    closed: bool
+
+
 @tool(
     tier=Tier.SYSTEM,
     needs=[Capability.PROCESSES],
     timeout_seconds=SECONDS,
     effect=_effect,
     preview=_preview,
+    output=(BackgroundListOutput, WrittenTo, Closed, BackgroundOutput),
 )
 async def process(
     context: ToolContext,

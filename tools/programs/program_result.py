@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-from ...runtime.definitions import Capability, ErrorType, Resource, Tier, ToolFailure, ToolResult
+from ...runtime.definitions import (
+    Artifact,
+    Capability,
+    ErrorType,
+    Resource,
+    Tier,
+    ToolFailure,
+    ToolResult,
+)
 from ...runtime.processes import ChangedFiles, Ran
 from ..tool import ToolContext, tool_family
 from ..workspace.paths import shown
@@ -24,6 +32,41 @@ ENDED_BY = {
     "kill": "was killed",
     "mount": "had another file system mounted in its workspace",
 }
+
+
+class Changed(TypedDict, total=False):
+    """What a program changed in the workspace."""
+
+    created: list[str]
+    modified: list[str]
+    deleted: list[str]
+    more: int
+    repositories_made: list[str]
+    warning: str
+    not_looked_at: str
+
+
+class ChangesOutput(TypedDict, total=False):
+    """The fields about changes of every program's result."""
+
+    changed: Changed
+    not_undoable: list[str]
+
+
+class ProgramResult(ChangesOutput):
+    """What a program's call returns."""
+
+    exit_code: int | None
+    duration_ms: int
+    killed_by: NotRequired[str]
+    killed: NotRequired[int]
+    truncated: NotRequired[bool]
+    sandbox: str
+    hosts: NotRequired[list[str]]
+    refused_hosts: NotRequired[dict[str, str]]
+    stdout: str
+    stderr: str
+
 
 REPOSITORIES = (
     "A git repository was made inside the workspace. Its settings are not protected: git run here "
@@ -47,6 +90,14 @@ def result_of_program(name: str, ran: Ran) -> ToolResult:
         output=output,
         display=f"{name}: {ending(ran)}{changes_line(ran.changed)}",
         both_ends=("stdout", "stderr"),
+        artifacts=made_files(ran.changed),
+    )
+
+
+def made_files(changed: ChangedFiles) -> tuple[Artifact, ...]:
+    """Return the files that a program has made or changed, as far as they are named."""
+    return tuple(
+        Artifact(kind="file", id=path, size_bytes=size) for path, size in changed.sizes.items()
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
@@ -12,7 +12,7 @@ from ...runtime.processes import Command
 from ..files.preview import command_line
 from ..schema.parameters import Timeout
 from ..tool import ToolContext
-from .program_result import PREVIEW, networked_tool, result_of_program, title
+from .program_result import PREVIEW, ProgramResult, networked_tool, result_of_program, title
 
 SECONDS = 120.0
 CODE_SECONDS = 60.0
@@ -47,7 +47,20 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     return f"{line}\n(in the background)" if arguments.background else line
 
 
-@networked_tool(tier=Tier.SYSTEM, timeout_seconds=SECONDS, preview=_preview)
+class Started(TypedDict):
+    """What shell returns of a process in the background."""
+
+    id: str
+    started: bool
+    runs: bool
+
+
+@networked_tool(
+    tier=Tier.SYSTEM,
+    timeout_seconds=SECONDS,
+    preview=_preview,
+    output=(ProgramResult, Started),
+)
 async def shell(
     context: ToolContext,
     command: Line | Words,
@@ -100,7 +113,12 @@ def _code_argv(language: str, args: list[str] | None) -> list[str]:
     return [interpreter, f"{FOLDER}/{name}", *(args or [])]
 
 
-@networked_tool(tier=Tier.WORKSPACE, timeout_seconds=CODE_SECONDS, preview=_preview_code)
+@networked_tool(
+    tier=Tier.WORKSPACE,
+    timeout_seconds=CODE_SECONDS,
+    preview=_preview_code,
+    output=ProgramResult,
+)
 async def run_code(
     context: ToolContext,
     language: Literal["python", "bash"],

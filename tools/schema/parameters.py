@@ -142,7 +142,12 @@ def parameters_schema(parameters: Parameters, tool_name: str) -> dict[str, Any]:
 
 
 def output_schema(kind: Any, tool_name: str) -> dict[str, Any]:
-    """Return the JSON Schema of what a tool returns; raise `ValidationError` when there is none."""
+    """Return the JSON Schema of what a tool returns; raise `ValidationError` when there is none.
+
+    Of several types, any may be returned.
+    """
+    if isinstance(kind, tuple):
+        return {"anyOf": [output_schema(each, tool_name) for each in kind]}
     _check_type(kind, f"tool {tool_name}: its result", "return")
     return _inlined(kind, null_is_absent=False)
 

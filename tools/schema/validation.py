@@ -6,7 +6,8 @@ The text of a call passes three steps, each of which may refuse it with `WrongAr
    duplicate keys (a person would see one value and the tool another), text that is too large or
    nested too deeply.
 2. `prune` drops what means nothing: unknown keys (`approved: true`), and null where a parameter is
-   optional. What is left is the one canonical form that policy, digest, person and tool see.
+   optional. An unknown key that is a known one but for case and underscores (`createDirs`) is taken as
+   that one. What is left is the one canonical form that policy, digest, person and tool see.
 3. msgspec converts it to the tool's Struct, and `explain` turns its complaint into our words. A
    number like 1.0 counts as an integer where one is wanted, as in JSON Schema.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -26,12 +27,17 @@ from msgspec import inspect as types
 
 from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
 from ...runtime.stream import MAX_ARGUMENT_BYTES
+from ...runtime.text import excerpt
 from ..failures import failed
+from .complaint import MAX_KEY_LENGTH, STEP, explain, with_words
 
 MAX_DEPTH = 100
 """No tool's arguments come near it, and recursion over them stays far from Python's limit."""
-MAX_KEY_LENGTH = 100
-"""How much of a key an error message shows; longer keys are cut."""
+MAX_NOTED = 5
+"""Keys in another spelling that a result names: those of the whole call."""
+MAX_DISPLAY_CHARACTERS = 100
+"""Shown to people of a plain value: a line of a terminal."""
+MAX_DISPLAY_BYTES = 2_000
 
 TRY_AGAIN = "Correct the arguments and call it again."
 """The advice to a model that may still try."""
@@ -78,14 +84,16 @@ class Validator:
     def _shape(self) -> Shape | None:
         return shape_of(types.type_info(self._struct))
 
-    def decode(self, text: str) -> tuple[Any, str]:
-        """Return the Struct and the canonical JSON; raise `ToolFailure` (`validation_error`)."""
+    def decode(self, text: str) -> tuple[Any, str, str]:
+        """Return the Struct, the canonical JSON and `spelling_note`; raise `ToolFailure` (`validation_error`)."""
+        taken: dict[str, str] = {}
         try:
-            tree = prune(parse_arguments(text), self._shape)
+            tree = prune(parse_arguments(text), self._shape, taken)
             value, tree = self._convert(tree)
         except WrongArguments as wrong:
             raise wrong.failure(self._tool_name, self._schema) from None
-        return value, msgspec.json.encode(tree, order="deterministic").decode()
+        canonical = msgspec.json.encode(tree, order="deterministic").decode()
+        return value, canonical, spelling_note(taken) if taken else ""
 
     def _convert(self, tree: Any) -> tuple[Any, Any]:
         try:
@@ -99,8 +107,8 @@ class Validator:
         except msgspec.ValidationError as error:
             # The second is about another place when the first was only about 1.0.
             last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
-            message = _with_words(with_keys(str(last), tree, self._struct))
-            raise WrongArguments(*explain(message)) from None
+            message = with_words(with_keys(str(last), tree, self._struct))
+            raise WrongArguments(*explain(message, lambda: self._schema)) from None
 
 
 def _whole_numbers(value: Any) -> Any:
@@ -224,6 +232,15 @@ class ObjectShape(msgspec.Struct, frozen=True):
     keys: dict[str, tuple[bool, Any]]
     tag_field: str | None = None
     is_open: bool = False
+    spellings: dict[str, str | None] = msgspec.field(default_factory=dict)
+
+    def meant_by(self, key: str) -> str | None:
+        """Return the one known key that equals this one but for case and underscores, or `None`."""
+        if not self.spellings:  # here: the keys of a recursive type come after its shape is made
+            for known in self.keys:
+                folded = _folded(known)
+                self.spellings[folded] = None if folded in self.spellings else known
+        return self.spellings.get(_folded(key)) if len(key) <= MAX_KEY_LENGTH else None
 
 
 class TaggedShape(msgspec.Struct, frozen=True):
@@ -273,33 +290,58 @@ def shape_of(kind: types.Type, known: dict[Any, Shape] | None = None) -> Shape |
             return None
 
 
-def prune(value: Any, shape: Shape | None) -> Any:
-    """Return the value without unknown keys and without nulls that only mean "not given"."""
+def _folded(key: str) -> str:
+    return key.replace("_", "").lower()
+
+
+def spelling_note(taken: Mapping[str, str]) -> str:
+    """Return what the model is told about keys that were taken as known ones."""
+    said = [f"{given} was taken as {known}" for given, known in taken.items()]
+    more = f" and {len(said) - MAX_NOTED} more" if len(said) > MAX_NOTED else ""
+    return f"{', '.join(said[:MAX_NOTED])}{more}: write it so."
+
+
+def prune(value: Any, shape: Shape | None, taken: dict[str, str]) -> Any:
+    """Return the value without unknown keys and without nulls that only mean "not given".
+
+    A key that is a known one but for case and underscores is taken as that, and put into `taken`. Raises
+    `WrongArguments` when both are given.
+    """
     if isinstance(value, dict):
         if isinstance(shape, TaggedShape):
             tag = value.get(shape.tag_field)
             shape = shape.by_tag.get(tag) if isinstance(tag, (str, int)) else None
         if isinstance(shape, ObjectShape):
-            return _prune_object(value, shape)
+            return _prune_object(value, shape, taken)
         if isinstance(shape, MapShape):
-            return {key: prune(item, shape.values) for key, item in value.items()}
+            return {key: prune(item, shape.values, taken) for key, item in value.items()}
     elif isinstance(value, list) and isinstance(shape, ArrayShape):
-        return [prune(item, shape.items) for item in value]
+        return [prune(item, shape.items, taken) for item in value]
     return value
 
 
-def _prune_object(value: dict[str, Any], shape: ObjectShape) -> dict[str, Any]:
+def _prune_object(
+    value: dict[str, Any], shape: ObjectShape, taken: dict[str, str]
+) -> dict[str, Any]:
     kept = {}
-    for key, item in value.items():
-        known = shape.keys.get(key)
+    for given, item in value.items():
+        key, known = given, shape.keys.get(given)
         if known is None:
             if key == shape.tag_field or shape.is_open:
                 kept[key] = item
-        elif item is None:
+                continue
+            meant = shape.meant_by(key)
+            if meant is None:
+                continue
+            if meant in value or meant in kept:
+                raise WrongArguments(f"`{given}` means `{meant}`, which is given too", meant)
+            key, known = meant, shape.keys[meant]
+            taken[given] = meant
+        if item is None:
             if known[0]:
                 kept[key] = item
         else:
-            kept[key] = item if known[1] is None else prune(item, known[1])
+            kept[key] = item if known[1] is None else prune(item, known[1], taken)
     return kept
 
 
@@ -359,32 +401,9 @@ def _union_shape(kind: types.UnionType, known: dict[Any, Shape]) -> Shape | None
     return TaggedShape(tag_field, tagged) if tagged else found
 
 
-# ── msgspec's complaint in our words ─────────────────────────────────────────────────────────────
+# ── msgspec's complaint, with the keys of dicts ──────────────────────────────────────────────────
 
-_AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
-_INSIDE = re.compile(r"^(?P<problem>.*) - in `(?P<path>[^`]+)`$", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(.+)`$")
 _ANY_ENTRY = "[...]"
-_STEP = re.compile(r"\.(?P<field>[^.\[`]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
-_EXPECTED = re.compile(
-    r"^Expected `str` matching regex (?P<pattern>'.*'|\".*\")(?P<rest> - at `.*)?$"
-)
-
-
-def explain(message: str) -> tuple[str, str | None]:
-    """Return what msgspec found wrong, in the words of our errors, and in which field."""
-    found = _AT.match(message)
-    problem, path = (found["problem"], found["path"] or "") if found else (message, "")
-    if inside := _INSIDE.match(problem):  # of a Pydantic model
-        problem, path = inside["problem"], path + inside["path"]
-    missing = _MISSING.match(problem)
-    if missing:
-        field = f"{path}.{missing[1]}".lstrip(".")
-        return f"`{field}` is required and missing", field
-    field = path.lstrip(".")
-    # Null is never what was expected: where it may stand, it only means "not given".
-    problem = problem[:1].lower() + problem[1:].replace(" | null`", "`")
-    return (f"`{field}`: {problem}" if field else problem), field or None
 
 
 def with_keys(message: str, tree: Any, kind: Any) -> str:
@@ -405,7 +424,7 @@ def with_keys(message: str, tree: Any, kind: Any) -> str:
         return False
 
     path: list[str | int] = []
-    for step in _STEP.finditer(message, begin):
+    for step in STEP.finditer(message, begin):
         if step["field"] is not None:
             path.append(step["field"])
         elif step["index"] is not None:
@@ -445,25 +464,6 @@ def _replaced(tree: Any, path: Sequence[str | int], value: Any) -> Any:
     return copied
 
 
-_words: dict[str, str] = {}
-"""What fits a pattern, in words, by the pattern as msgspec writes it."""
-
-
-def in_words(pattern: str, words: str, *, max_length: int) -> msgspec.Meta:
-    """Return the bounds of a text that fits a pattern.
-
-    The words go on from "expected" and replace the regular expression in the message for the model.
-    """
-    _words[repr(pattern)] = words
-    return msgspec.Meta(pattern=pattern, max_length=max_length)
-
-
-def _with_words(message: str) -> str:
-    found = _EXPECTED.match(message)
-    words = _words.get(found["pattern"]) if found else None
-    return f"Expected {words}{found['rest'] or ''}" if found and words else message
-
-
 # ── results ──────────────────────────────────────────────────────────────────────────────────────
 
 OutputCheck = Callable[[Any], None]
@@ -479,10 +479,12 @@ def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolR
     Raises `ToolFailure` (`execution_error`; `field` names the place) when it can't be written as JSON, or is not
     what the tool declares.
     """
-    result = returned if isinstance(returned, ToolResult) else ToolResult(output=returned)
+    is_plain = not isinstance(returned, ToolResult)
+    result = ToolResult(output=returned) if is_plain else returned
     try:
         output = msgspec.to_builtins(result.output, str_keys=True, enc_hook=plain_of)
-        if b"null" in msgspec.json.encode(output):
+        encoded = msgspec.json.encode(output)
+        if b"null" in encoded:
             # msgspec writes NaN and infinities as null, and the model would take them for nothing.
             _STRICT.encode(output)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -498,16 +500,34 @@ def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolR
                 f"{tool_name} ran, but its result is not what it declares: {wrong.problem}.",
                 **field,
             ) from None
-    return msgspec.structs.replace(result, output=output)
+    if not is_plain:
+        return msgspec.structs.replace(result, output=output)
+    if output is None:
+        return ToolResult()
+    text = (
+        output if isinstance(output, str) else encoded[:MAX_DISPLAY_BYTES].decode(errors="ignore")
+    )
+    return ToolResult(output=output, display=excerpt(text, MAX_DISPLAY_CHARACTERS))
 
 
 def check_of(kind: Any) -> OutputCheck:
-    """Return the check that an output has this type."""
+    """Return the check that an output has this type; of several types, any of them."""
+    if isinstance(kind, tuple):
+        *others, last = map(check_of, kind)
+
+        def check_each(output: Any) -> None:
+            for check in others:
+                with suppress(WrongArguments):
+                    return check(output)
+            return last(output)
+
+        return check_each
 
     def check(output: Any) -> None:
         try:
             msgspec.convert(output, kind, str_keys=True, dec_hook=model_of)
         except msgspec.ValidationError as error:
-            raise WrongArguments(*explain(with_keys(str(error), output, kind))) from None
+            said = with_keys(str(error), output, kind)
+            raise WrongArguments(*explain(said, lambda: msgspec.json.schema(kind))) from None
 
     return check

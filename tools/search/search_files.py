@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 import trio
@@ -38,7 +38,26 @@ _PROBE_BYTES = 8192
 """git and grep look at as much to tell a binary file."""
 
 
-@reading_tool
+class MatchOutput(TypedDict):
+    """A file, and with a pattern a line of it."""
+
+    file: str
+    line: NotRequired[int]
+    text: NotRequired[str]
+
+
+class Found(TypedDict):
+    """What search_files returns: the matches, and how much was left out."""
+
+    matches: list[MatchOutput]
+    truncated: bool
+    skipped_large_files: NotRequired[int]
+    unreadable_files: NotRequired[int]
+    lines_searched_in_part: NotRequired[int]
+    files_searched_in_part: NotRequired[int]
+
+
+@reading_tool(output=Found)
 async def search_files(
     context: ToolContext,
     pattern: str = "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired, TypedDict
 
 import msgspec
 
@@ -10,7 +10,28 @@ from ...runtime.definitions import Effect, ErrorType, Tier, ToolFailure, ToolRes
 from ..tool import ToolContext, tool
 
 
-@tool(tier=Tier.READ_ONLY, timeout_seconds=10, effect=Effect.READ)
+class Instructions(TypedDict):
+    """A skill's instructions, and the names of its other files."""
+
+    name: str
+    instructions: str
+    files: NotRequired[list[str]]
+
+
+class SkillFile(TypedDict):
+    """One file of a skill."""
+
+    name: str
+    file: str
+    content: str
+
+
+@tool(
+    tier=Tier.READ_ONLY,
+    timeout_seconds=10,
+    effect=Effect.READ,
+    output=(Instructions, SkillFile),
+)
 async def skill(
     context: ToolContext,
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import trio
 
@@ -29,7 +29,24 @@ application/pdf;q=0.9, text/*;q=0.8, application/xml;q=0.8, */*;q=0.1"
 _slots = RunLocal("web_fetches", lambda: trio.CapacityLimiter(MAX_FETCHES))
 
 
-@tool(tier=Tier.READ_ONLY, needs=[Capability.NETWORK], timeout_seconds=30, effect=Effect.READ)
+class PageTextOutput(TypedDict):
+    """What web_fetch returns."""
+
+    url: str
+    status: int
+    title: str
+    truncated: bool
+    source: str
+    text: str
+
+
+@tool(
+    tier=Tier.READ_ONLY,
+    needs=[Capability.NETWORK],
+    timeout_seconds=30,
+    effect=Effect.READ,
+    output=PageTextOutput,
+)
 async def web_fetch(context: ToolContext, url: str, timeout_seconds: Timeout = None) -> ToolResult:
     """Reads a web page and gives its main content as Markdown, with its links; PDF and text too.
 

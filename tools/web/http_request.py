@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
@@ -116,6 +116,17 @@ def _effect(arguments: Any) -> Effect:
     return Effect.READ if arguments.method.upper() in READING else Effect.ONCE
 
 
+class HttpOutput(TypedDict):
+    """What http_request returns."""
+
+    status: int
+    reason: str
+    truncated: bool
+    note: NotRequired[str]
+    headers: dict[str, str]
+    body: str
+
+
 @tool(
     tier=Tier.SYSTEM,
     needs=[Capability.NETWORK],
@@ -123,6 +134,7 @@ def _effect(arguments: Any) -> Effect:
     approval=_asks,
     effect=_effect,
     preview=_preview,
+    output=HttpOutput,
 )
 async def http_request(
     context: ToolContext,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import msgspec
 
@@ -35,7 +35,28 @@ NOT_CONFIGURED = (
 )
 
 
-@tool(tier=Tier.READ_ONLY, needs=[Capability.NETWORK], timeout_seconds=30, effect=Effect.READ)
+class HitOutput(TypedDict):
+    """One result of a search."""
+
+    title: str
+    url: str
+    snippet: str
+
+
+class HitsOutput(TypedDict):
+    """What web_search returns."""
+
+    source: str
+    results: list[HitOutput]
+
+
+@tool(
+    tier=Tier.READ_ONLY,
+    needs=[Capability.NETWORK],
+    timeout_seconds=30,
+    effect=Effect.READ,
+    output=HitsOutput,
+)
 async def web_search(
     context: ToolContext,
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_QUERY_CHARS)],

@@ -22,8 +22,8 @@ from ..runtime.history import Attachment
 from ..runtime.identity import new_id
 from ..runtime.kernel.user_code import check_trio
 from ..runtime.store.feeds import Topic
-from ..runtime.store.lists import CallPage, Hit, SessionPage
-from ..runtime.store.rows import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
+from ..runtime.store.lists import Hit, SessionPage
+from ..runtime.store.rows import ApprovalRow, GrantRow, MessageRow, SessionRow
 from ..runtime.turn_options import TurnOptions
 from ..runtime.wire import sessions as wire
 from ..runtime.wire.approvals import (
@@ -42,10 +42,8 @@ from ..runtime.wire.approvals import (
 from ..runtime.wire.daemon import (
     Agents,
     Changes,
-    ListCalls,
     OneAgent,
     Status,
-    ToolList,
     UndoChanges,
 )
 from ..runtime.wire.fields import Nothing
@@ -63,6 +61,7 @@ from .files import fetch_file, send_file
 from .link import Place
 from .pages import read_approvals, read_messages
 from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
+from .tools import ToolRequests
 
 if TYPE_CHECKING:  # what a request needs of it is imported when it is made
     from ..config.daemon_file import RunningDaemon
@@ -75,7 +74,7 @@ MAX_APPROVALS = 100
 Result = TypeVar("Result")
 
 
-class Client:
+class Client(ToolRequests):
     """A connection to a daemon, made by `connect`.
 
     Attributes:
@@ -506,15 +505,6 @@ class Client:
         await self.request("grant/revoke", OneGrant(grant_id), Nothing)
 
     # ── the daemon ───────────────────────────────────────────────────────────────────────────────
-
-    async def tools(self) -> ToolList:
-        """Return all tools."""
-        return await self.request("tool/list", Nothing(), ToolList)
-
-    async def calls(self, *, session_id: str | None = None, limit: int = 100) -> list[CallRow]:
-        """Return stored tool calls, latest first."""
-        params = ListCalls(session_id=session_id, limit=limit)
-        return (await self.request("tool/history", params, CallPage)).calls
 
     async def status(self) -> Status:
         """Return the daemon's status."""

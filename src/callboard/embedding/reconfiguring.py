@@ -25,7 +25,7 @@ async def reconfigure(host: Host, settings: Settings) -> SettingsChange:
     new = effect.settings
     plan = host.plan
     agents = dict(host.agents if plan.remake_agents is None else plan.remake_agents(new))
-    policies = PolicyBook(new.rules, search_places(new.search))
+    policies = PolicyBook(new.rules, search_places(new.search), new.network.auto)
     finder = plan.models.with_settings(new) if isinstance(plan.models, ModelFinder) else None
     if finder is not None:
         await finder.look_around(host.http)

@@ -25,7 +25,7 @@ from ..providers.recording import Recorder, open_recorder
 from ..runtime.budget import Budget, checked_budget
 from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel, UserQuestion
-from ..runtime.definitions import Agent, Preset, PresetWord, ToolDefinition
+from ..runtime.definitions import Agent, Preset, PresetWord
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import NotFoundError, ShortTracebacks
 from ..runtime.events import SessionCreated
@@ -45,7 +45,7 @@ from ..runtime.store.lists import Hit, WordSearch
 from ..runtime.store.memory_store import open_memory_store
 from ..runtime.store.rows import ApprovalRow, ApprovalState, GrantRow, SessionRow
 from ..tools.builtin import KnownTool, builtin_tools
-from ..tools.plugins import Plugin, load_plugins
+from ..tools.plugins import load_plugins
 from ..tools.registry import ToolRegistry
 from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skills.shelf import SkillShelf
@@ -69,6 +69,7 @@ from .session import Following as Following
 from .session import Session as Session
 from .status import RuntimeStatus as RuntimeStatus
 from .status import status_of
+from .tools import RuntimeTools
 
 if TYPE_CHECKING:
     from ..providers.catalog.connection_test import ConnectionReport
@@ -179,7 +180,9 @@ async def open_runtime(
             app=app,
             wakes=wake,
             search=search_place(settings, finder.wish),
-            policies=PolicyBook(settings.rules, search_places(settings.search)),
+            policies=PolicyBook(
+                settings.rules, search_places(settings.search), settings.network.auto
+            ),
             forbidden=forbidden,
             settings=settings,
             limits=settings.limits,
@@ -201,7 +204,7 @@ async def open_runtime(
         yield Runtime(host, folder_of(workspace=workspace or "."), finder, folder)
 
 
-class Runtime:
+class Runtime(RuntimeTools):
     """A running callboard; made by `open_runtime`.
 
     Example:
@@ -237,14 +240,6 @@ class Runtime:
     def model_reason(self) -> str:
         """Why it is that one, for a person: "because OPENAI_API_KEY is set"."""
         return self._models.reason
-
-    def tools(self) -> tuple[ToolDefinition, ...]:
-        """All tools, in the order in which models see them."""
-        return self._host.plan.registry.all_definitions()
-
-    def plugins(self) -> tuple[Plugin, ...]:
-        """Return the plugins that the configuration enables, loaded or failed."""
-        return self._host.plan.plugins
 
     async def create_session(
         self,

@@ -28,6 +28,7 @@ import trio
 from ..config.settings import DialectName, DialectWord, Settings
 from ..embedding import runtime as embedded
 from ..embedding.host import CLOSED
+from ..embedding.tools import WireFormatWord
 from ..embedding.turn import LEAVE_SECONDS, Turn, TurnEvent
 from ..providers.provider import LocalModel
 from ..runtime.channel import Channel
@@ -48,7 +49,7 @@ EXIT_SECONDS = 5.0
 """How long the interpreter's exit waits for portals that nobody closed. The record is safe anyway."""
 
 Answer = TypeVar("Answer")
-Inner = TypeVar("Inner")
+Inner = TypeVar("Inner", covariant=True)
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -313,6 +314,12 @@ class RuntimeHandle(Handle[embedded.Runtime]):
     def tools(self) -> tuple[ToolDefinition, ...]:
         """Return all tools, in the order in which models see them."""
         return self._inner.tools()
+
+    def definitions_for(
+        self, wire_format: WireFormatWord, *, agent: str = "general"
+    ) -> list[dict[str, Any]]:
+        """Return an agent's tools as a provider gets them; see `callboard.Runtime.definitions_for`."""
+        return self._inner.definitions_for(wire_format, agent=agent)
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Return the plugins that the configuration enables, loaded or failed."""

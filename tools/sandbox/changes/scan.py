@@ -107,6 +107,11 @@ def changed(before: Scan, after: Scan) -> ChangedFiles:
         deleted=tuple(kinds[2][:MAX_NAMED]),
         more=sum(max(0, len(kind) - MAX_NAMED) for kind in kinds),
         repositories=tuple(repositories[:MAX_NAMED]),
+        sizes={
+            shown(path): facts[1]
+            for path in (*found.created[:MAX_NAMED], *found.modified[:MAX_NAMED])
+            if stat.S_ISREG((facts := after.entries[path])[0])
+        },
     )
 
 
