@@ -10,8 +10,8 @@ A policy has a version, a digest of all that its verdicts follow from. Approvals
 
 Begin with `policy`: layers, policies, and the book that makes them for sessions. `preset` says what holds
 without rules; `rules` what a rule may say; `match` whether it matches a call; `path_pattern` what a
-pattern of paths matches; `new_hosts` whether a call reaches a host that is new to its session;
-`auto_hosts` which hosts nobody is asked about; `tables` reads rules from TOML; `grant_binding` decides which calls a remembered answer covers,
+pattern of paths matches; `new_hosts` whether a call reaches a host that is new to its session, and which
+nobody is asked about; `tables` reads rules from TOML; `grant_binding` decides which calls a remembered answer covers,
 and which answers can't be remembered for good.
 Comes in: rules from the configuration; one call at a time as a `PolicyQuestion`.
 Goes out: a `Ruling`: verdict, reason, and what decided.

@@ -26,9 +26,18 @@ from ...runtime.definitions import (
     Verdict,
 )
 from ...runtime.errors import ValidationError
-from .auto_hosts import LIST, AutoHosts, is_reading_web, listed_hosts, with_www
 from .match import CallArguments, CompiledRule, advice
-from .new_hosts import is_about, names_place, new_host, url_arguments
+from .new_hosts import (
+    LIST,
+    AutoHosts,
+    is_about,
+    is_reading_web,
+    listed_hosts,
+    names_place,
+    new_host,
+    url_arguments,
+    with_www,
+)
 from .path_pattern import PathPattern
 from .preset import Ruling, ruling
 from .rules import PlacedRule

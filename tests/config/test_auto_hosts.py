@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from callboard.config.files import parse_settings
-from callboard.config.policy.auto_hosts import AutoHosts
+from callboard.config.policy.new_hosts import AutoHosts
 from callboard.config.policy.policy import PolicyBook, PolicyQuestion
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.settings import NetworkSettings

@@ -298,6 +298,7 @@ async def test_a_host_that_did_not_answer_stays_new(tmp_path: Path) -> None:
     person = Person("deny")
     async with open_web() as web:
         refused = ("http_request", {"url": "http://10.0.0.1/"})
+        web.network = NetworkSettings(allow=web.network.allow, auto=(*web.network.auto, "10.0.0.1"))
         answers = [[refused, web.get(HERE)], [READ], [refused]]
         async with open_it(tmp_path, web, person, answers) as runtime:
             played = await play(await runtime.create_session(), "Go.")

@@ -10,8 +10,7 @@ import pytest
 
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.errors import ValidationError
-from callboard.tools.schema.complaint import MAX_KEY_LENGTH
-from callboard.tools.schema.validation import with_keys
+from callboard.tools.schema.validation import MAX_KEY_LENGTH, with_keys
 from callboard.tools.tool import tool
 from callboard.tools.web.http_request import http_request
 

@@ -10,8 +10,8 @@ import msgspec
 
 from ...runtime.text import in_json_words
 
-MAX_KEY_LENGTH = 100
-"""How much of a key or a value an error message shows; longer ones are cut."""
+MAX_GIVEN = 100
+"""How much of a wrong value an error shows."""
 MAX_CHOICES = 30
 """Values of an enum that an error lists; the schema beside it has all."""
 
@@ -49,7 +49,7 @@ def explain(
     of_enum = _OF_ENUM.match(problem)
     if of_enum and schema is not None and (words := _choices_at(schema(), path)):
         given = of_enum["value"] or of_enum["kind"]
-        problem = f"expected {words}, got {given[:MAX_KEY_LENGTH]}"
+        problem = f"expected {words}, got {given[:MAX_GIVEN]}"
     return (f"`{field}`: {problem}" if field else problem), field or None
 
 

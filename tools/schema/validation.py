@@ -29,10 +29,11 @@ from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
 from ...runtime.stream import MAX_ARGUMENT_BYTES
 from ...runtime.text import excerpt
 from ..failures import failed
-from .complaint import MAX_KEY_LENGTH, STEP, explain, with_words
 
 MAX_DEPTH = 100
 """No tool's arguments come near it, and recursion over them stays far from Python's limit."""
+MAX_KEY_LENGTH = 100
+"""A longer key is no other spelling of a known one, and cut in messages."""
 MAX_NOTED = 5
 """Keys in another spelling that a result names: those of the whole call."""
 MAX_DISPLAY_CHARACTERS = 100
@@ -107,6 +108,8 @@ class Validator:
         except msgspec.ValidationError as error:
             # The second is about another place when the first was only about 1.0.
             last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
+            from .complaint import explain, with_words  # here, as below: most calls are right
+
             message = with_words(with_keys(str(last), tree, self._struct))
             raise WrongArguments(*explain(message, lambda: self._schema)) from None
 
@@ -412,6 +415,8 @@ def with_keys(message: str, tree: Any, kind: Any) -> str:
     msgspec writes `[...]` for any key of a dict. Which entry it refused is found by converting
     halves of the dict again: a try takes as long as the whole conversion, and dicts may be large.
     """
+    from .complaint import STEP
+
     begin = message.rfind("`$")
     if _ANY_ENTRY not in message[max(begin, 0) :]:
         return message
@@ -527,6 +532,8 @@ def check_of(kind: Any) -> OutputCheck:
         try:
             msgspec.convert(output, kind, str_keys=True, dec_hook=model_of)
         except msgspec.ValidationError as error:
+            from .complaint import explain
+
             said = with_keys(str(error), output, kind)
             raise WrongArguments(*explain(said, lambda: msgspec.json.schema(kind))) from None
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 import trio
 
 from ..actors.people.lineage import agent_named
-from ..providers.dialects import dialect_named
 from ..providers.provider import ModelRequest
 from ..runtime.budget import Budget, checked_budget
 from ..runtime.definitions import Agent, SessionKind, ToolDefinition
@@ -17,7 +16,6 @@ from ..runtime.history import Input, Round
 from ..runtime.kernel.delivery import Subscription
 from ..runtime.messages import SubmitInput
 from ..runtime.turn_options import GivenCall, TurnOptions
-from ..runtime.turns.called_tool import CalledTool, CalledTools, given_calls, text_of_calls
 from ..tools.plugins import Plugin
 from ..tools.registry import ToolRegistry
 from ..tools.tool import Tool
@@ -25,6 +23,9 @@ from .host import Host
 from .options import check_app, checked_tools
 from .session import Session
 from .turn import Turn
+
+if TYPE_CHECKING:  # imported where a program calls tools itself
+    from ..runtime.turns.called_tool import CalledTool
 
 WireFormatWord: TypeAlias = Literal[
     "openai", "responses", "openai_chat", "openai_responses", "anthropic", "gemini"
@@ -127,6 +128,8 @@ class RuntimeTools:
             for called in await runtime.call_tools(calls):
                 print(called.status, called.display)
         """
+        from ..runtime.turns.called_tool import given_calls, text_of_calls
+
         given = given_calls(calls)
         if session is None:
             session = await self.create_session(agent=agent, title=text_of_calls(given))
@@ -172,6 +175,8 @@ class RuntimeTools:
 async def _called(
     host: Host, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
 ) -> list[CalledTool]:
+    from ..runtime.turns.called_tool import CalledTools, text_of_calls
+
     message = SubmitInput(
         session_id=session_id,
         text=text_of_calls(calls),
@@ -190,6 +195,8 @@ async def _called(
 
 def _definitions(registry: ToolRegistry, agent: Agent, wire_format: str) -> list[dict[str, Any]]:
     """Return an agent's tools as the JSON of a request has them; raises `NotFoundError` for another format."""
+    from ..providers.dialects import dialect_named
+
     dialect = dialect_named(SHORT.get(wire_format, wire_format))
     request = ModelRequest(
         model="any",

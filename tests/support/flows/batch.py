@@ -144,7 +144,7 @@ ROWS = {
             "message": "nobody to ask",
             "tier": "system",
             "reason": "denied by callboard: there is nobody to ask: run in a terminal, choose "
-            "--policy auto, or (in a program) pass on_approval or channel",
+            "--policy auto, or (in a program) pass on_approval or channel (balanced asks: asked always asks)",
         },
         meanwhile="denied",
     ),
