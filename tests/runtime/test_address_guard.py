@@ -19,10 +19,10 @@ from callboard.runtime.http.address_guard import (
     AddressGuard,
     AddressRefused,
     is_public,
-    normalize_host,
     parse_endpoint,
 )
 from callboard.runtime.http.url import parse_url
+from callboard.runtime.text import normalize_host
 
 CLOSED = """
 0.0.0.0 0.255.255.255 10.0.0.0 10.255.255.255 100.64.0.0 100.100.100.200 100.127.255.255
