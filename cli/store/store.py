@@ -163,6 +163,7 @@ def rescue(*, yes: Yes = False, json: Json = False, data: Data = None) -> int:
     if json:
         sys.stdout.write(json_line(done))
         return ANSWERED
+    print(f"{safe_line(done.problem.partition(';')[0])}.")
     print(f"{counted(done.whole, 'session')} of {safe_line(str(folder))}: whole.")
     for name, taken, head in done.cut:
         known = f"of {head} events" if head is not None else "events, of an unknown number"

@@ -144,7 +144,10 @@ def loss(connection: apsw.Connection, store: Path) -> str:
                 f"one of {known.session_id} at {_time(known.at_ms)}"
             )
         elif log_head < known.purge:
-            return "a purge that was acknowledged is missing: what it removed may be there again"
+            return (
+                "a purge that was acknowledged is missing: what it removed may be there again, and "
+                "is to be purged again"
+            )
     if lost:
         commits = "commit that was" if lost == 1 else f"{lost} commits that were"
         return f"its log breaks off before {'a ' * (lost == 1)}{commits} acknowledged"

@@ -145,7 +145,9 @@ class Session:
 
         It asks again what still waits for a person, runs what was allowed meanwhile, and goes on
         with the model. When no turn is suspended, return that of the first waiting input, or one
-        that the runtime began by itself for the late result of a deferred call; else `None`.
+        that the runtime began by itself for the late result of a deferred call; else `None`. Such a
+        turn begins as soon as the call is answered and may be over by now: `follow` before that
+        shows it in any case.
 
         Example:
             turn = await session.resume()
