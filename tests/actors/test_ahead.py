@@ -37,9 +37,16 @@ from callboard.runtime.redaction import Secret, redactor
 from callboard.runtime.store.interface import Committed
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.tool import Tool
-from support.scene import FakeStore, Heard, Manner, Scene, assert_sound, has, open_scene
-
-ALL = ("journal", "broker", "dispatcher", "session")
+from support.scene import (
+    SESSION_ACTORS,
+    FakeStore,
+    Heard,
+    Manner,
+    Scene,
+    assert_sound,
+    has,
+    open_scene,
+)
 
 
 class SlowDisk(FakeStore):
@@ -135,7 +142,7 @@ async def story(*steps: Step | Any, tools: Sequence[Tool] = ()) -> Story:
 async def gone_ahead() -> AsyncGenerator[tuple[Story, Heard]]:
     """A session that waits for the model, which reads a result that is not stored yet."""
     scene = await story(ASKS, stall())
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         heard = await scene.submitted()
         await scene.asked_again()
         yield scene, heard
@@ -155,7 +162,7 @@ async def test_a_result_is_stored_with_the_next_answer_and_the_starts_of_its_cal
     autojump_clock: MockClock,
 ) -> None:
     scene = await story(ASKS, ASKS, reply("done"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         heard = await scene.submitted()
         assert (await heard.to_the_end()).outcome == "answered"
     finished = [kinds for kinds in scene.slow.kinds if CallFinished in kinds]
@@ -205,7 +212,7 @@ async def test_at_every_step_what_is_shown_and_what_acts_is_on_record(
     looks = reply(["I", "look"], calls=[("look", {})])
     scene = await story(acts, looks, acts, reply(["well", "done"]), tools=[act, look])
     watch = Watch()
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         trio.lowlevel.add_instrument(watch)
         try:
             await scene.session.ask(SubmitInput(session_id="s1", text="go", subscription=heard))
@@ -239,7 +246,7 @@ async def test_nothing_of_an_answer_is_shown_before_the_result_that_it_follows_i
     autojump_clock: MockClock,
 ) -> None:
     scene = await story(ASKS, reply(["so", "on"], piece_seconds=0.1))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         follower = Subscription()
         await scene.session.ask(FollowSession(session_id="s1", subscription=follower))
         scene.slow.holds = CallFinished
@@ -263,7 +270,7 @@ async def test_an_answer_that_runs_far_ahead_of_the_disk_is_read_no_further(
 ) -> None:
     pieces = [f"{n} " for n in range(4 * MAX_HELD_UPDATES)]
     scene = await story(ASKS, reply(pieces, piece_seconds=0.001))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         scene.slow.holds = CallFinished
         heard = await scene.submitted()
         await scene.asked_again()
@@ -282,7 +289,7 @@ async def test_the_model_reads_a_result_as_it_will_be_stored(autojump_clock: Moc
     hidden = Secret(secret)
     redactor.add(hidden)
     scene = await story(reply(calls=[("work", {"secret": secret})]), reply("done"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         heard = await scene.submitted()
         await heard.to_the_end()
     (read,) = [
@@ -299,7 +306,7 @@ async def test_the_model_reads_a_result_as_it_will_be_stored(autojump_clock: Moc
 
 async def test_what_others_store_keeps_its_place_in_the_record(autojump_clock: MockClock) -> None:
     scene = await story(ASKS, reply("done", delay_seconds=1))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         heard = await scene.submitted()
         await scene.asked_again()
         await scene.append("s1", TitleSet(title="others"))
@@ -318,7 +325,7 @@ NO_ROOM = StorageFull("no room: the disk is full")
 
 async def test_an_answer_to_a_result_that_is_lost_is_thrown_away(autojump_clock: MockClock) -> None:
     scene = await story(ASKS, reply("never", piece_seconds=1), reply("well"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         scene.slow.holds = CallFinished
         first = await scene.submitted()
         await scene.slow.wait_held()
@@ -346,7 +353,7 @@ async def test_an_answer_that_is_not_stored_is_not_either_once_there_is_room(
 ) -> None:
     calls: list[Any] = [("work", {})] if asks else []
     scene = await story(ASKS, reply("x", calls=calls, delay_seconds=delay), reply("well"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         scene.slow.holds = CallFinished
         heard = await scene.submitted()
         await scene.slow.wait_held()
@@ -376,7 +383,7 @@ async def test_a_full_disk_at_the_common_commit_ends_the_turn(autojump_clock: Mo
         return None
 
     scene.fake.refuse = refuse
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         ended = await (await scene.submitted()).to_the_end()
         assert (ended.outcome, ended.error_type) == ("failed", "storage")
         assert refused == [2]  # the result, and the next answer with the start of its call
@@ -397,7 +404,7 @@ async def test_a_cancelled_turn_keeps_the_result_that_it_went_ahead_with(
 
 async def test_a_journal_that_crashes_takes_no_session_along(autojump_clock: MockClock) -> None:
     scene = await story(ASKS, reply("never", piece_seconds=1), reply("well"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         scene.slow.holds = CallFinished
         first = await scene.submitted()
         await scene.slow.wait_held()
@@ -413,7 +420,7 @@ async def test_a_journal_that_is_stopped_stores_what_its_sessions_went_ahead_wit
     mock_clock: MockClock,
 ) -> None:
     scene = await story(ASKS, stall())
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         heard = await scene.submitted()
         while len(scene.model.requests) < 2:
             await trio.testing.wait_all_tasks_blocked()
@@ -424,7 +431,7 @@ async def test_a_journal_that_is_stopped_stores_what_its_sessions_went_ahead_wit
 
 async def test_an_input_that_comes_meanwhile_has_its_turn(autojump_clock: MockClock) -> None:
     scene = await story(ASKS, reply("one", delay_seconds=1), reply("two"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         scene.slow.holds = CallFinished
         first = await scene.submitted()
         await scene.slow.wait_held()

@@ -24,9 +24,16 @@ from callboard.runtime.history import Input
 from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.messages import CancelTurn, InputTicket, ResumeTurn, SubmitInput
 from callboard.runtime.store.rows import Append
-from support.scene import FakeStore, Heard, Scene, assert_sound, full_for, open_scene
+from support.scene import (
+    SESSION_ACTORS,
+    FakeStore,
+    Heard,
+    Scene,
+    assert_sound,
+    full_for,
+    open_scene,
+)
 
-ALL = ("journal", "broker", "dispatcher", "session")
 STEER, INTERRUPT = InputMode.STEER, InputMode.INTERRUPT
 
 
@@ -86,7 +93,7 @@ def asked_of(scene: Scene) -> list[list[str]]:
 
 async def test_a_steering_input_is_told_before_the_next_model_call(autojump_clock: Any) -> None:
     scene = await scene_with(reply(calls=[("work", {}), ("work", {})]), reply("Done."))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         first = await submit(scene, "Go.")
         await trio.sleep(0.5)  # both calls run
         steering = await submit(scene, "In French.", STEER)
@@ -101,7 +108,7 @@ async def test_a_steering_input_is_told_before_the_next_model_call(autojump_cloc
 
 async def test_who_steers_hears_the_turn_from_the_delivery_on(autojump_clock: Any) -> None:
     scene = await scene_with(reply(calls=[("work", {})]), reply("Done."))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         await submit(scene, "Go.")
         await trio.sleep(0.5)
         steering = await submit(scene, "In French.", STEER)
@@ -115,7 +122,7 @@ async def test_a_steering_input_without_a_next_model_call_has_its_own_turn(
     autojump_clock: Any,
 ) -> None:
     scene = await scene_with(reply("One.", delay_seconds=5), reply("Two."), reply("Three."))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         await submit(scene, "1")
         queued = await submit(scene, "2")
         steering = await submit(scene, "3", STEER)
@@ -127,7 +134,7 @@ async def test_a_steering_input_without_a_next_model_call_has_its_own_turn(
 
 async def test_a_steering_input_of_an_idle_session_begins_a_turn(autojump_clock: Any) -> None:
     scene = await scene_with(reply("One."), reply("Two."))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         for text, mode in (("1", STEER), ("2", INTERRUPT)):
             heard = await submit(scene, text, mode)
             assert heard.ticket.turn_id is not None
@@ -139,7 +146,7 @@ async def test_an_interrupting_input_cancels_the_turn_and_goes_ahead_of_the_queu
     autojump_clock: Any,
 ) -> None:
     scene = await scene_with(reply(calls=[("work", {"seconds": 60})]), reply("B."), reply("C."))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         first = await submit(scene, "A")
         await trio.sleep(0.5)
         queued = await submit(scene, "C")
@@ -157,7 +164,7 @@ async def test_a_waiting_steering_input_can_be_cancelled_and_a_delivered_one_not
     autojump_clock: Any,
 ) -> None:
     scene = await scene_with(reply(calls=[("work", {})]), reply("Done.", delay_seconds=5))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         await submit(scene, "Go.")
         await trio.sleep(0.5)
         gone, kept = [await submit(scene, text, STEER) for text in ("No.", "Yes.")]
@@ -181,7 +188,7 @@ async def test_what_steers_waits_again_when_it_can_t_be_stored(autojump_clock: A
         reply("Done."),
         store=FakeStore(full_for(InputDelivered, once=True)),
     )
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         await submit(scene, "Go.")
         await trio.sleep(0.5)
         await submit(scene, "In French.", STEER)
@@ -213,7 +220,7 @@ async def test_a_killed_process_loses_none_and_runs_none_twice(
         *(kind(turn_id="t1", input_id="b") for kind in more),
     ]
     await scene.fake.inner.commit([Append("s1", tuple(events))])
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         subscription = Subscription()
         if not more:
             await scene.session.ask(ResumeTurn(session_id="s1", subscription=subscription))
@@ -239,7 +246,7 @@ async def test_in_any_order_each_input_has_one_fate(seed: int, autojump_clock: A
     scene = await scene_with(*steps, *[reply("Done.")] * 60)
     modes = list(InputMode)
     heard: list[Heard] = []
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         for number in range(rng.randint(2, 9)):
             heard.append(await submit(scene, str(number), rng.choice(modes)))
             if rng.random() < 0.2:

@@ -31,9 +31,15 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Answer, Input
 from callboard.runtime.messages import CancelTurn, StopSession, SubmitInput
 from callboard.runtime.store.rows import Append, CommitResult
-from support.scene import FakeStore, Heard, Scene, assert_sound, full_for, open_scene
-
-ALL = ("journal", "broker", "dispatcher", "session")
+from support.scene import (
+    SESSION_ACTORS,
+    FakeStore,
+    Heard,
+    Scene,
+    assert_sound,
+    full_for,
+    open_scene,
+)
 
 
 @callboard.tool(tier="workspace")
@@ -82,7 +88,7 @@ def asked_of(scene: Scene) -> list[list[str]]:
 
 async def test_a_consumer_hears_the_turn_in_order() -> None:
     scene = await scene_with(reply(["Hel", "lo"]))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         heard = await submit(scene, "hi")
         ended = await heard.to_the_end()
     assert ended.outcome == "answered"
@@ -114,7 +120,7 @@ async def test_an_input_that_is_stored_while_the_turn_ends_has_its_turn(
         return await commit(appends)
 
     monkeypatch.setattr(scene.fake, "commit", slow)
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         first = await submit(scene, "first")
         await ending.wait()
         second = await submit(scene, "second")
@@ -126,7 +132,7 @@ async def test_an_input_that_is_stored_while_the_turn_ends_has_its_turn(
 
 async def test_there_may_be_nothing_to_cancel() -> None:
     scene = await scene_with(reply("x"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         assert not await cancel(scene)
         heard = await submit(scene, "go")
         await heard.to_the_end()
@@ -140,7 +146,7 @@ async def test_there_may_be_nothing_to_cancel() -> None:
 
 async def test_stopping_ends_the_turn_and_leaves_waiting_inputs_on_record() -> None:
     scene = await scene_with(stall("x"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         first = await submit(scene, "first")
         second = await submit(scene, "second")
         await trio.testing.wait_all_tasks_blocked()
@@ -152,7 +158,7 @@ async def test_stopping_ends_the_turn_and_leaves_waiting_inputs_on_record() -> N
         assert scene.session.is_closed
     await assert_sound(scene.store)
     again = Scene(model=ScriptedModel([reply("late")]), store=scene.fake)
-    async with open_scene(again, *ALL):
+    async with open_scene(again, *SESSION_ACTORS):
         await trio.testing.wait_all_tasks_blocked()
         assert asked_of(again) == [["first", "second"]]
     await assert_sound(scene.store)
@@ -164,7 +170,7 @@ async def test_a_stop_right_behind_an_input_does_not_wait_for_ever(
 ) -> None:
     for _ in range(10):  # whichever of the tasks Trio runs first
         scene = await scene_with(*[reply("x")] * turns_before, stall())
-        async with open_scene(scene, *ALL):
+        async with open_scene(scene, *SESSION_ACTORS):
             for _ in range(turns_before):
                 await (await submit(scene, "before")).to_the_end()
                 await trio.testing.wait_all_tasks_blocked()
@@ -176,7 +182,7 @@ async def test_a_stop_right_behind_an_input_does_not_wait_for_ever(
 
 async def test_a_busy_session_is_not_idle() -> None:
     scene = await scene_with(stall())
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         heard = await submit(scene, "go")
         assert not await stop(scene, only_idle=True)
         await cancel(scene)
@@ -208,7 +214,7 @@ async def test_a_crash_is_heard_and_the_session_is_rebuilt(
 ) -> None:
     poison = Poison(monkeypatch)
     scene = await scene_with(reply(calls=[("work", {"seconds": 9})]), reply("b"), reply("c"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         poison.is_set = True
         heard = await submit(scene, "first")
         waiting = await submit(scene, "second")
@@ -245,7 +251,7 @@ async def test_who_waits_for_a_cancel_hears_of_a_crash(
 
     scene = Scene(model=ScriptedModel([reply(calls=[("stubborn", {})])]), tools=[stubborn])
     await scene.create()
-    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
+    async with open_scene(scene, *SESSION_ACTORS), trio.open_nursery() as nursery:
         await submit(scene, "go")
         await trio.testing.wait_all_tasks_blocked()
         monkeypatch.setattr(Conversation, "fold", fold)
@@ -279,7 +285,7 @@ async def test_a_full_disk_is_told_and_a_later_prompt_recovers(
         return StorageFull("The disk is full.") if commits > number else None
 
     scene = await scene_with(*script, *script, reply("recovered"), store=FakeStore(refuse))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         with pytest.raises(StorageError, match="disk is full"):
             await (await submit(scene, "first")).to_the_end()
         scene.fake.refuse = lambda _: None
@@ -294,7 +300,7 @@ async def test_a_full_disk_is_told_and_a_later_prompt_recovers(
 
 async def test_a_queued_input_survives_a_full_disk(autojump_clock: MockClock) -> None:
     scene = await scene_with(reply("first", delay_seconds=1), reply("second"), reply("third"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         first, second = await submit(scene, "first"), await submit(scene, "second")
         scene.fake.refuse = full_for(TurnStarted)
         assert (await first.to_the_end()).outcome == "answered"
@@ -312,7 +318,7 @@ async def test_a_session_goes_on_by_itself_when_the_disk_has_room_again(
     autojump_clock: MockClock, lost: type[DurableEvent]
 ) -> None:
     scene = await scene_with(reply("first", delay_seconds=1), reply("second"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         first, _ = await submit(scene, "first"), await submit(scene, "second")
         scene.fake.refuse = full_for(lost)
         with suppress(StorageError):
@@ -327,14 +333,14 @@ async def test_a_session_goes_on_by_itself_when_the_disk_has_room_again(
 
 async def test_a_session_that_can_not_go_on_says_why(caplog: pytest.LogCaptureFixture) -> None:
     scene = await scene_with(stall())
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         await submit(scene, "first")
         await submit(scene, "second")
         await trio.testing.wait_all_tasks_blocked()
         await stop(scene)
     again = Scene(model=ScriptedModel([reply("second"), reply("third")]), store=scene.fake)
     again.models.failure = NotFoundError("there is no model x")
-    async with open_scene(again, *ALL):
+    async with open_scene(again, *SESSION_ACTORS):
         with pytest.raises(NotFoundError, match="there is no model x"):
             await submit(again, "third")
         again.models.failure = None
@@ -347,7 +353,7 @@ async def test_a_session_that_can_not_go_on_says_why(caplog: pytest.LogCaptureFi
 
 async def test_an_agent_that_is_gone_is_named() -> None:
     scene = await scene_with(reply("x"), agents=[Agent(name="other")])
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         with pytest.raises(NotFoundError, match="no agent 'general'; there are: other"):
             await submit(scene, "go")
     assert len(await scene.events()) == 1
@@ -361,7 +367,7 @@ async def test_call_ids_that_a_model_repeats_become_unique() -> None:
 
     again = [ScriptedCall("work", '{"seconds": 0}', "same")] * 2
     scene = await scene_with(reply(calls=again), reply(calls=again), reply("done"))
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         assert (await (await submit(scene, "go")).to_the_end()).outcome == "answered"
     rows = await scene.store.calls()
     assert len({row.call_id for row in rows}) == 4
@@ -389,7 +395,7 @@ async def test_a_loaded_conversation_is_the_one_that_was_live() -> None:
         return session
 
     scene.make_session = make  # type: ignore[method-assign]
-    async with open_scene(scene, *ALL):
+    async with open_scene(scene, *SESSION_ACTORS):
         for text in ("one", "two"):
             await (await submit(scene, text)).to_the_end()
     loaded = Conversation()

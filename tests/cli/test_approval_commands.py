@@ -25,11 +25,11 @@ from callboard.runtime.store.rows import ApprovalRow
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 from callboard.tools.builtin import builtin_tools
 from callboard.tools.tool import Tool
+from support.cli.chat_scene import OVERWRITE
 from support.cli.command import Command, Finished, at, results
 from support.cli.in_process import own_logging as own_logging
 from support.cli.in_process import run_here as run_here
 
-OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 OTHER = ("write_file", {"path": "b.txt", "content": "new too\n"})
 DONE = reply("So be it.")
 SEALED = """

@@ -13,7 +13,7 @@ from callboard.cli.chat.files import is_dropped_file, mentioned
 from callboard.cli.chat.input_aids import ChatCompleter
 from callboard.cli.chat.prompt import added_rows, folds_rows
 from callboard.providers.testing.script import reply
-from support.cli.chat_scene import chatting, say, scripted
+from support.cli.chat_scene import chatting, prompt, say, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
@@ -161,8 +161,7 @@ async def test_answers_are_copied_and_sessions_counted_and_forked(command: Comma
             await terminal.expect("Sessions\n  /sessions")
             await say(terminal, "/uasge")
             await terminal.expect("Did you mean /usage?")
-            await say(terminal, "Which command?")
-            await terminal.expect("answered")
+            await prompt(terminal, "Which command?")
             await say(terminal, "/copy")
             await terminal.expect(f"\x1b]52;c;{base64.b64encode(ANSWER.encode()).decode()}\x07")
             await say(terminal, "/copy code")

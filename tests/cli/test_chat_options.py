@@ -7,11 +7,11 @@ from callboard.cli.terminal.folding import text_columns
 from callboard.cli.terminal.style import Style
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Preset
-from support.cli.chat_scene import chatting, say, scripted
+from support.cli.chat_scene import answer, chatting, leave, prompt, say, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
-CTRL_D, SHIFT_TAB = "\x04", "\x1b[Z"
+SHIFT_TAB = "\x1b[Z"
 CREATE = ("write_file", {"path": "new.txt", "content": "new"})
 
 
@@ -19,14 +19,13 @@ async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
     """Options of the command line reach the model; model and policy change from one prompt to the next."""
     (command.workspace / "notes.txt").write_text("attached words")
     options = ("--policy", "strict", "--temperature", "0.5", "--attach", "notes.txt")
-    prompt = "Hello @a.txt"  # which is typed by nobody, and attaches nothing
+    given = "Hello @a.txt"  # which is typed by nobody, and attaches nothing
     steps = [reply(calls=[CREATE]), *map(reply, ("One.", "Two.", "Three."))]
     async with scripted(command, *steps) as server:
-        async with command.at_terminal("chat", *options, prompt) as terminal:
+        async with command.at_terminal("chat", *options, given) as terminal:
             await terminal.expect("attached: notes.txt")
             await terminal.expect("may write_file run?")  # which only strict asks
-            await terminal.expect("your answer:")
-            await terminal.type("y\n")
+            await answer(terminal, "y")
             await terminal.expect("  One.\n")
             await terminal.expect("answered")
             await terminal.type(SHIFT_TAB)
@@ -41,13 +40,10 @@ async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
             await terminal.expect("openai/gpt-6-sol?")
             await say(terminal, "/model local/other")
             await terminal.expect("from your next prompt on local/other answers")
-            await say(terminal, "And now?")
-            await terminal.expect("  Two.\n")
-            await terminal.expect("answered")
+            await prompt(terminal, "And now?", "  Two.\n")
             await say(terminal, "/model")
             await terminal.expect("  local/other; /model")
-            await terminal.type(CTRL_D)
-            assert await terminal.end() == 0
+            await leave(terminal)
         async with chatting(command, "-c", "--max-tokens", "77") as terminal:
             await terminal.expect("  Two.\n")
             await say(terminal, "Again")
@@ -56,7 +52,7 @@ async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
     assert [body["model"] for body in bodies] == ["scripted", "scripted", "other", "scripted"]
     assert [body.get("temperature") for body in bodies] == [0.5, 0.5, 0.5, None]
     assert "attached words" in str(bodies[0]["messages"][-1])
-    assert "a.txt" not in str(bodies[0]["messages"][-1]).replace(prompt, "")
+    assert "a.txt" not in str(bodies[0]["messages"][-1]).replace(given, "")
     assert "77" in str({k: v for k, v in bodies[-1].items() if k != "messages"})
     assert len((await command("sessions")).out.splitlines()) == 1
 

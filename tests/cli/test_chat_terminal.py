@@ -7,12 +7,20 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from callboard.providers.testing.script import reply, stall
-from support.cli.chat_scene import chatting, say, scripted, serving
+from support.cli.chat_scene import (
+    CTRL_C,
+    CTRL_D,
+    OVERWRITE,
+    answer,
+    chatting,
+    leave,
+    prompt,
+    say,
+    scripted,
+    serving,
+)
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
-
-OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
-CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 async def test_a_prompt_is_answered_and_the_chat_goes_on(command: Command) -> None:
@@ -24,11 +32,8 @@ async def test_a_prompt_is_answered_and_the_chat_goes_on(command: Command) -> No
             await terminal.expect("  # Head\n")  # two prints, when it comes slowly
             await terminal.expect("  Some bold words.\n")
             await terminal.expect("answered")
-            await say(terminal, "And now?")
-            await terminal.expect("  Again.\n")
-            await terminal.expect("answered")
-            await terminal.type(CTRL_D)
-            assert await terminal.end() == 0
+            await prompt(terminal, "And now?", "  Again.\n")
+            await leave(terminal)
             assert "is on record; callboard chat --session session_" in terminal.seen
             assert terminal.state() != before  # as it was found: it echoes, and hands over lines
     assert await command.outcomes() == ["answered", "answered"]
@@ -37,17 +42,13 @@ async def test_a_prompt_is_answered_and_the_chat_goes_on(command: Command) -> No
 async def test_who_comes_back_sees_what_was_said(command: Command) -> None:
     async with scripted(command, reply("The first answer."), reply("The second.")):
         async with chatting(command) as terminal:
-            await say(terminal, "One")
-            await terminal.expect("answered")
-            await terminal.type(CTRL_D)
-            assert await terminal.end() == 0
+            await prompt(terminal, "One")
+            await leave(terminal)
         async with command.at_terminal("chat", "--session", "last") as terminal:
             await terminal.expect("▸ One\n")
             await terminal.expect("  The first answer.\n")
             await terminal.expect("answered")
-            await say(terminal, "Two")
-            await terminal.expect("  The second.\n")
-            await terminal.expect("answered")
+            await prompt(terminal, "Two", "  The second.\n")
             await say(terminal, "/quit")
             assert await terminal.end() == 0
         assert terminal.seen.count("The first answer.") == 1
@@ -83,18 +84,15 @@ async def test_calls_are_allowed_denied_and_changed(command: Command, tmp_path: 
         assert file.read_text() == "old\n"
         await terminal.expect("answered")
         await say(terminal, "Change it")
-        await terminal.expect("your answer:")
-        await terminal.type("e\n")
+        await answer(terminal, "e")
         await terminal.expect("your changes:")
-        await terminal.expect("your answer:")
-        await terminal.type("y\n")
+        await answer(terminal, "y")
         await terminal.expect("✓ write_file")
         await terminal.expect("  It is newer.\n")
         assert file.read_text() == "newer\n"
         await terminal.expect("answered")
         await say(terminal, "Change it")
-        await terminal.expect("your answer:")
-        await terminal.type("y\n")
+        await answer(terminal, "y")
         await terminal.expect("  It is new.\n")
         assert file.read_text() == "new\n"
 
@@ -159,8 +157,7 @@ async def test_commands_show_and_change_sessions(command: Command) -> None:
             await say(terminal, typed)
             await terminal.expect(shown)
         await say(terminal, "Change it")
-        await terminal.expect("your answer:")
-        await terminal.type("y\n")
+        await answer(terminal, "y")
         await terminal.expect("answered")
         await say(terminal, "/undo")
         await terminal.expect("Undo this? [y/N]")
@@ -197,12 +194,10 @@ async def test_a_terminal_that_only_prints_is_enough(command: Command) -> None:
             await terminal.expect("> ")
             await terminal.type("Change it\n")
             await terminal.expect("I will.")
-            await terminal.expect("your answer:")
-            await terminal.type("y\n")
+            await answer(terminal, "y")
             await terminal.expect("Done.")
             await terminal.expect("answered")
-            await terminal.type(CTRL_D)
-            assert await terminal.end() == 0
+            await leave(terminal)
     assert "\x1b" not in terminal.seen
     assert (command.workspace / "a.txt").read_text() == "new\n"
 
@@ -231,8 +226,7 @@ async def test_without_a_command_and_a_terminal_there_is_help(command: Command) 
     assert "Usage: callboard" in done.out
     async with scripted(command), command.at_terminal() as terminal:
         await terminal.expect("/help")
-        await terminal.type(CTRL_D)
-        assert await terminal.end() == 0
+        await leave(terminal)
 
 
 async def test_two_chats_share_a_session_of_the_daemon(command: Command) -> None:
@@ -248,14 +242,12 @@ async def test_two_chats_share_a_session_of_the_daemon(command: Command) -> None
             async with command.at_terminal("chat", "--session", "last") as second:
                 await second.expect("▸ Change it\n")
                 await second.expect("  I will.\n")
-                await second.expect("your answer:")
-                await second.type("y\n")
+                await answer(second, "y")
                 await second.expect("  Done.\n")
             await first.expect("(no longer asked")
             await first.expect("  Done.\n")
             await first.expect("answered")
-            await first.type(CTRL_D)
-            assert await first.end() == 0
+            await leave(first)
     assert (command.workspace / "a.txt").read_text() == "new\n"
 
 
@@ -263,15 +255,11 @@ async def test_a_chat_outlives_its_daemon(command: Command) -> None:
     async with scripted(command, reply("Before."), reply("After.")), AsyncExitStack() as stack:
         async with serving(command) as daemon:
             terminal = await stack.enter_async_context(chatting(command))
-            await say(terminal, "One")
-            await terminal.expect("answered")
+            await prompt(terminal, "One")
             daemon.send_signal(signal.SIGTERM)
         await terminal.expect("the daemon is away")
         async with serving(command):
             await terminal.expect("connected again")
-            await say(terminal, "Two")
-            await terminal.expect("  After.\n")
-            await terminal.expect("answered")
-            await terminal.type(CTRL_D)
-            assert await terminal.end() == 0
+            await prompt(terminal, "Two", "  After.\n")
+            await leave(terminal)
     assert terminal.seen.count("  Before.\n") == 1

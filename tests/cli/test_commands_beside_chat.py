@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from callboard.config.managed import load_managed
 from callboard.providers.testing.script import reply
-from support.cli.chat_scene import chatting, say, scripted
+from support.cli.chat_scene import chatting, leave, say, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
@@ -19,5 +19,4 @@ async def test_a_provider_is_added_while_a_chat_lasts(command: Command) -> None:
         assert listed["mine"]["source"] == "managed"
         await say(terminal, "Hello")
         await terminal.expect("Hello there.")
-        await terminal.type("\x04")
-        assert await terminal.end() == 0
+        await leave(terminal)

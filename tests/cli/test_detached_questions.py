@@ -6,12 +6,11 @@ import callboard
 from callboard.config.daemon_file import find_daemon
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest
-from support.cli.chat_scene import chatting, say, scripted
+from support.cli.chat_scene import OVERWRITE, chatting, say, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
 AWAY = ("delegate", {"kind": "branch", "task": "Tidy up.", "wait": False})
-OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 
 
 def said(request: ScriptedRequest) -> Step:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from callboard.providers.testing.script import reply
-from support.cli.chat_scene import chatting, say, scripted, serving
+from support.cli.chat_scene import (
+    CTRL_C,
+    CTRL_D,
+    OVERWRITE,
+    answer,
+    chatting,
+    leave,
+    say,
+    scripted,
+    serving,
+)
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
-
-OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
-CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 async def test_who_leaves_a_question_knows_that_it_waits_and_only_who_denied_it_did(
@@ -26,8 +33,7 @@ async def test_who_leaves_a_question_knows_that_it_waits_and_only_who_denied_it_
                     assert "\n(it still waits: callboard approve approval_" in left.seen
                     assert "no longer asked" not in left.seen
             async with command.at_terminal("attach", "last", "--until-idle") as second:
-                await second.expect("your answer:")
-                await second.type("n\n")
+                await answer(second, "n")
                 assert await second.end() == 0
                 assert "denied by you" in second.seen
             await first.expect("(no longer asked")
@@ -52,5 +58,4 @@ async def test_a_chat_that_only_prints_has_its_prompt_again_behind_a_turn(comman
         await terminal.type("Hello\n")
         await terminal.expect("answered")
         await terminal.expect("\n> ")
-        await terminal.type(CTRL_D)
-        assert await terminal.end() == 0
+        await leave(terminal)

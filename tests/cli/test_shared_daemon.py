@@ -10,11 +10,9 @@ from callboard.providers.testing.script import reply, stall
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.store.sqlite_store import open_reader
-from support.cli.chat_scene import READY, chatting, say, scripted, serving
+from support.cli.chat_scene import CTRL_D, READY, chatting, leave, prompt, say, scripted, serving
 from support.cli.chat_scene import command as command
 from support.cli.command import Command, at
-
-CTRL_D = "\x04"
 
 
 async def inputs(command: Command) -> list[str]:
@@ -29,16 +27,14 @@ async def inputs(command: Command) -> list[str]:
 async def test_a_prompt_typed_while_the_daemon_is_away_is_done_once(command: Command) -> None:
     async with scripted(command, reply("Before."), reply("After.")) as server:
         async with serving(command) as daemon, chatting(command) as terminal:
-            await say(terminal, "One")
-            await terminal.expect("answered")
+            await prompt(terminal, "One")
             daemon.kill()
             await terminal.expect("the daemon is away")
             await say(terminal, "Two")
             async with serving(command):
                 await terminal.expect("  After.\n")
                 await terminal.expect("answered")
-                await terminal.type(CTRL_D)
-                assert await terminal.end() == 0
+                await leave(terminal)
         assert len(server.requests) == 2
     assert await inputs(command) == ["One", "Two"]
 
@@ -49,8 +45,7 @@ async def test_a_prompt_that_is_not_waited_for_stands_in_the_input_and_counts_on
     async with scripted(command, reply("Before."), reply("After.")) as server:
         async with serving(command) as daemon:
             async with chatting(command) as terminal:
-                await say(terminal, "One")
-                await terminal.expect("answered")
+                await prompt(terminal, "One")
                 daemon.kill()
                 await terminal.expect("the daemon is away")
                 await say(terminal, "Two")
@@ -63,8 +58,7 @@ async def test_a_prompt_that_is_not_waited_for_stands_in_the_input_and_counts_on
                     await terminal.type("\r")
                     await terminal.expect("  After.\n")
                     await terminal.expect("answered")
-                    await terminal.type(CTRL_D)
-                    assert await terminal.end() == 0
+                    await leave(terminal)
         assert len(server.requests) == 2
     assert await inputs(command) == ["One", "Two"]
 
@@ -74,14 +68,10 @@ async def test_another_chat_takes_over_when_the_one_that_was_the_daemon_is_kille
 ) -> None:
     async with scripted(command, reply("Before."), reply("After.")):
         async with chatting(command) as first, chatting(command) as second:
-            await say(second, "One")
-            await second.expect("answered")
+            await prompt(second, "One")
             first.process.kill()
-            await say(second, "Two")
-            await second.expect("  After.\n")
-            await second.expect("answered")
-            await second.type(CTRL_D)
-            assert await second.end() == 0
+            await prompt(second, "Two", "  After.\n")
+            await leave(second)
     assert await inputs(command) == ["One", "Two"]
 
 
@@ -272,9 +262,6 @@ async def test_a_chat_that_is_left_stays_while_turns_of_others_run_in_it(command
             await second.type("\x03")
             await second.expect("cancelled")
             assert await first.end() == 0
-            await say(second, "Two")
-            await second.expect("  After.\n")
-            await second.expect("answered")
-            await second.type(CTRL_D)
-            assert await second.end() == 0
+            await prompt(second, "Two", "  After.\n")
+            await leave(second)
     assert await command.outcomes() == ["cancelled", "answered"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from support.cli.chat_scene import OVERWRITE, answer
 from support.cli.chat_scene import command as command
 from support.cli.command import Command, at, results
 
-OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 BRANCH = ("delegate", {"kind": "branch", "task": "Tidy up a.txt"})
 
 
@@ -60,8 +60,7 @@ async def test_a_branch_asks_in_the_session_that_has_the_terminal(command: Comma
             await terminal.expect("may write_file run?")
             await terminal.expect("  asked by: ")
             await terminal.expect("Tidy up a.txt")
-            await terminal.expect("your answer:")
-            await terminal.type("y\n")
+            await answer(terminal, "y")
             assert await terminal.end() == 0
     assert (command.workspace / "a.txt").read_text() == "new\n"
     assert " asks about write_file (approval_" in (await command("show", "last")).out

@@ -21,10 +21,10 @@ from callboard.config.policy.grant_binding import binding_of
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.definitions import Tier
+from support.cli.chat_scene import OVERWRITE
 from support.cli.command import Command, Terminal, at, results
 from support.cli.questions import approval_request
 
-OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 READ = ("read_file", {"path": "b.txt"})
 
 

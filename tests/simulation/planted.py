@@ -338,7 +338,6 @@ def copy_with(planted: Planted) -> Generator[Path]:
                 copy / folder,
                 symlinks=True,
                 copy_function=_link,
-                ignore=shutil.ignore_patterns("__pycache__"),
             )
         file = copy / planted.path
         text = file.read_text()

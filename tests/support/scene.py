@@ -363,6 +363,10 @@ class Heard:
         return last.event
 
 
+SESSION_ACTORS = ("journal", "broker", "dispatcher", "session")
+"""A session, and what it needs for turns."""
+
+
 @asynccontextmanager
 async def open_scene(scene: Scene, *names: str) -> AsyncGenerator[trio.Nursery, None]:
     """Runs actors of the scene around the block; every one is cancelled at its end."""

@@ -16,8 +16,11 @@ from support.cli.command import NOWHERE, PATIENCE_SECONDS, Command, Terminal
 from support.cli.warm_process import WarmProcess, nowhere, start_warm
 
 ENTER = "\r"
+CTRL_C, CTRL_D = "\x03", "\x04"
 READY = "/help"
 """Stands above the input of a chat in which nothing runs."""
+OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
+"""A call that is asked about, of the file that is in the workspace."""
 
 
 @pytest.fixture
@@ -49,6 +52,25 @@ async def chatting(command: Command, *options: str) -> AsyncGenerator[Terminal]:
 
 async def say(terminal: Terminal, text: str) -> None:
     await terminal.type(text + ENTER)
+
+
+async def prompt(terminal: Terminal, text: str, *shown: str) -> None:
+    """Say it, and wait until it was answered, and before that for what its turn shows."""
+    await say(terminal, text)
+    for each in (*shown, "answered"):
+        await terminal.expect(each)
+
+
+async def answer(terminal: Terminal, key: str) -> None:
+    """Answer a question, once it is put."""
+    await terminal.expect("your answer:")
+    await terminal.type(f"{key}\n")
+
+
+async def leave(terminal: Terminal) -> None:
+    """Leave a chat, and wait until it has ended well."""
+    await terminal.type(CTRL_D)
+    assert await terminal.end() == 0
 
 
 @asynccontextmanager

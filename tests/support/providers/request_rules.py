@@ -1,10 +1,11 @@
 """What each provider checks of a request: its own SDK's types, and the rules that no type says.
 
-The types are imported when the first request of their format is checked: that takes a second.
+The types are imported when the first request of their format is checked.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections import Counter
@@ -15,10 +16,15 @@ from typing import Any
 
 import msgspec
 
-from support.providers.sdk_types import Known, RequestType
+from support.providers.sdk_types import Known, RequestType, bare_packages
 
 checked: Counter[str] = Counter()
 """How many requests were checked, by wire format."""
+
+OPENAI = (
+    *("openai", "openai.types", "openai.types.chat", "openai.types.responses"),
+    *("openai.types.shared", "openai.types.shared_params"),
+)
 
 SAMPLING = {"temperature", "top_p"}
 
@@ -44,9 +50,10 @@ def check_request(dialect: str, body: Any) -> None:
 
 @cache
 def _chat_type() -> RequestType:
-    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+    with bare_packages(*OPENAI):
+        from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-    return RequestType(CompletionCreateParamsStreaming, "messages", "tools")
+        return RequestType(CompletionCreateParamsStreaming, "messages", "tools")
 
 
 def check_chat_types(body: Any, *, is_openai: bool = False) -> None:
@@ -96,9 +103,10 @@ def check_chat_rules(body: Any, *, call_id: str = ".{1,40}") -> None:
 
 @cache
 def _responses_type() -> RequestType:
-    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+    with bare_packages(*OPENAI):
+        from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-    return RequestType(ResponseCreateParamsStreaming, "input", "tools")
+        return RequestType(ResponseCreateParamsStreaming, "input", "tools")
 
 
 def check_responses_types(body: Any) -> None:
@@ -148,9 +156,10 @@ def _check_items(items: list[Any]) -> None:
 
 @cache
 def _anthropic_type() -> RequestType:
-    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+    with bare_packages("anthropic", "anthropic.types"):
+        from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
-    return RequestType(MessageCreateParamsStreaming, "messages", "tools", "system")
+        return RequestType(MessageCreateParamsStreaming, "messages", "tools", "system")
 
 
 def check_anthropic_types(body: Any) -> None:
@@ -229,15 +238,22 @@ def _check_thinking(body: Any) -> None:
 
 @cache
 def _gemini_types() -> dict[str, Any]:
-    from google.genai import types
+    with bare_packages("google.genai"):
+        from google.genai import _common
 
-    return {
-        "contents": types.Content,
-        "systemInstruction": types.Content,
-        "tools": types.Tool,
-        "toolConfig": types.ToolConfig,
-        "generationConfig": types.GenerationConfig,
-    }
+        # What checks a type is made when it is first used: there are hundreds, and five are.
+        _common.BaseModel.model_config["defer_build"] = True
+        types = importlib.import_module("google.genai.types")
+        used = {
+            "contents": types.Content,
+            "systemInstruction": types.Content,
+            "tools": types.Tool,
+            "toolConfig": types.ToolConfig,
+            "generationConfig": types.GenerationConfig,
+        }
+        for each in used.values():
+            each.model_rebuild()
+        return used
 
 
 _gemini_seen = Known()
