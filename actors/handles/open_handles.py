@@ -35,7 +35,6 @@ from ...runtime.taint.tracked_network import Connect, TrackedNetwork
 from ...tools.skills.shelf import OpenSkills, SkillShelf
 from ...tools.workshop import Workshop
 from ...tools.workspace.protected_places import HeldPlaces
-from ...tools.workspace.roots import check_workspace
 from ...tools.workspace.workspace import Workspace, open_workspace
 from ..delegation.tree import SessionTree
 from ..people.speech import Speech
@@ -217,7 +216,6 @@ class OpenHandles:
         workspace = self._workspaces.pop(path, None)
         if workspace is None or not workspace.is_at(path):
             try:
-                check_workspace(path, self._forbidden)
                 workspace = open_workspace(Path(path), forbidden=self._forbidden)
                 self._held.check(path, workspace.place)
             except ValidationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -123,6 +124,33 @@ async def test_who_works_alone_works_in_none_of_them_either(home: Path, tmp_path
     async with callboard.open_runtime(model="rehearsal", workspace="/etc") as runtime:
         with pytest.raises(ValidationError, match="closed to sessions"):
             await runtime.create_session()
+
+
+async def test_a_workspace_that_leads_to_a_closed_place_by_now_is_not_undone_nor_worked_in(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work := tmp_path / "work").mkdir()
+    (closed := tmp_path / "closed").mkdir()
+    monkeypatch.setattr("callboard.tools.workspace.roots.SYSTEM_PLACES", (str(closed),))
+    write = callboard.reply(calls=[("write_file", {"path": "a.txt", "content": "new"})])
+    model = callboard.ScriptedModel(
+        [write, callboard.reply("Done."), write, callboard.reply("Done.")]
+    )
+    async with callboard.open_runtime(model=model, workspace=work, data=own(home)[0]) as runtime:
+        session = await runtime.create_session()
+        await session.run("Write.")
+        moved = work.rename(tmp_path / "moved")
+        shutil.copytree(moved, closed, dirs_exist_ok=True)
+        work.symlink_to(closed)
+        for force in (False, True):
+            with pytest.raises(ValidationError, match="closed to sessions"):
+                await session.undo(force=force)
+        await session.run("Write.")
+        assert [call.status for call in await runtime.store.calls()] == ["error", "success"]
+        work.unlink()
+        moved.rename(work)
+        await session.undo()  # the control
+    assert ((closed / "a.txt").exists(), (work / "a.txt").exists()) == (True, False)
 
 
 def test_who_works_alone_may_have_callboard_in_the_project_and_any_disk(

@@ -47,6 +47,7 @@ from .paths import (
 from .protected_places import GuardedPlaces, is_stub, own_code_around
 from .reader import READ_FLAGS, FileReader, OpenRoot, failure, failures, info_of, lstat, regular
 from .resolver import Names, OpenDirectory, Resolver, open_resolver
+from .roots import check_workspace
 
 DIRECTORY_MODE = 0o755
 """Masked by the umask; never writable for others, even under umask 000."""
@@ -248,7 +249,7 @@ class Workspace(FileReader):
 def open_workspace(
     path: str | os.PathLike[str],
     *,
-    forbidden: Sequence[Path] = (),
+    forbidden: Sequence[Path] | None = None,
     unfinished: Iterable[Names] = (),
     use_openat2: bool = True,
 ) -> Workspace:
@@ -256,12 +257,15 @@ def open_workspace(
 
     `unfinished` are folders where that is known to be; elsewhere only the first entries are looked at.
 
-    It must neither be nor hold what is `forbidden`: callboard's own data and configuration. Raises
-    `ValidationError`, which says why the folder can't be a workspace and what to do.
+    For that of a session `forbidden` are callboard's own data and configuration: it neither is nor holds these, and is
+    in no closed place (`check_workspace`), wherever links lead by now. Raises `ValidationError`, which says why the
+    folder can't be a workspace and what to do.
     """
     root = os.path.abspath(path)
     real = os.path.realpath(root)
-    _check_root(root, real, forbidden)
+    _check_root(root, real, forbidden or ())
+    if forbidden is not None:
+        check_workspace(real, forbidden)
     try:
         root_fd = os.open(real, getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

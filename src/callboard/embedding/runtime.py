@@ -50,7 +50,6 @@ from ..tools.registry import ToolRegistry
 from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skills.shelf import SkillShelf
 from ..tools.tool import Tool
-from ..tools.workspace.roots import check_workspace
 from ..tools.workspace.workspace import open_workspace
 from .access import memory_index, search_place, workshop_of
 from .host import Host, Plan, open_host
@@ -271,7 +270,6 @@ class Runtime(RuntimeTools):
             known = ", ".join(sorted(host.agents))
             raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
         folder = folder_of(workspace=workspace) if workspace is not None else self._workspace
-        check_workspace(folder, host.plan.forbidden)
         open_workspace(folder, forbidden=host.plan.forbidden).close()
         if model is not None:
             self._models.target(model)
