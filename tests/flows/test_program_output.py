@@ -13,7 +13,7 @@ from callboard.config.sections import SandboxSettings
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
-from callboard.tools.sandbox.running.capture import MAX_LINE_CHARACTERS, Capture, Lines
+from callboard.tools.sandbox.running.capture import GOES_ON, MAX_LINE_CHARACTERS, Capture, Lines
 from support.flows.program_calls import Call, new_tag, results, tagged
 from support.stage import open_local_stage, read_result
 
@@ -124,7 +124,8 @@ def test_lines_are_the_same_however_the_bytes_come(size: int) -> None:
     for start in range(0, len(data), size):
         lines.add(data[start : start + size])
     lines.end()
-    assert "".join(shown) == text.replace("\r\n", "").replace("\n", "") + "\ufffd"
+    whole = "".join(each if each.endswith(GOES_ON) else f"{each}\n" for each in shown)
+    assert whole.replace(GOES_ON, "") == text.replace("\r\n", "\n") + "\ufffd\n"
     assert max(map(len, shown)) <= MAX_LINE_CHARACTERS
 
 

@@ -276,7 +276,7 @@ class _WorkerProcess:
             for line in lines:
                 self._show(line.decode(errors="replace"))
             while len(rest) > MAX_LINE_BYTES:
-                self._show(rest[:MAX_LINE_BYTES].decode(errors="replace"))
+                self._show(rest[:MAX_LINE_BYTES].decode(errors="replace") + "…")
                 rest = rest[MAX_LINE_BYTES:]
         if rest:
             self._show(rest.decode(errors="replace"))

@@ -6,7 +6,8 @@ import codecs
 from collections.abc import Callable
 
 MAX_LINE_CHARACTERS = 4096
-"""A longer line is shown in pieces, so that none has to be kept whole."""
+"""A longer line is shown in pieces, so that none has to be kept whole; each but the last ends with `GOES_ON`."""
+GOES_ON = "…"
 MAX_LINES_AT_ONCE = 64
 """In one chunk, which is at most what a pipe holds. When more come at once, nobody reads them one by one:
 they are shown some thousand characters at a time, so that a flood of empty lines costs no more than one of
@@ -85,20 +86,22 @@ class Lines:
         """Show all whole lines, many at once, and return the rest."""
         begin, end = 0, text.rindex("\n") + 1
         while begin < end:
-            most = min(begin + MAX_LINE_CHARACTERS, end)
+            most = min(begin + MAX_LINE_CHARACTERS - len(GOES_ON), end)
             # After the last line that fits, or within one that is longer.
-            until = text.rfind("\n", begin, most) + 1 or most
+            whole = text.rfind("\n", begin, most) + 1
+            until = whole or most
             block = text[begin:until].replace("\r\n", "\n")
-            self._show(block.removesuffix("\n").removesuffix("\r"))
+            self._show(block.removesuffix("\n").removesuffix("\r") if whole else block + GOES_ON)
             begin = until
         return text[end:]
 
     def _in_pieces(self, line: str) -> str:
         """Show all of a long line but its last piece, and return that."""
-        last = max(0, len(line) - 1) // MAX_LINE_CHARACTERS * MAX_LINE_CHARACTERS
-        for start in range(0, last, MAX_LINE_CHARACTERS):
-            self._show(line[start : start + MAX_LINE_CHARACTERS])
-        return line[last:]
+        while len(line) > MAX_LINE_CHARACTERS:
+            most = MAX_LINE_CHARACTERS - len(GOES_ON)
+            self._show(line[:most] + GOES_ON)
+            line = line[most:]
+        return line
 
     def end(self) -> None:
         """Show the last line, which has no end."""
