@@ -27,7 +27,7 @@ from .decisions import Decisions
 from .edited_arguments import EditedArguments
 from .question import OpenQuestion
 from .record import ApprovalRecord, BrokerServices
-from .resolution import QuestionResolver
+from .resolution import Arrival, QuestionResolver
 
 MAILBOX_CAPACITY = 256
 """Batches that wait for decisions: more than sessions can have at once without being queued."""
@@ -113,7 +113,7 @@ class PermissionBroker:
             return False
         return True
 
-    async def _ask(self, message: AskPerson, begun: OpenQuestion | None) -> None:
+    async def _ask(self, message: AskPerson, begun: OpenQuestion | Arrival) -> None:
         with message.scope:
             await _reply(message.reply, partial(self._resolver.ask, begun=begun), message)
 

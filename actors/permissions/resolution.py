@@ -46,7 +46,7 @@ from ...runtime.events import DurableEvent, GrantGiven, InputAccepted
 from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalAnswer, AskPerson, Resolution
 from ...runtime.redaction import redacting_logger
-from ...runtime.store.rows import GrantRow
+from ...runtime.store.rows import ApprovalRow, GrantRow
 from ...runtime.store.tables.permissions import given_grant
 from .asking import EXPIRED, ask_people, bounded, checked_answer
 from .decisions import GrantBook, answer_of, is_covered, is_suspended
@@ -64,6 +64,21 @@ FIRST_RETRY_SECONDS = 1.0
 """Pause before an answer that could not be stored is stored again, when no turn waits for it."""
 MAX_RETRY_SECONDS = 60.0
 """Longest of these pauses, each twice the one before: a full disk is no reason to hammer it."""
+
+
+class Arrival:
+    """The place of a question among those of its turn, until the record says whether it is an old one.
+
+    Attributes:
+        before: The one ahead of it.
+        is_over: Set when it is listed, or will not be.
+    """
+
+    __slots__ = ("before", "is_over")
+
+    def __init__(self, before: Arrival | None) -> None:
+        self.before = before
+        self.is_over = trio.Event()
 
 
 class QuestionResolver:
@@ -91,34 +106,35 @@ class QuestionResolver:
         self._edits = edits
         self._nursery = nursery
         self._open = OpenQuestions()
+        self._arriving: dict[str, Arrival] = {}
 
     # ── asked ────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self, message: AskPerson) -> OpenQuestion | None:
-        """List a question in the step in which it comes; `None` for those that `ask` lists."""
-        if message.known is not None or message.defers:
-            return None
-        question = self._record.opened(message, None)
-        self._open.add(question)
-        return question
+    def begin(self, message: AskPerson) -> OpenQuestion | Arrival:
+        """List a question in the step in which it comes, or note its place for `ask` to list it there."""
+        turn_id = message.place.turn_id
+        before = self._arriving.get(turn_id)
+        if message.known is None and not message.defers and before is None:
+            question = self._record.opened(message, None)
+            self._open.add(question)
+            return question
+        self._arriving[turn_id] = arrival = Arrival(before)
+        return arrival
 
-    async def ask(self, message: AskPerson, begun: OpenQuestion | None = None) -> Resolution:
+    async def ask(self, message: AskPerson, begun: OpenQuestion | Arrival) -> Resolution:
         """Put a question on record, and return its answer; `deferred` when its turn goes on.
 
         Args:
             message: What is asked.
             begun: What `begin` made of it.
         """
-        question, known = begun, None
-        if question is None:
-            grant = self._grants.find(message.place, message.question, message.marks)
-            known = await self._record.still_asked(
-                message.known, message.digest, is_granted=grant is not None
-            )
-            question = self._record.opened(message, known)
+        known = None
+        if isinstance(begun, OpenQuestion):
+            question = begun
+        else:
+            question, known = await self._list(message, begun)
             if question.is_deferred:
                 return await self._defer(question)
-            self._open.add(question)
         try:
             twin, before = self._open.twin(question), self._open.before(question)
             if before is not None:
@@ -140,15 +156,35 @@ class QuestionResolver:
         finally:
             self._forget(question)
 
+    async def _list(
+        self, message: AskPerson, arrival: Arrival
+    ) -> tuple[OpenQuestion, ApprovalRow | None]:
+        """List a question behind those that came before it; return also what an earlier process asked."""
+        turn_id = message.place.turn_id
+        try:
+            grant = self._grants.find(message.place, message.question, message.marks)
+            known = await self._record.still_asked(
+                message.known, message.digest, is_granted=grant is not None
+            )
+            if arrival.before is not None:
+                await arrival.before.is_over.wait()
+            question = self._record.opened(message, known)
+            self._open.add(question)
+            return question, known
+        finally:
+            arrival.is_over.set()
+            if self._arriving.get(turn_id) is arrival:
+                del self._arriving[turn_id]
+
     async def _defer(self, question: OpenQuestion) -> Resolution:
         """Put a question on record that no turn waits for, and begin to ask it."""
-        if self._open.deferred_of(question.place.session_id) >= MAX_DEFERRED:
+        if self._open.deferred_of(question.place.session_id) > MAX_DEFERRED:
+            self._forget(question)
             raise OverloadedError(
                 f"{MAX_DEFERRED} calls of this session wait for an answer already; ask again later"
             )
         twin = self._open.twin(question)
         same_as = twin.approval_id if twin is not None else ""
-        self._open.add(question)
         try:
             # Shielded: what is on record is asked about, even when its turn is cancelled by now.
             with trio.CancelScope(shield=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
 from support.stage import (
     on_both_stores,
+    open_in,
     open_local_stage,
     open_stage,
     play,
@@ -24,6 +26,8 @@ from support.stage import (
     read_result,
     tool_contents,
 )
+from support.waiting import go_on
+from support.waits import until
 
 ASKS = ("delete_file", {"path": "old.txt"})
 STEPS = [reply(calls=[ASKS]), reply("As you wish.")]
@@ -155,6 +159,42 @@ async def test_the_questions_of_one_answer_come_in_the_models_order(
             assert put == [(name, number, 4) for number, name in enumerate(in_order, 1)]
             asked = [event for event in played.events if isinstance(event, ApprovalAsked)]
             assert [json.loads(event.arguments)["path"] for event in asked] == names
+
+
+@pytest.mark.parametrize("life", range(4))  # Trio wakes tasks in any order
+async def test_after_a_restart_they_come_in_the_models_order_too(tmp_path: Path, life: int) -> None:
+    names = ["a.txt", "b.txt", "c.txt", "d.txt"]
+    put: list[str] = []
+
+    async def leave(request: callboard.ApprovalRequest) -> str:
+        put.append(request.approval_id)
+        await trio.sleep_forever()
+        return "deny"
+
+    async def deny(request: callboard.ApprovalRequest) -> str:
+        put.append(json.loads(request.arguments)["path"])
+        return "deny"
+
+    async with trio.open_nursery() as nursery:
+        calls = [("delete_file", {"path": name}) for name in names]
+        steps = [reply(calls=calls)]
+        async with open_in(tmp_path, steps, "disk", on_approval=leave) as runtime:
+            for name in names:
+                (tmp_path / "work" / name).write_text("old")
+            session = await runtime.create_session()
+            nursery.start_soon(prompt_until_the_end, session)
+            await until(lambda: len(put) == len(names))
+    put.clear()
+    async with open_in(tmp_path, [reply("None.")], "disk", on_approval=deny) as runtime:
+        await go_on(runtime, session.session_id)
+    assert put == names
+
+
+async def prompt_until_the_end(session: callboard.Session) -> None:
+    with suppress(callboard.ConflictError):  # it is suspended
+        async with session.prompt("Delete them.") as turn:
+            async for _ in turn:
+                pass
 
 
 Ask = Callable[[callboard.ApprovalRequest], Awaitable[callboard.ApprovalAnswer]]
