@@ -57,7 +57,8 @@ async def reload(caller: Caller, params: Nothing) -> wire.Reloaded:
         raise ConflictError(
             "this server belongs to a program, which has its settings: there is no file to read"
         )
-    return await daemon.configuration.reload(daemon.runtime, daemon.take_settings)
+    # Several commands may come at once, and each asks.
+    return await daemon.configuration.reload(daemon.runtime, daemon.take_settings, may_be_read=True)
 
 
 @methods.add("settings/get", Role.ADMIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +32,12 @@ Result = TypeVar("Result")
 LOOK_SECONDS = 1.0
 """Between two looks at the files. A file counts when two looks agree: an editor may still write it."""
 
+FRESH_SECONDS = 1.0
+"""What was read in this time is not read again unless a file changed: several commands may come at once."""
+
+SURE_NS = 100_000_000
+"""Of two changes within some milliseconds a file system may give both the same time."""
+
 _Signature = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -55,6 +62,7 @@ class Configuration:
         self._lock = trio.Lock()
         self._changing = trio.Lock()
         self._read: _Signature | None = None
+        self._fresh_until = -math.inf
         self.state = ConfigState(revision=1, since_ms=_now_ms())
 
     @property
@@ -63,15 +71,26 @@ class Configuration:
         return str(self._files[0].resolve()) if self._files else ""
 
     async def reload(
-        self, runtime: Runtime, take_server: Callable[[ServerSettings], None]
+        self,
+        runtime: Runtime,
+        take_server: Callable[[ServerSettings], None],
+        *,
+        may_be_read: bool = False,
     ) -> Reloaded:
         """Read the files and apply everything that needs no restart.
+
+        With `may_be_read`, files that were read a moment ago and have not changed are not read again.
 
         Raises:
             CallboardError: Nothing of it holds, and what held goes on.
         """
         async with self._lock:
-            self._read = await self._signature()  # who watches need not read these again
+            read, now = await self._signature(), trio.current_time()
+            is_read = read == self._read and now < self._fresh_until and not self.state.problem
+            if may_be_read and is_read:
+                return Reloaded(changed=(), state=self.state)
+            self._read = read  # who watches need not read these again
+            self._fresh_until = now + FRESH_SECONDS if _is_sure(read) else -math.inf
             try:
                 settings = await trio.to_thread.run_sync(self._load)
                 effect = await reconfigure(host_of(runtime), settings)
@@ -163,6 +182,12 @@ def _signature_of(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _is_sure(signature: _Signature) -> bool:
+    """Return whether each later change of the files changes it."""
+    sure_ns = time.time_ns() - SURE_NS
+    return bool(signature) and all(file is None or file[2] < sure_ns for file in signature)
 
 
 def _now_ms() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -350,3 +351,17 @@ async def test_what_was_read_on_request_is_not_read_again_by_who_watches(
         with trio.fail_after(PATIENCE_SECONDS):
             await until(reads, 2)
         nursery.cancel_scope.cancel()
+
+
+async def test_files_that_were_just_read_are_read_again_only_when_they_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Several commands that come at once each ask for it."""
+    async with served(tmp_path, "[server]\nlog_level = 'info'\n") as scene:
+        os.utime(scene.file, (1, 1))  # so old that its time tells of a change
+        for revision, text in ((1, None), (1, None), (2, "[limits]\nmax_repeats = 7\n")):
+            if text is not None:
+                scene.file.write_text(text)
+            told = await scene.client.request("config/reload", Nothing(), Reloaded)
+            assert told.state.revision == revision
+    assert sum("holds; changed" in record.getMessage() for record in caplog.records) == 2
