@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,7 @@ async def drain(runtime: Runtime, seconds: float, hurry: trio.Event) -> None:
         nursery.start_soon(_cancel_on, hurry, nursery.cancel_scope)
         with trio.move_on_after(seconds) as patience:
             while True:
-                if not await _working(runtime):
+                if not await working(runtime):
                     break
                 await trio.sleep(LOOK_SECONDS)
         if patience.cancelled_caught:
@@ -78,18 +78,18 @@ async def _cancel_on(event: trio.Event, scope: trio.CancelScope) -> None:
     scope.cancel(reason="asked to hurry")
 
 
-async def _working(runtime: Runtime) -> bool:
-    """Return whether any turn does more than wait for a person."""
+async def working(runtime: Runtime, also: Iterable[str] = ()) -> set[str]:
+    """Return the sessions, among those with a turn and some `also`, that do more than wait for a person."""
     status = await runtime.status()
-    busy = {turn.session_id for turn in status.turns}
+    busy = {*also, *(turn.session_id for turn in status.turns)}
     if not busy:
-        return False
+        return busy
     calling = {call.session_id for call in status.calls}
     waiting = {
         row.session_id
         for row in await runtime.store.approvals(state="waiting", limit=MAX_QUESTIONS)
     }
-    return bool(busy - (waiting - calling))
+    return busy - (waiting - calling)
 
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

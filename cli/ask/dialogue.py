@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import trio
+
 from ...runtime.channel import UserQuestion
 from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.handles import PersonAnswer
@@ -18,7 +20,7 @@ from ..show.question_text import ANSWERED_BY, binding_asked, block, changed_ques
 from ..show.question_text import question as question_text
 from ..terminal.escaping import exact, safe_line
 from ..terminal.keyboard import Keyboard
-from ..terminal.style import Style
+from ..terminal.style import Style, counted
 from .edit_form import EditProblem, is_same
 from .editing import Editor
 
@@ -31,9 +33,16 @@ SCOPES = {
 """How long an answer may be remembered, by key."""
 
 PROMPT = "your answer: "
+COMING_SECONDS = 2.0
+"""For the other questions of an answer: each is on record before the next is asked."""
+LOOK_SECONDS = 0.1
 
 Consider = Callable[[str], Awaitable[ApprovalRequest]]
 """Returns the question as it is with other arguments; raises when they are not possible."""
+
+
+Others = Callable[[], Awaitable[list[ApprovalRequest]]]
+"""Returns the questions that wait behind this one."""
 
 
 Submit = Callable[[ApprovalAnswer], Awaitable[None]]
@@ -53,26 +62,58 @@ class Asker:
         self.keyboard = keyboard
         self._editor = Editor(keyboard, folder)
         self._style = style
+        self._allowed: list[ApprovalRequest] = []
 
     def abandon(self) -> None:
         """Leave the terminal as it was found, before an exit on the spot."""
         self._editor.abandon()
 
     async def approve(
-        self, request: ApprovalRequest, consider: Consider, submit: Submit
+        self, request: ApprovalRequest, consider: Consider, submit: Submit, others: Others
     ) -> ApprovalAnswer:
-        """Ask about a call until an answer is submitted; return that."""
-        self.keyboard.write(question_text(request, self._style))
-        await self.keyboard.settle()
+        """Ask about a call until an answer is submitted; return that.
+
+        One that was shown exactly so, and allowed with another of the same answer, is allowed.
+        """
         dialogue = Dialogue(self.keyboard, self._editor, request, self._style, consider)
+        is_allowed = request in self._allowed
+        self._allowed = [each for each in self._allowed if _is_with(each, request)]
+        if is_allowed:
+            self.keyboard.write(f"\nallowed with the others: {safe_line(request.tool)}\n")
+        else:
+            self.keyboard.write(question_text(request, self._style))
+            await self.keyboard.settle()
+        answer = ALLOWED if is_allowed else await self._answer(dialogue, request, others)
         while True:
-            answer = await dialogue.answer()
             try:
                 await submit(answer)
             except ValidationError as problem:
                 dialogue.refuse(str(problem))
-                continue
-            return answer
+            else:
+                return answer
+            answer = await self._answer(dialogue, request, others)
+
+    async def _answer(
+        self, dialogue: Dialogue, request: ApprovalRequest, others: Others
+    ) -> ApprovalAnswer:
+        while (answer := await dialogue.answer()) is None:
+            if await self._allow_all(await _behind(request, others)):
+                return ALLOWED
+        return answer
+
+    async def _allow_all(self, others: list[ApprovalRequest]) -> bool:
+        """Show the others, and return whether the person allows them too."""
+        if not others:
+            self.keyboard.write("No other question of this answer waits.\n")
+            return False
+        for each in others:
+            self.keyboard.write(question_text(each, self._style))
+        await self.keyboard.settle()
+        which = f"the first and the {counted(len(others), 'other')} that you see here"
+        if await self.keyboard.choice(f"Allow {which}, once each? [y/N] ") not in {"y", "yes"}:
+            return False
+        self._allowed = others
+        return True
 
     async def ask(self, question: UserQuestion) -> PersonAnswer | None:
         """Ask what a model wants to know; return `None` when the input ends.
@@ -123,14 +164,16 @@ class Dialogue:
         self._draft: str | None = None
         self._refused: str | None = None
 
-    async def answer(self) -> ApprovalAnswer:
-        """Return the next valid answer; ask again until there is one."""
+    async def answer(self) -> ApprovalAnswer | None:
+        """Return the next valid answer, `None` for all questions; ask again until there is one."""
         self._keyboard.write(self._choices())
         while True:
             key = await self._keyboard.choice(PROMPT)
             match key:
                 case "y" | "yes" if not self._is_stuck:
                     return self._allow()
+                case "all" if self._more:
+                    return None
                 case "n" | "no":
                     return _deny()
                 case "r":
@@ -184,10 +227,16 @@ class Dialogue:
         """Whether a denial may last: it is about the arguments as the model gave them."""
         return bool(self._scopes) and self._changed is None
 
+    @property
+    def _more(self) -> int:
+        """How many questions of the same answer come after this one, if it may be allowed with them."""
+        return 0 if self._has_changes else self._request.count - self._request.number
+
     def _keys(self) -> list[str]:
         lasting = ["d"] if self._may_last else []
         undo = ["u"] if self._has_changes else []
         allow = [] if self._is_stuck else ["y"]
+        allow += ["all"] if self._more else []
         return [*allow, *self._scopes, "n", "r", *lasting, "e", *undo]
 
     def _choices(self) -> str:
@@ -199,6 +248,9 @@ class Dialogue:
         # What they wrote can't be sent, and an allowance would run what they did not want.
         if not self._is_stuck:
             lines.insert(0, f"  [y] allow{how}{scopes}")
+        if more := self._more:
+            rest = "the next" if more == 1 else f"the next {more}"
+            lines.insert(1, f"  [all] show {rest} too, and allow all of these at once")
         if self._scopes:
             asked = self._asked
             covered = exact(coverage(asked.tool, binding_asked(asked, asked.arguments)))
@@ -261,6 +313,27 @@ class Dialogue:
             return
         self._changed = changed
         self._keyboard.write(changed_question(self._request, changed, self._style))
+
+
+ALLOWED = ApprovalAnswer(decision="allow", answered_by=ANSWERED_BY)
+
+
+async def _behind(request: ApprovalRequest, others: Others) -> list[ApprovalRequest]:
+    """Return the questions of the same answer that come after one; a moment is left for them to come."""
+    found: list[ApprovalRequest] = []
+    with trio.move_on_after(COMING_SECONDS):
+        while True:
+            found = [each for each in await others() if _is_with(each, request)]
+            if len(found) >= request.count - request.number:
+                break
+            await trio.sleep(LOOK_SECONDS)
+    return found
+
+
+def _is_with(one: ApprovalRequest, other: ApprovalRequest) -> bool:
+    """Return whether two questions are of one answer of a model, and `one` comes after the other."""
+    is_after = one.number > other.number and one.count == other.count
+    return is_after and one.turn_id == other.turn_id and one.session_id == other.session_id
 
 
 def _deny(

@@ -19,7 +19,7 @@ from ..show.question_text import block
 from ..show.view import RunView
 from ..terminal.escaping import safe_line
 from ..terminal.keyboard import Keyboard
-from ..terminal.output import Output
+from ..terminal.output import AskingPlace, Output
 from ..terminal.style import Style, style_of
 from .dialogue import Asker
 from .notify import headline_of, heard, tell_desktop
@@ -77,6 +77,7 @@ class TerminalChannel(Channel):
         self._line = trio.Lock()
         self._shown: dict[str, trio.Event] = {}
         self._messages: list[str] = []
+        self._waiting: dict[str, ApprovalRequest] = {}
 
     def reach(self, question_id: str) -> None:
         """Note that everything that happened before this question is printed."""
@@ -102,6 +103,13 @@ class TerminalChannel(Channel):
         if request.is_deferred:
             await trio.sleep_forever()
         is_own = not request.asked_in
+        self._waiting[request.approval_id] = request
+        try:
+            return await self._in_line(request, is_own)
+        finally:
+            del self._waiting[request.approval_id]
+
+    async def _in_line(self, request: ApprovalRequest, is_own: bool) -> ApprovalAnswer:
         # They come in the model's order, and are printed together: Trio would wake any of them first.
         async with self._line if is_own else nullcontext():
             await self._place_of(request.approval_id, is_own=is_own)
@@ -116,10 +124,16 @@ class TerminalChannel(Channel):
                     request,
                     lambda arguments: self.questions.approval(approval_id, arguments=arguments),
                     lambda answer: self._submit(approval_id, answer),
+                    self._others,
                 )
             except trio.Cancelled:
                 self._say_ended(f"callboard approve {request.approval_id}")
                 raise
+
+    async def _others(self) -> list[ApprovalRequest]:
+        """Return the questions that wait for this terminal, as they will be put."""
+        await trio.lowlevel.checkpoint()
+        return sorted(self._waiting.values(), key=lambda request: request.number)
 
     async def ask(self, question: UserQuestion) -> PersonAnswer:
         """Put a model's question; a number of an option, or any text, is an answer."""
@@ -201,19 +215,19 @@ class TerminalChannel(Channel):
 
 
 def channel_at(
-    screen: Output, output: Output, view: RunView, data: Path, nursery: trio.Nursery
+    place: AskingPlace, output: Output, view: RunView, data: Path, nursery: trio.Nursery
 ) -> TerminalChannel:
     """Return the channel of a command that shows a session in a view.
 
     Args:
-        screen: Where questions are printed.
-        output: The output of the view, often the same.
+        place: Where the person is.
+        output: The output of the view, often that of the place.
         view: Ends its open text before a question.
         data: The data folder, where arguments are edited.
         nursery: Where the desktop is notified.
     """
-    style = style_of(sys.stdout if screen is output else sys.stderr)
-    channel = TerminalChannel(0, screen, style, data)
+    style = style_of(sys.stdout if place.screen is output else sys.stderr)
+    channel = TerminalChannel(place.descriptor, place.screen, style, data)
     channel.interrupt, channel.answered = view.interrupt, view.answered_here
     channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
     return channel

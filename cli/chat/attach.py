@@ -34,7 +34,7 @@ from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.view import RunView, view_of
 from ..terminal.complaint import complain
-from ..terminal.output import Output, asking_screen
+from ..terminal.output import Output, asking_place
 
 if TYPE_CHECKING:
     from ..show.details import VerboseLines
@@ -93,14 +93,14 @@ async def _attach(
 ) -> int:
     output = Output(1)
     view = view_of(output.write, settings, json=json)
-    asking = asking_screen(output, is_json=json)
+    asking = asking_place(output, is_json=json)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             channel = None
             if asking is not None:
                 channel = channel_at(asking, output, view, data, nursery)
             attached = _Attached(view, output, channel, until_idle, details)
-            for screen in {output, asking or output}:
+            for screen in {output, asking.screen if asking else output}:
                 nursery.start_soon(screen.run, name="output")
             nursery.start_soon(attached.watch_signals, signals, name="signals")
             nursery.start_soon(attached.watch_output, name="output lost")

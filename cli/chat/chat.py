@@ -6,11 +6,11 @@ signals, a lost terminal                         ──► cancel the turn, or l
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import trio
@@ -18,11 +18,12 @@ from cyclopts import Parameter
 
 from ...client.client import Client, connect_here
 from ...config.files import config_folder, load_settings
-from ...config.settings import Settings
+from ...providers.catalog.table import mask_environment_keys
 from ...providers.provider import LENT_SIGN
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import CallboardError, ConflictError
 from ...runtime.store.rows import SessionRow
+from ...runtime.wire.providers import SelectedModel
 from ..daemon.away import LOOK_SECONDS, watch_connection
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
@@ -30,20 +31,25 @@ from ..parameters import Config, Data, Verbose, data_path, offered
 from ..record_names import folder_here
 from ..run.attachments import read_attachments
 from ..run.flags import TurnFlags
-from ..sharing.holder import Holder, holding
-from ..sharing.lending import lent_model, read_rules
-from ..sharing.own_daemon import ChatOptions, OwnDaemon, open_own_daemon
+from ..sharing.holder import Holder, holding, running
+from ..sharing.lending import Lender, read_rules, wish_of_command
+from ..sharing.own_runtime import OwnRuntime
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.output import Output
-from .place import fit_folder
+from .place import ChatOptions, fit_folder
 from .slash_commands import COMMANDS, find_session, run_command
 from .surface import Surface, open_surface
 from .talk import Talk
+
+if TYPE_CHECKING:
+    from ..sharing.background import Background
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DRAIN_SECONDS = 2.0
 """Time to print the last lines: the reader may be stopped."""
 AWAY = "the daemon is away; what you send waits for it (Ctrl-C to stop waiting, /quit to leave)"
+LEAVE_SECONDS = 5.0
+"""Time for the chat's daemon to end: a turn that is cancelled may have programs to end."""
 LAST_EVENTS_SECONDS = 1.0
 """Time for the end of a turn to be shown, once it is on record."""
 
@@ -110,17 +116,34 @@ def chat(
         base_url=flags.base_url,
         dialect=flags.dialect,
     )
-    return trio.run(_chat, options, settings, folder, verbose)
+    mask_environment_keys(settings, os.environ)
+    own = OwnRuntime(
+        data=folder,
+        settings=settings,
+        command="chat",
+        workspace=place,
+        model=flags.model,
+        base_url=flags.base_url,
+        config=config,
+    )
+    background = None
+    if running(folder) is None:
+        from ..sharing.forked_daemon import fork_daemon  # mostly, where one runs, it stays
+
+        background = fork_daemon(own)
+    return trio.run(_chat, options, own, background, verbose)
 
 
-async def _chat(options: ChatOptions, settings: Settings, data: Path, is_verbose: bool) -> int:
+async def _chat(
+    options: ChatOptions, own: OwnRuntime, background: Background | None, is_verbose: bool
+) -> int:
     output = Output(1)
     with trio.open_signal_receiver(*HANDLED) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(output.run, name="output")
             commands = {f"/{name}": each.summary for name, each in COMMANDS.items()}
-            surface = open_surface(output, settings, data, commands, is_verbose=is_verbose)
-            job = _Chat(options, settings, data, surface)
+            surface = open_surface(output, own.settings, own.data, commands, is_verbose=is_verbose)
+            job = _Chat(options, own, background, surface)
             nursery.start_soon(job.watch_signals, signals, name="signals")
             nursery.start_soon(job.watch_output, name="output lost")
             error = await job.run()
@@ -137,17 +160,18 @@ class _Chat:
     """One run of the command."""
 
     def __init__(
-        self, options: ChatOptions, settings: Settings, data: Path, surface: Surface
+        self, options: ChatOptions, own: OwnRuntime, background: Background | None, surface: Surface
     ) -> None:
         self._options = options
-        self._settings = settings
-        self._data = data
+        self._own = own
+        self._background = background
         self._surface = surface
         self._output = surface.output
         self.talk = Talk(self._surface, options, run_command)
         self._scope = trio.CancelScope()
         self._code: int | None = None
         self._holder: Holder | None = None
+        self._lent: str | None = None
 
     @property
     def code(self) -> int:
@@ -162,13 +186,14 @@ class _Chat:
         """Run the chat; return the error that ended it, if one did."""
         try:
             with self._scope, self._surface.screen.taken():
-                open_own = partial(open_own_daemon, self._options, self._settings, self._data)
-                config = self._options.config
-                async with holding(self._data, open_own, self.talk.notice, config) as self._holder:
+                async with holding(self._own, self.talk.notice, self._background) as self._holder:
                     await self._talk()
                     self._say_goodbye(self._holder)
         except CallboardError as error:
             return error
+        finally:
+            with trio.move_on_after(LEAVE_SECONDS, shield=True):
+                await self._leave_background()
         return None
 
     async def _talk(self) -> None:
@@ -176,7 +201,7 @@ class _Chat:
         holder = self._holder
         assert holder is not None
         raised: CallboardError | None = None
-        daemons = connect_here(self._data, holder.rules.check)
+        daemons = connect_here(self._own.data, holder.rules.check)
         async with daemons as client, trio.open_nursery() as nursery:
             nursery.start_soon(watch_connection, client, self.talk.notice, AWAY, name="connection")
             nursery.start_soon(self._watch, client, holder, name="the daemon's end")
@@ -191,24 +216,24 @@ class _Chat:
             raise raised
 
     async def _stay(self, client: Client, holder: Holder) -> None:
-        """Stay while turns of other commands run in this process, and say so; this chat's own turn ends."""
+        """End this chat's own turn, unless it waits for a person; stay while turns of other commands run in this process, and say so."""
         view = self.talk.view
-        if holder.own is None:
+        if not holder.is_ours:
             return
-        if view is not None and not view.is_idle:
+        if view is not None and not view.is_idle and self.talk.questions.next() is None:
             await client.cancel(view.session_id, "the chat was left")
-        is_said = False
-        while holder.own is not None and (work := (await client.status()).work) is not None:
-            if not work.turns:
-                return
-            if not is_said:
-                is_said = True
-                turns = ", ".join(sorted({turn.session_id for turn in work.turns}))
-                self._output.write(
-                    f"turns of other commands still run in this one, which stays until they have ended: {turns} "
-                    "(Ctrl-C ends them)\n"
-                )
-            await trio.sleep(LOOK_SECONDS)
+        await holder.wait_others(lambda line: self._output.write(f"{line}\n"))
+
+    async def _leave_background(self) -> None:
+        """Leave the chat's daemon, which ends unless others use it; say so."""
+        if self._background is None:
+            return
+        if (sessions := await self._background.leave()) is not None:
+            what = f"the turns of {', '.join(sessions)}" if sessions else "other commands"
+            self._output.write(
+                f"{what} go on in the background, in a process that ends with them (`callboard status` "
+                "shows it, `callboard stop` ends it)\n"
+            )
 
     async def _bring_model(self, client: Client, holder: Holder) -> None:
         """Have this chat's own model in a daemon that is a command, where that has another by that name.
@@ -226,16 +251,21 @@ class _Chat:
                     "`callboard providers add NAME --base-url URL`, and then --model NAME/MODEL."
                 )
             return
-        if holder.own is None:
+        if not holder.is_ours:
             await read_rules(client)
-        elif options.base_url is None:
+        wish = wish_of_command(self._own.settings, options.model, options.base_url, options.dialect)
+        lender = Lender(client, wish, self._take_model, self.talk.notice)
+        if not holder.is_ours or options.base_url is not None:
+            await lender.lend()
+
+    def _take_model(self, lent: SelectedModel) -> None:
+        """Have prompts use a model that the daemon was lent, unless the person has chosen another since."""
+        turn = self.talk.turn
+        is_chosen = turn.model not in {self._options.turn.model, self._lent}
+        if is_chosen or (self._lent is None and LENT_SIGN not in lent.model):
             return
-        lent = await lent_model(
-            client, self._settings, options.model, options.base_url, options.dialect
-        )
-        if LENT_SIGN in lent.model:
-            turn = msgspec.structs.replace(options.turn, model=lent.model)
-            self.talk.change(turn=turn, model=None)
+        self._lent = lent.model
+        self.talk.change(turn=msgspec.structs.replace(turn, model=lent.model), model=None)
 
     async def _begin(self, client: Client) -> SessionRow | None:
         if self._options.session is None:
@@ -248,18 +278,23 @@ class _Chat:
         is_stopping = False
         while True:
             await trio.sleep(LOOK_SECONDS)
-            if holder.own is not None and holder.own.wanted.is_set():
-                await self._end_own(holder.own)
+            background = holder.background
+            if holder.door is not None and holder.door.is_wanted_to_end:
+                await self._end(holder.door.seconds, holder.door.drain)
+                return
+            is_ending = client.stops_in is not None and holder.is_ours
+            if background is not None and (is_ending or background.was_stopped):
+                await self._end(client.stops_in or 0.0, background.wait_ended)
                 return
             if client.stops_in is not None and not is_stopping:
                 self.talk.notice(f"the daemon stops: turns have {client.stops_in:g} s to end")
             is_stopping = client.stops_in is not None
 
-    async def _end_own(self, end: OwnDaemon) -> None:
-        """End as any daemon does, since another command wants it."""
+    async def _end(self, seconds: float, drain: Callable[[], Awaitable[None]]) -> None:
+        """End with this chat's daemon, since another command wants that."""
         if not self.talk.is_at_rest:
-            self.talk.notice(f"`callboard stop` ends this chat: its turn has {end.seconds:g} s")
-        await end.drain()
+            self.talk.notice(f"`callboard stop` ends this chat: its turn has {seconds:g} s")
+        await drain()
         with trio.move_on_after(LAST_EVENTS_SECONDS):
             await self.talk.wait_rest()
         if not self._surface.can_ask:
@@ -271,7 +306,7 @@ class _Chat:
         view = self.talk.view
         if view is None or not self._surface.can_ask:
             return
-        how = "is on record" if holder.own is not None or view.is_idle else "goes on in the daemon"
+        how = "is on record" if holder.is_ours or view.is_idle else "goes on in the daemon"
         again = f"callboard chat --session {view.session_id}"
         self._output.write(f"{view.session_id} {how}; {again} comes back to it\n")
 
@@ -280,10 +315,10 @@ class _Chat:
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
         """Leave Ctrl-C to the talk; end the chat in order at other signals."""
         async for number in signals:
-            own = self._holder.own if self._holder is not None else None
+            door = self._holder.door if self._holder is not None else None
             if number == signal.SIGINT and self._surface.can_ask and not self.talk.is_over:
                 self.talk.interrupt()
-            elif number == signal.SIGTERM and own is not None and own.ask():
+            elif number == signal.SIGTERM and door is not None and door.ask_to_end():
                 pass  # `_watch` does the rest
             else:
                 self._code = INTERRUPTED

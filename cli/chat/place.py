@@ -1,4 +1,4 @@
-"""Where a chat works: before the first prompt, since a folder that is refused would eat each of them."""
+"""What a chat begins with: its command line, and a folder that is fit to work in, since another would eat each prompt."""
 
 from __future__ import annotations
 
@@ -7,12 +7,48 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
+from ...config.settings import DialectWord
+from ...runtime.budget import Budget
 from ...runtime.errors import ValidationError
+from ...runtime.history import Attachment
+from ...runtime.turn_options import TurnOptions
 from ...tools.workspace.roots import why_no_root
 from ..terminal.escaping import safe_line, short_path
 
 OWN_FOLDER = "callboard"
 """The folder in the home where a chat works that was begun in the home itself."""
+
+
+class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `callboard chat`.
+
+    Attributes:
+        workspace: Where new sessions work.
+        model: The one that new sessions are begun with.
+        session: An id, the beginning of one, or `last`.
+        config: The file that the settings were read from; `None` is the usual one.
+        turn: What each prompt changes of the agent.
+        budget: What each turn may use.
+        session_budget: What a session may use, from now on.
+        prompt: What is sent at once.
+        attachments: The files that go with the first prompt.
+        base_url, dialect: Where the model is, for a daemon of the chat's own.
+    """
+
+    workspace: Path
+    agent: str = "general"
+    model: str | None = None
+    session: str | None = None
+    config: Path | None = None
+    turn: TurnOptions = TurnOptions()
+    budget: Budget | None = None
+    session_budget: Budget | None = None
+    prompt: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    base_url: str | None = None
+    dialect: DialectWord | None = None
 
 
 def fit_folder(folder: Path, own: Sequence[Path]) -> Path | None:

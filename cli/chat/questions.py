@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import trio
 
 from ...client.client import Client
-from ...runtime.approval import ApprovalAnswer
+from ...runtime.approval import ApprovalAnswer, ApprovalRequest
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import DurableEvent, TurnEnded
 from ..ask.daemon_questions import find_question, wait_answer
@@ -181,7 +182,17 @@ class ChatQuestions:
             await client.approval(approval_id),
             lambda arguments: client.approval(approval_id, arguments=arguments),
             submit,
+            lambda: self._waiting(client),
         )
+
+    async def _waiting(self, client: Client) -> list[ApprovalRequest]:
+        """Return the other questions about calls that wait, as the daemon has them now."""
+        found = []
+        for each in [*self._open.waiting.values()]:
+            if each.is_approval and each.question_id != self._asking:
+                with suppress(*NOT_ASKED):
+                    found.append(await client.approval(each.question_id))
+        return found
 
     async def _put_question(self, client: Client, question_id: str) -> None:
         answer = await self._asker.ask(await find_question(client, question_id))

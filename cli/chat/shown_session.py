@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from ...client.client import Client
+from ...client.link import ConnectionBroke
 from ...runtime.definitions import Preset
 from ...runtime.errors import AuthError, CallboardError, NetworkError
 from ...runtime.events import InputAccepted, MessageCompleted, Stored, TurnEnded
@@ -18,10 +19,12 @@ from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.topics import Snapshot
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
-from ..sharing.own_daemon import ChatOptions
+from ..run.choice import shown
+from ..sharing.holder import Holder
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.folding import fitted
 from ..terminal.markdown_live import MarkdownRows
+from .place import ChatOptions
 from .questions import ChatQuestions, waiting_questions
 from .status_line import (
     ModelWindows,
@@ -62,6 +65,7 @@ class ShownSession:
         self.questions = ChatQuestions(
             surface.output, surface.style, surface.data, self._end_reading
         )
+        self._holder: Holder
         self._surface = surface
         self._screen = surface.screen
         self._options = options
@@ -139,7 +143,7 @@ class ShownSession:
         turn, facts = self._options.turn, self._facts
         return msgspec.structs.replace(
             facts,
-            model=turn.model or (self.view is None and self._options.model) or facts.model,
+            model=shown(turn.model or (self.view is None and self._options.model) or facts.model),
             policy=turn.policy or facts.policy,
         )
 
@@ -174,6 +178,7 @@ class ShownSession:
         self.questions.forget()
         self.questions.unsettle()
         self.view = None
+        self._holder.show(session_id or "")
         if session_id is not None:
             self.view = view_of(self._surface, self._rows, session_id)
         self._following.cancel(reason="another session is shown")
@@ -196,6 +201,8 @@ class ShownSession:
                 await trio.lowlevel.checkpoint()
                 try:
                     await self._follow_session(view)
+                except ConnectionBroke:
+                    continue  # over the next one, from where the view is
                 except (AuthError, NetworkError) as error:  # no daemon will be connected to
                     self.notice(str(error))
                     self.leave()

@@ -14,10 +14,10 @@ from ...client.client import Client
 from ...providers.catalog.known import KNOWN_MODELS, LOCAL_ORDER
 from ...runtime.definitions import Preset
 from ...runtime.errors import CallboardError
-from ..sharing.own_daemon import ChatOptions
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.folding import fitted, text_columns
 from ..terminal.style import Style, cost_text
+from .place import ChatOptions
 
 SHORT_FOLDER_CHARS = 20
 """What is kept of the folder's end where the line is too long."""

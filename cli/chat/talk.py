@@ -25,10 +25,10 @@ from ..daemon.roots import create_session
 from ..exit_codes import FAILED
 from ..run.attachments import read_attachments
 from ..sharing.holder import Holder
-from ..sharing.own_daemon import ChatOptions
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.keyboard import Keyboard
 from .files import clipboard_image, is_dropped_file, mentioned
+from .place import ChatOptions
 from .questions import InputEnded, put_to_nobody
 from .screen import ESC_ESC, Typed
 from .shell_line import ShellOutput
@@ -72,7 +72,6 @@ class Talk(ShownSession):
         self.shell_output: ShellOutput | None = None
         self.questions.answered = self._answered_here
         self._run_command = run_command
-        self._holder: Holder
         self._keyboard = Keyboard(0, surface.output)
         self._acting: trio.CancelScope | None = None
         self._nursery: trio.Nursery
@@ -87,7 +86,7 @@ class Talk(ShownSession):
         self._unsure: _Unsure | None = None
 
     async def run(self, client: Client, begin: Beginning, holder: Holder) -> None:
-        """Talk until the person leaves; `holder` says whether this process is the daemon.
+        """Talk until the person leaves; `holder` says whose the daemon is.
 
         Raises:
             CallboardError: The first session can't be shown.
@@ -145,7 +144,7 @@ class Talk(ShownSession):
             await self._act(typed.text.strip())
 
     def _end_of_input(self) -> None:
-        ends_turn = self._holder.own is not None and self._surface.can_ask and not self.is_at_rest
+        ends_turn = self._holder.is_ours and self._surface.can_ask and not self.is_at_rest
         if ends_turn and not self._said_how_to_leave:
             self._said_how_to_leave = True
             self.notice("no daemon runs, so leaving ends the turn; Ctrl-D again leaves")

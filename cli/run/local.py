@@ -13,15 +13,13 @@ from pathlib import Path
 import msgspec
 
 from ...config.settings import Settings
-from ...embedding.runtime import Runtime, host_of, lend, open_runtime, wish_of
+from ...embedding.runtime import Runtime, host_of, lend, wish_of
 from ...embedding.session import Session
-from ...gateway.shared.clients_channel import ClientsChannel
 from ...providers.recording import RECORDINGS, open_recorder
 from ...runtime.budget import Budget
 from ...runtime.channel import Channel
 from ...runtime.turn_options import TurnOptions
-from ..sharing.door import open_door
-from ..sharing.own_daemon import default_model
+from ..sharing.own_runtime import OwnRuntime, open_own_runtime
 from .choice import RunOptions, RunTarget, shown
 
 
@@ -44,17 +42,17 @@ async def open_local_place(
     """
     flags = options.flags
     flags.apply(settings, choice.agent)  # what it can't be given is an error at the start
-    async with (
-        open_runtime(
-            model=default_model(settings, data, choice.model, flags.base_url),
-            workspace=flags.workspace,
-            data=data,
-            channel=ClientsChannel(),
-            wake=False,
-            settings=settings,
-        ) as runtime,
-        open_door(runtime, settings, data, "run", config=options.config, notice=notice),
-    ):
+    own = OwnRuntime(
+        data=data,
+        settings=settings,
+        command="run",
+        workspace=flags.workspace,
+        model=choice.model,
+        base_url=flags.base_url,
+        config=options.config,
+    )
+    async with open_own_runtime(own, only_own=notice) as door:
+        runtime = door.runtime
         model, reason, given = runtime.model, choice.reason or runtime.model_reason, None
         if choice.model is not None or flags.base_url is not None or options.is_recorded:
             wish = msgspec.structs.replace(

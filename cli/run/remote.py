@@ -27,6 +27,7 @@ from ...runtime.events import (
     TurnStarted,
 )
 from ...runtime.history import Attachment
+from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions
@@ -38,8 +39,8 @@ from ..ask.terminal_channel import TerminalChannel
 from ..daemon.away import watch_connection
 from ..daemon.roots import create_session
 from ..sharing.holder import holding, running
-from ..sharing.lending import lent_model, read_rules
-from ..sharing.own_daemon import ChatOptions, open_own_daemon
+from ..sharing.lending import Lender, read_rules, wish_of_command
+from ..sharing.own_runtime import OwnRuntime
 from ..sharing.rules import OwnRules
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
@@ -95,13 +96,15 @@ async def open_remote_place(
     view: RunView,
     channel: TerminalChannel | None,
     confirm: Callable[[str], Awaitable[bool]],
+    stay: Callable[[str], None],
 ) -> AsyncGenerator[RemotePlace]:
     """Give the daemon as the place of a run, around the block.
 
     Questions go to the channel, or a line of the view says what waits; `confirm` asks for a yes.
 
     A daemon that is a command of this user has no options of its own for other commands: the run brings its model
-    along, and its options. When that command is gone, this one, or another, becomes the daemon.
+    along, and its options. When that command is gone, this one, or another, becomes the daemon; `stay` is called
+    with the reason when the end then waits for others.
 
     Raises:
         ConflictError: An option is about the runtime itself, which is that of a `callboard serve`, or the daemon
@@ -111,48 +114,49 @@ async def open_remote_place(
     is_shared = daemon is not None and daemon.command != "serve"
     if not is_shared:
         check_options(options)
-    raised: BaseException | None = None
+    own = OwnRuntime(
+        data=data,
+        settings=settings,
+        command="run",
+        workspace=folder_of(options),
+        model=options.flags.model,
+        base_url=options.flags.base_url,
+        config=options.config,
+    )
     async with AsyncExitStack() as stack:
         if is_shared:
-            own = ChatOptions(
-                workspace=folder_of(options),
-                model=options.flags.model,
-                base_url=options.flags.base_url,
-                config=options.config,
-            )
-            open_own = partial(open_own_daemon, own, settings, data, "run")
-            await stack.enter_async_context(holding(data, open_own, view.notice, options.config))
+            holder = await stack.enter_async_context(holding(own, view.notice))
+            stack.push_async_callback(holder.wait_others, stay)
         rules = OwnRules(options.config, daemon)
         reader = await stack.enter_async_context(open_record(data))
         client = await stack.enter_async_context(connect_here(data, rules.check))
-        flags, lent = options.flags, None
         if is_shared:
             await read_rules(client)
-            lent = await lent_model(
-                client, settings, choice.model, flags.base_url, flags.dialect, options.is_recorded
-            )
-        if lent is not None:
-            wanted: TurnOptions | None = flags.turn_options(lent.model)
-            model = SelectedModel(shown(lent.model), choice.reason or lent.reason)
+            model, wanted = SelectedModel("", ""), None
         elif choice.model is not None:
             wanted = turn_options(options, choice.session)
             model = SelectedModel(choice.model, choice.reason or "because --model says so")
         else:
             wanted = turn_options(options, choice.session)
             model = await client.request("model/default", Nothing(), SelectedModel)
-        nursery = await stack.enter_async_context(trio.open_nursery())
+        nursery = await stack.enter_async_context(open_service_nursery("the run is over"))
         questions = DaemonQuestions(client, channel, nursery, view.notice)
         nursery.start_soon(watch_connection, client, view.notice, name="connection")
         place = RemotePlace(client, reader, questions, options, model, confirm, wanted)
-        place.is_shared, place.has_people = is_shared, channel is not None
-        try:
-            yield place
-        except BaseException as error:  # noqa: ASYNC103  raised again below
-            raised = error
-        finally:
-            nursery.cancel_scope.cancel(reason="the run is over")
-    if raised is not None:
-        raise raised
+        place.has_people = channel is not None
+        if is_shared:
+            flags = options.flags
+            wish = wish_of_command(
+                settings,
+                choice.model,
+                flags.base_url,
+                flags.dialect,
+                is_recorded=options.is_recorded,
+            )
+            take = partial(place.take_lent, choice.reason)
+            place.lender = Lender(client, wish, take, view.notice)
+            await place.lender.lend()
+        yield place
 
 
 def folder_of(options: RunOptions) -> Path:
@@ -181,10 +185,15 @@ class RemotePlace:
         self.wanted = wanted
         self.approval = client.approval
         self.answer = client.answer
-        self.is_shared = False
+        self.lender: Lender | None = None
         self.has_people = True
         self._options = options
         self._confirm = confirm
+
+    def take_lent(self, reason: str | None, lent: SelectedModel) -> None:
+        """Have turns use a model that the daemon was lent, for a reason of the command's own or of the model's."""
+        self.wanted = self._options.flags.turn_options(lent.model)
+        self.model, self.model_reason = shown(lent.model), reason or lent.reason
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> RemoteSession:
         """Begin a session in the folder of the command; ask first when that is below no root."""
@@ -194,9 +203,9 @@ class RemotePlace:
             folder_of(self._options),
             self._confirm,
             agent=agent,
-            model=None if self.is_shared else flags.model,
+            model=flags.model if self.lender is None else None,
             budget=budget,
-            is_shared=self.is_shared,
+            is_shared=self.lender is not None,
         )
         return await self._given(row)
 
@@ -210,12 +219,12 @@ class RemotePlace:
 
     async def _given(self, row: SessionRow) -> RemoteSession:
         """Give all turns of the session the options of the run, while it lasts."""
-        if self.is_shared:
+        if self.lender is not None:
             options = self.wanted or TurnOptions()
-            params = GiveOptions(
+            given = GiveOptions(
                 session_id=row.session_id, options=options, has_people=self.has_people
             )
-            await self.client.request("session/give_options", params, Nothing)
+            await self.lender.give(given)
         return RemoteSession(self, row.session_id)
 
 

@@ -36,7 +36,7 @@ from ..show.view import JsonView, side_view, view_of
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_text
 from ..terminal.keyboard import Keyboard
-from ..terminal.output import Output, asking_screen
+from ..terminal.output import Output, asking_place
 from ..terminal.style import counted
 from .answer import RunAnswer, whole_line, write_answer
 from .choice import RunOptions, RunTarget, choose
@@ -49,6 +49,7 @@ from .pending import (
     running_below,
     unanswered,
 )
+from .stdin import is_piped
 
 if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     from ...embedding.runtime import Session
@@ -144,12 +145,12 @@ class _Job:
         else:
             self._output = Output(2)
             self._view = side_view(self._output.write, settings, quiet=flags.quiet)
-        asking = asking_screen(self._output, is_json=options.flags.json)
+        asking = asking_place(self._output, is_json=options.flags.json, is_piped=is_piped())
         self._asking = asking
         self._channel = None
         if asking is not None:
             self._channel = channel_at(asking, self._output, self._view, data, nursery)
-        self.screens = {self._stdout, self._output, asking or self._output}
+        self.screens = {self._stdout, self._output, asking.screen if asking else self._output}
         self._answer = RunAnswer()
         self._details: VerboseLines | None = None
         if options.is_verbose:
@@ -161,6 +162,8 @@ class _Job:
         self._scope = trio.CancelScope()
         self._turn: RunTurn | None = None
         self._stopped: int | None = None
+        self._stays = False
+        self._result: tuple[int, str] | None = None
         self._session_id = ""
         self._seen = 0
         self._deferred = UnansweredCalls()
@@ -170,16 +173,15 @@ class _Job:
         code, error = FAILED, ""
         with self._scope:
             try:
-                code, error = await self._converse()
+                await self._converse()
+                code, error = self._result or (code, error)
             except CallboardError as failure:
                 error = str(failure)
                 if isinstance(failure, DataInUse) and self._options.flags.resume:
                     error = held(self._data, failure.holder)
                 if _is_unfit_workspace(failure):
                     error += " --workspace DIR says which."
-            for line in self._deferred.lines():
-                self._view.notice(line)
-            self._tell_recording()
+            self._tell_rest()
             await self._output.drain()
             code, error = self._give_answer(code, error)
             await self._stdout.drain()
@@ -213,7 +215,12 @@ class _Job:
             self._view.end(self._answer.ended(code, redact(error)))
         return code, error
 
-    def _tell_recording(self) -> None:
+    def _tell_rest(self) -> None:
+        """Say, once, what is left to do and what was recorded."""
+        if self._is_answer_given:
+            return
+        for line in self._deferred.lines():
+            self._view.notice(line)
         if self._recordings is None or not self._session_id:
             return
         path = recording_path(self._recordings, self._session_id)
@@ -225,8 +232,8 @@ class _Job:
 
     # ── the turn ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _converse(self) -> tuple[int, str]:
-        """Return the exit code, and what to complain about."""
+    async def _converse(self) -> None:
+        """Do what the run is for; `_result` is the exit code then, and what to complain about."""
         options = self._options
         choice = await self._choose()
         await self._ask_about_skills(choice)
@@ -238,9 +245,11 @@ class _Job:
             session = await self._session(runtime, choice)
             left = await self._play_left(runtime, session) if choice.session is not None else []
             if self._stopped is not None:
-                return _worst(left)
+                self._result = _worst(left)
+                return
             if options.prompt is None:
-                return await self._end_left(runtime, session, left)
+                self._result = await self._end_left(runtime, session, left)
+                return
             budget, _ = options.flags.budgets
             turn = session.prompt(
                 options.prompt,
@@ -249,7 +258,7 @@ class _Job:
                 is_untrusted=options.is_piped,
             )
             ended = await self._play(turn)
-            return _worst([ended, *await self._play_left(runtime, session)])
+            self._result = _worst([ended, *await self._play_left(runtime, session)])
 
     @asynccontextmanager
     async def _place(self, choice: RunTarget) -> AsyncGenerator[RunPlace]:
@@ -267,6 +276,7 @@ class _Job:
                     self._view,
                     self._channel,
                     self._confirm,
+                    self._stay,
                 ) as place:
                     yield place
                 return
@@ -283,13 +293,21 @@ class _Job:
         from .local import open_local_place  # a run in the daemon does not need it
 
         return open_local_place(
-            self._data, self._settings, self._options, choice, self._channel, self._view.notice
+            self._data, self._settings, self._options, choice, self._channel, self._stay
         )
+
+    def _stay(self, why: str) -> None:
+        """Give the answer and stay as long as turns of others run in this process, also after a Ctrl-C."""
+        self._stays = True
+        self._tell_rest()
+        self._view.notice(why)
+        if self._result is not None:
+            self._result = self._give_answer(*self._result)
 
     async def _confirm(self, question: str) -> bool:
         if self._asking is None:
             return False
-        return await Keyboard(0, self._asking).choice(question) in {"y", "yes"}
+        return await Keyboard(*self._asking).choice(question) in {"y", "yes"}
 
     async def _play_left(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:
         """Play what was left in the session (a suspended turn, inputs that wait) until nothing is."""
@@ -413,7 +431,7 @@ class _Job:
         if tools is not None and "skill" not in tools:
             return
         folder = self._folder(choice)
-        keyboard = Keyboard(0, self._asking) if self._asking is not None else None
+        keyboard = Keyboard(*self._asking) if self._asking is not None else None
         await SkillQuestion(self._data, Path(folder)).put(keyboard, self._view.notice)
 
     def _folder(self, choice: RunTarget) -> str:
@@ -443,8 +461,15 @@ class _Job:
             names = self._settings.agent(choice.agent).tools
             for line in unknown_tools(choice.agent, names, [tool.name for tool in tools]):
                 view.notice(line)
-        if self._options.piped_bytes and not self._options.flags.quiet:
-            view.notice(f"stdin goes with the prompt: {counted(self._options.piped_bytes, 'byte')}")
+        if self._options.is_piped and not self._options.flags.quiet:
+            size = self._options.piped_bytes
+            what = (
+                f"stdin goes with the prompt: {counted(size, 'byte')}"
+                if size
+                else "stdin is the prompt"
+            )
+            how = "questions are asked at the terminal" if self._asking else "nobody is asked"
+            view.notice(f"{what}; {how}")
         return session
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
@@ -481,6 +506,8 @@ class _Job:
                 await trio.sleep(GRACE_SECONDS)
             except CallboardError:
                 pass  # the runtime is closing, which ends the turn
+            if self._stays:
+                return  # the next signal ends the process
         self._scope.cancel(reason=why)
 
 

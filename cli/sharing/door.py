@@ -23,6 +23,7 @@ from ...config.keys.tokens import Credential, local_credential
 from ...config.settings import Settings
 from ...embedding.runtime import Runtime, host_of
 from ...runtime.errors import CallboardError
+from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redactor
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ LOOK_SECONDS = 0.1
 """Time between two looks at the turns that still run."""
 COMING_LOOKS = 10
 """Looks until who has just connected has begun a turn; a chat in which nothing runs takes over afterwards."""
+WAYS_OUT = "Ctrl-Z and `bg` give the prompt back, Ctrl-C ends them"
 
 
 class Door:
@@ -42,14 +44,27 @@ class Door:
 
     Attributes:
         gateway: Serves them, once somebody has come.
-        hurry: Set when turns are not waited for any longer.
+        hurry: Set when what runs is to be cancelled, as this process ends.
+        seconds: The time that turns have to end by themselves.
     """
 
     def __init__(self, runtime: Runtime, seconds: float) -> None:
+        self.runtime = runtime
         self.gateway: Gateway | None = None
         self.hurry = trio.Event()
         self.seconds = seconds
-        self._runtime = runtime
+
+    @property
+    def is_wanted_to_end(self) -> bool:
+        """Whether another command, or a signal, has asked for the end."""
+        return self.gateway is not None and self.gateway.stopped.is_set()
+
+    def ask_to_end(self) -> bool:
+        """Ask for the end, the second time at once; return whether that was new."""
+        assert self.gateway is not None
+        is_news = not self.hurry.is_set()
+        (self.hurry if self.is_wanted_to_end else self.gateway.stopped).set()
+        return is_news
 
     async def drain(self) -> None:
         """Let turns end, as any daemon does, or cancel them."""
@@ -57,31 +72,37 @@ class Door:
 
         assert self.gateway is not None
         self.gateway.announce_end()
-        await drain(self._runtime, self.seconds, self.hurry)
+        await drain(self.runtime, self.seconds, self.hurry)
 
-    def _has_clients(self) -> bool:
+    @property
+    def has_clients(self) -> bool:
+        """Whether any command or program is connected."""
         return self.gateway is not None and bool(self.gateway.daemon.connections)
 
-    async def running_turns(self) -> int:
-        """Return how many turns of others run or are about to: none when nobody ever came."""
+    async def at_work(self) -> set[str]:
+        """Return the sessions of others that work, or are about to; none that only waits for a person."""
         if self.gateway is None:
-            return 0
-        runs = len(host_of(self._runtime).given_options)  # of commands that are connected
-        return max(runs, len((await self._runtime.status()).turns))
+            return set()
+        from ...gateway.lifecycle import working
+
+        given = host_of(self.runtime).given_options.keys() - self.gateway.daemon.left_options
+        return await working(self.runtime, given)
 
     async def wait_others(self, notice: Callable[[str], None]) -> None:
-        """Stay until no turn runs any more, and say so."""
+        """Stay until no turn of another command works any more, and say so."""
         for _ in range(COMING_LOOKS):
-            if not self._has_clients() or await self.running_turns():
+            if not self.has_clients or await self.at_work():
                 break
             await trio.sleep(LOOK_SECONDS)
-        if not (count := await self.running_turns()):
+        if not (sessions := await self.at_work()):
             return
-        turns = "a turn" if count == 1 else f"{count} turns"
-        notice(f"{turns} of other commands run in this one, which stays until they have ended")
-        while count:
+        notice(
+            "this command stays until the turns of other commands in it have ended: "
+            f"{', '.join(sorted(sessions))} ({WAYS_OUT})"
+        )
+        while sessions:
             await trio.sleep(LOOK_SECONDS)
-            count = await self.running_turns()
+            sessions = await self.at_work()
 
 
 @asynccontextmanager
@@ -94,11 +115,8 @@ async def open_door(
     config: Path | None = None,
     roots: tuple[str, ...] = (),
     is_at_once: bool = False,
-    notice: Callable[[str], None] | None = None,
 ) -> AsyncGenerator[Door]:
     """Let other commands in around the block; with `is_at_once`, the gateway is there from the beginning.
-
-    With `notice`, the end of the block waits for their turns, and says so.
 
     Raises:
         StorageError: The file by which they find it can't be written.
@@ -122,27 +140,17 @@ async def open_door(
         configuration=str(config_file(config).resolve()),
     )
     door = Door(runtime, server.drain_seconds)
-    raised: BaseException | None = None
-    async with trio.open_nursery() as nursery:
+    async with open_service_nursery("the command is over") as nursery:
         serve = partial(_serve, door, runtime, server, data, local, listeners, config)
-        try:
-            if is_at_once:
-                await nursery.start(serve, _nobody, name="door")
-            else:
-                come = partial(trio.lowlevel.wait_readable, listeners[0].socket)
-                nursery.start_soon(serve, come, name="door")  # noqa: ASYNC113  it begins when somebody comes
-            with DaemonFile(data, running):
-                yield door
-                if notice is not None:
-                    await door.wait_others(notice)
-        except BaseException as error:  # noqa: ASYNC103  raised again below
-            raised = error
-        finally:
-            nursery.cancel_scope.cancel(reason="the command is over")
+        if is_at_once:
+            await nursery.start(serve, _nobody, name="door")
+        else:
+            come = partial(trio.lowlevel.wait_readable, listeners[0].socket)
+            nursery.start_soon(serve, come, name="door")  # noqa: ASYNC113  it begins when somebody comes
+        with DaemonFile(data, running):
+            yield door
     for listener in listeners:
         listener.socket.close()
-    if raised is not None:
-        raise raised
 
 
 async def _nobody() -> None:

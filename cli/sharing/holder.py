@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -14,8 +15,13 @@ from ...config.daemon_file import RunningDaemon, find_daemon
 from ...config.private_file import make_private_folder
 from ...runtime.disk.data_lock import DataInUse
 from ...runtime.errors import CallboardError, StorageError
-from .own_daemon import OwnDaemon
+from ...runtime.kernel.service_nursery import open_service_nursery
+from .own_runtime import OwnRuntime, open_own_runtime
 from .rules import OwnRules
+
+if TYPE_CHECKING:
+    from .background import Background
+    from .door import Door
 
 TURN_NAME = "daemon.turn"
 LOOK_SECONDS = 0.1
@@ -24,27 +30,41 @@ HELD_SECONDS = 10.0
 """Time for a process that has the data folder and is not a daemon to leave it: a command that changes
 one thing has it for a moment."""
 
-OpenDaemon = Callable[[], AbstractAsyncContextManager[OwnDaemon]]
-
 
 class Holder:
     """Whether this process is the daemon of a data folder, which changes when another one ends.
 
     Attributes:
-        own: The daemon of this process, while it is one.
+        door: That of this process, while it is the daemon.
+        background: The daemon that this command has begun as a process of its own.
         is_shared: Whether the daemon is a command, of this process or another, and no `callboard serve`.
         rules: Which daemons may run this command's turns.
     """
 
     def __init__(
-        self, data: Path, open_own: OpenDaemon, notice: Callable[[str], None], config: Path | None
+        self, own: OwnRuntime, notice: Callable[[str], None], background: Background | None
     ) -> None:
-        self.own: OwnDaemon | None = None
+        self.door: Door | None = None
+        self.background = background
         self.is_shared = True
-        self._data = data
-        self._open_own = open_own
+        self._own = own
         self._notice = notice
-        self.rules = OwnRules(config, running(data))
+        self.rules = OwnRules(own.config, running(own.data))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the daemon is this command's, in this process or its own."""
+        return self.door is not None or (self.background is not None and self.background.serves)
+
+    def show(self, session_id: str) -> None:
+        """Note which session the command shows."""
+        if self.background is not None:
+            self.background.show(session_id)
+
+    async def wait_others(self, notice: Callable[[str], None]) -> None:
+        """Stay while turns of other commands run in this process, and say so."""
+        if self.door is not None:
+            await self.door.wait_others(notice)
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Keep a daemon until cancelled; started once there is one.
@@ -63,12 +83,17 @@ class Holder:
                 task_status.started()
 
         patience = trio.current_time() + HELD_SECONDS
+        background = self.background
+        if background is not None:
+            await background.wait_started()
         while True:
             try:
-                if (daemon := running(self._data)) is not None:
+                if (daemon := running(self._own.data)) is not None:
                     self.is_shared = daemon.command != "serve"
                     self.rules.check(daemon)
                     start()
+                elif background is not None and (background.serves or background.was_stopped):
+                    pass  # it ends, and so does this command
                 elif self.is_shared:  # else whoever started it starts it again
                     await self._take_turn(start)
             except CallboardError as error:
@@ -82,16 +107,16 @@ class Holder:
 
     async def _take_turn(self, start: Callable[[], None]) -> None:
         """Be the daemon, unless another process is about to."""
-        with turn_of(self._data) as is_ours:
-            if not is_ours or running(self._data) is not None:
+        with turn_of(self._own.data) as is_ours:
+            if not is_ours or running(self._own.data) is not None:
                 return
-            async with self._open_own() as own:
-                self.own = own
+            async with open_own_runtime(self._own) as door:
+                self.door = door
                 try:
                     start()
                     await trio.sleep_forever()
                 finally:
-                    self.own = None
+                    self.door = None
 
 
 def running(data: Path) -> RunningDaemon | None:
@@ -133,22 +158,14 @@ def turn_of(data: Path) -> Generator[bool]:
 
 @asynccontextmanager
 async def holding(
-    data: Path, open_own: OpenDaemon, notice: Callable[[str], None], config: Path | None = None
+    own: OwnRuntime, notice: Callable[[str], None], background: Background | None = None
 ) -> AsyncGenerator[Holder]:
-    """Keep a daemon on the data folder around the block: the one that runs, or this process.
+    """Keep a daemon on the data folder around the block: the one that runs, or this command's own.
 
     Raises:
         CallboardError: There is none, and this process can't be one.
     """
-    holder = Holder(data, open_own, notice, config)
-    raised: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        try:
-            await nursery.start(holder.run, name="daemon of this command")
-            yield holder
-        except BaseException as error:  # noqa: ASYNC103  raised again below
-            raised = error
-        finally:
-            nursery.cancel_scope.cancel(reason="the command is over")
-    if raised is not None:
-        raise raised
+    holder = Holder(own, notice, background)
+    async with open_service_nursery("the command is over") as nursery:
+        await nursery.start(holder.run, name="daemon of this command")
+        yield holder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+from typing import NamedTuple
 
 import trio
 
@@ -80,10 +81,40 @@ class Output:
                 select.select([], [self.descriptor], [])
 
 
-def asking_screen(output: Output, *, is_json: bool) -> Output | None:
-    """Return where a person can be asked, or `None`: it takes a terminal to read and one to write."""
-    if not os.isatty(0):
-        return None
+class AskingPlace(NamedTuple):
+    """Where a person is asked: a terminal to read from, and the output where questions stand."""
+
+    descriptor: int
+    screen: Output
+
+
+def asking_place(output: Output, *, is_json: bool, is_piped: bool = False) -> AskingPlace | None:
+    """Return where a person can be asked, or `None`: it takes a terminal to read and one to write.
+
+    Where stdin `is_piped`, that is the terminal of the process, if this is its foreground.
+    """
     if os.isatty(output.descriptor) and not is_json:
-        return output
-    return Output(2) if os.isatty(2) else None
+        screen = output
+    elif os.isatty(2):
+        screen = Output(2)
+    else:
+        return None
+    if os.isatty(0):
+        return AskingPlace(0, screen)
+    descriptor = _own_terminal() if is_piped else None
+    return None if descriptor is None else AskingPlace(descriptor, screen)
+
+
+def _own_terminal() -> int | None:
+    """Open the process's terminal; in the background, reading from it would stop the process."""
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None  # it has none
+    try:
+        if os.tcgetpgrp(descriptor) == os.getpgrp():
+            return descriptor
+    except OSError:
+        pass  # it is gone
+    os.close(descriptor)
+    return None

@@ -123,7 +123,7 @@ async def lend_model(caller: Caller, params: wire.LendModel) -> wire.SelectedMod
     recorder = None
     if params.is_recorded and data is not None:
         recorder = await open_recorder(data / RECORDINGS)
-    return wire.SelectedModel(*await lend(runtime, wish, recorder))
+    return wire.SelectedModel(*await lend(runtime, wish, recorder, params.name))
 
 
 @methods.add("model/set_default", Role.ADMIN)

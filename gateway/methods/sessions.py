@@ -142,6 +142,7 @@ async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
     """Prompt a session; the input is on record when this answers."""
     _check_running(caller)
     row = await caller.session(params.session_id)
+    _take_back(caller, params.session_id)
     if params.options is not None or params.mode is InputMode.STEER:
         ticket = await submit_with(caller, row, params)
     else:
@@ -180,6 +181,7 @@ async def regenerate(caller: Caller, params: wire.RunAgain) -> wire.Ticket:
 async def _again(caller: Caller, params: wire.RunAgain, why: RerunWay) -> wire.Ticket:
     _check_running(caller)
     await caller.session(params.session_id)
+    _take_back(caller, params.session_id)
     ticket = await host_of(caller.runtime).directory.ask(
         RerunTurn(
             session_id=params.session_id,
@@ -276,30 +278,47 @@ async def purge_sessions(caller: Caller, params: wire.NamedSessions) -> wire.Som
 
 @methods.add("session/give_options", Role.ADMIN)
 async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
-    """Give the turns of a session options, while the connection lasts: for commands of its own user."""
-    if not caller.daemon.is_local(caller.credential):
+    """Give the turns of a session options, for commands of the daemon's own user.
+
+    They hold while the connection lasts, and after it until somebody prompts the session: the command may
+    come back, and what goes on meanwhile must not run by laxer ones.
+    """
+    daemon, session_id = caller.daemon, params.session_id
+    if not daemon.is_local(caller.credential):
         raise PermissionRefused("only commands of the daemon's own user give a session options")
-    await caller.session(params.session_id)
+    await caller.session(session_id)
     if params.options.calls:
         raise ValidationError(
             "calls are of one input: give them with session/prompt", field="options"
         )
     _check_models(caller, params.options)
-    host, session_id = host_of(caller.runtime), params.session_id
-    given, channels = host.given_options, host.channels
+    host = host_of(caller.runtime)
+    given = host.given_options
 
-    def take_back() -> None:
+    def leave() -> None:
         if given.get(session_id) is params.options:
-            del given[session_id]
-            channels.take_back(session_id)
+            daemon.left_options.add(session_id)
 
     if len(given) >= MAX_GIVEN:
+        for left in [*daemon.left_options]:
+            _take_back(caller, left)
+    if len(given) >= MAX_GIVEN:
         raise OverloadedError(f"{MAX_GIVEN} sessions have options of commands already")
-    caller.subscriptions.at_end(session_id, take_back)
+    caller.subscriptions.at_end(session_id, leave)
+    _take_back(caller, session_id)
     given[session_id] = params.options
     if not params.has_people:
-        channels.give(session_id, None)
+        host.channels.give(session_id, None)
     return Nothing()
+
+
+def _take_back(caller: Caller, session_id: str) -> None:
+    """End the options of a command that has left the session."""
+    if session_id in caller.daemon.left_options:
+        caller.daemon.left_options.discard(session_id)
+        host = host_of(caller.runtime)
+        host.given_options.pop(session_id, None)
+        host.channels.take_back(session_id)
 
 
 async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> InputTicket:

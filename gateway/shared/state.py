@@ -61,6 +61,7 @@ class DaemonState:
         connections: Those that are open.
         quotas: What the connections of each token use.
         folders: Where sessions get a folder of their own, when no workspace was named.
+        left_options: Sessions whose given options are those of a command that is not connected any more.
         is_stopping: Whether new connections and inputs are refused.
         counts: What has happened since.
         heartbeat, stall_watch: Whether it lives, where it is a process of its own.
@@ -89,6 +90,7 @@ class DaemonState:
         self.folders = folders
         self.connections: set[OpenConnection] = set()
         self.quotas = Quotas(settings)
+        self.left_options: set[str] = set()
         self.is_stopping = False
         self.started_at = time.monotonic()
         self.idempotency = IdempotentRequests()

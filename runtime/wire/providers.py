@@ -136,6 +136,7 @@ class LendModel(msgspec.Struct, frozen=True, kw_only=True):
         model: `PROVIDER/MODEL`, or the model's id at `base_url`; by default as the environment says.
         environ: The command's variables with providers' keys, in place of the daemon's.
         is_recorded: Whether the raw answers are kept, in the data folder.
+        name: The name that it was lent by before, to have it again: by another process, or over another connection.
     """
 
     model: ModelName | None = None
@@ -143,6 +144,7 @@ class LendModel(msgspec.Struct, frozen=True, kw_only=True):
     dialect: Word | None = None
     environ: Annotated[dict[Word, Secret], msgspec.Meta(max_length=MAX_ITEMS)] = {}
     is_recorded: bool = False
+    name: Word | None = None
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
+import trio
 
+from callboard.config.daemon_file import find_daemon
 from callboard.providers.testing.script import reply, stall
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.store.sqlite_store import open_reader
 from support.cli.chat_scene import CTRL_D, READY, chatting, leave, prompt, say, scripted, serving
 from support.cli.chat_scene import command as command
-from support.cli.command import Command, at
+from support.cli.command import PATIENCE_SECONDS, Command, at
+from support.waits import until
 
 
 async def inputs(command: Command) -> list[str]:
@@ -22,6 +26,13 @@ async def inputs(command: Command) -> list[str]:
     events = [stored.event for row in sessions for stored in await reader.events(row.session_id)]
     await reader.aclose()
     return [event.text for event in events if isinstance(event, InputAccepted)]
+
+
+def kill_daemon(command: Command) -> None:
+    """Ends the process that is the daemon, which may be a chat's own."""
+    daemon = find_daemon(command.home / "data")
+    assert daemon is not None
+    os.kill(daemon.pid, signal.SIGKILL)
 
 
 async def test_a_prompt_typed_while_the_daemon_is_away_is_done_once(command: Command) -> None:
@@ -70,6 +81,7 @@ async def test_another_chat_takes_over_when_the_one_that_was_the_daemon_is_kille
         async with chatting(command) as first, chatting(command) as second:
             await prompt(second, "One")
             first.process.kill()
+            kill_daemon(command)
             await prompt(second, "Two", "  After.\n")
             await leave(second)
     assert await inputs(command) == ["One", "Two"]
@@ -181,6 +193,7 @@ async def test_a_command_of_another_configuration_that_takes_over_has_no_turn_of
         await second.expect("answered")
         second.process.send_signal(signal.SIGSTOP)
         first.process.kill()
+        kill_daemon(command)
         async with command.at_terminal("run", "--config", str(lax), *at(slow), "Three") as third:
             await third.expect("Third")
             second.process.send_signal(signal.SIGCONT)
@@ -252,16 +265,81 @@ async def test_a_run_that_lost_its_daemon_becomes_it_and_says_what_came_of_its_t
     assert await command.outcomes() == ["failed", "failed"]
 
 
-async def test_a_chat_that_is_left_stays_while_turns_of_others_run_in_it(command: Command) -> None:
-    async with scripted(command, stall("Well, "), reply("After.")):
+async def until_outcomes(command: Command, outcomes: list[str]) -> None:
+    with trio.fail_after(PATIENCE_SECONDS):
+        while await command.outcomes() != outcomes:  # noqa: ASYNC110  nothing tells of it
+            await trio.sleep(0.02)
+
+
+@pytest.mark.parametrize("how", ["left", "closed", "killed"])
+async def test_a_chat_that_ends_does_not_end_turns_of_others(command: Command, how: str) -> None:
+    """What it did itself ends with it; its process ends with the last command that uses it."""
+    data = command.home / "data"
+    async with scripted(command, stall("Mine, "), stall("Well, "), reply("After.")):
         async with chatting(command) as first, chatting(command) as second:
+            await say(first, "Mine")
+            await first.expect("Mine,")
             await say(second, "One")
             await second.expect("Well,")
-            await first.type(CTRL_D)
-            await first.expect("turns of other commands still run in this one")
+            if how == "left":
+                await first.type(CTRL_D)
+                await first.expect("leaving ends the turn")
+                await first.type(CTRL_D)
+                await first.expect("go on in the background")
+            else:
+                number = signal.SIGHUP if how == "closed" else signal.SIGKILL
+                first.process.send_signal(number)
+            await trio.to_thread.run_sync(first.process.wait)
+            await until_outcomes(command, ["cancelled"])
+            assert find_daemon(data) is not None
             await second.type("\x03")
             await second.expect("cancelled")
-            assert await first.end() == 0
             await prompt(second, "Two", "  After.\n")
             await leave(second)
-    assert await command.outcomes() == ["cancelled", "answered"]
+    await until(lambda: find_daemon(data) is None)
+    assert sorted(await command.outcomes()) == ["answered", "cancelled", "cancelled"]
+
+
+async def test_a_run_with_an_answer_prints_it_and_stays_for_turns_of_others(
+    command: Command,
+) -> None:
+    """Also after a Ctrl-C, which is about its own turn."""
+    async with (
+        open_scripted_server([stall("First ")]) as one,
+        open_scripted_server([stall("Second ")]) as two,
+        command.at_terminal("run", *at(one), "One") as first,
+    ):
+        await first.expect("First")
+        async with command.at_terminal("run", *at(two), "Two") as second:
+            await second.expect("Second")
+            await first.type("\x03")
+            await first.expect("cancelled")
+            await first.expect("stays until the turns of other commands")
+            await first.expect("Ctrl-Z and `bg`")
+            await second.type("\x03")
+            assert await second.end() == 130
+            assert await first.end() == 130
+    assert await command.outcomes() == ["cancelled", "cancelled"]
+
+
+async def test_a_model_that_a_chat_brought_along_is_brought_to_the_next_daemon(
+    command: Command,
+) -> None:
+    command.configure('[sessions]\ntitles = "words"\n')
+    async with (
+        open_scripted_server([stall("First ")]) as one,
+        open_scripted_server([reply("Before."), reply("After.")]) as two,
+        command.at_terminal("run", *at(one), "One") as first,
+    ):
+        await first.expect("First")
+        async with chatting(command, *at(two)) as chat:
+            await say(chat, "One")
+            await chat.expect("Before.")
+            await chat.expect("answered")
+            first.process.kill()
+            await say(chat, "Two")
+            await chat.expect("  After.\n")
+            await chat.expect("answered")
+            await chat.type(CTRL_D)
+            assert await chat.end() == 0
+    assert len(two.requests) == 2

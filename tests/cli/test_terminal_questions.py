@@ -97,6 +97,65 @@ async def test_questions_come_one_after_another_as_the_model_asked(command: Comm
         assert (command.workspace / "b.txt").read_text() == "new too\n"
 
 
+THREE = [OVERWRITE, *(("write_file", {"path": f"{n}.txt", "content": n}) for n in "cd")]
+
+
+async def test_all_questions_of_one_answer_are_allowed_when_all_were_shown(
+    command: Command,
+) -> None:
+    (command.workspace / "c.txt").write_text("old\n")
+    async with asked(command, THREE, "--policy", "strict") as (terminal, _):
+        await terminal.expect("[all] show the next 2 too, and allow all of these at once")
+        assert '"path": "c.txt"' not in terminal.seen
+        await terminal.expect("your answer: ")
+        await terminal.type("all\n")
+        await terminal.expect("(2 of 3)")
+        await terminal.expect("(3 of 3)")
+        await terminal.expect(
+            "Allow the first and the 2 others that you see here, once each? [y/N] "
+        )
+        await terminal.type("n\n")  # then nothing is allowed yet
+        await terminal.expect("your answer: ")
+        await terminal.type("all\n")
+        await terminal.expect("[y/N] ")
+        await terminal.type("y\n")
+        assert await terminal.end() == 0
+        assert terminal.seen.count("allowed with the others: write_file") == 2
+        texts = [(command.workspace / f"{name}.txt").read_text() for name in "acd"]
+        assert texts == ["new\n", "c", "d"]
+
+
+async def test_what_was_not_allowed_with_the_others_is_asked_about(command: Command) -> None:
+    """The answer of the next one is its own; what comes in a later answer of the model, too."""
+    later = ("write_file", {"path": "e.txt", "content": "e"})
+    steps = (reply(calls=THREE[:2]), reply(calls=[later]), reply("So be it."))
+    async with running(command, *steps, options=("--policy", "strict")) as (terminal, _):
+        await terminal.expect("[all]")
+        await terminal.expect("your answer: ")
+        await terminal.type("all\n")
+        await terminal.expect("[y/N] ")
+        await terminal.type("y\n")
+        await terminal.expect('"path": "e.txt"')
+        await terminal.expect("your answer: ")
+        await terminal.type("n\n")
+        assert await terminal.end() == 0
+        assert (command.workspace / "c.txt").exists()
+        assert not (command.workspace / "e.txt").exists()
+
+
+async def test_a_run_with_a_pipe_on_stdin_asks_at_its_terminal(command: Command) -> None:
+    steps = (reply(calls=[OVERWRITE]), reply("So be it."))
+    async with open_scripted_server(steps) as server:
+        line = ("run", *at(server), "Change it")
+        async with command.at_terminal(*line, piped=b"as this says") as terminal:
+            await terminal.expect("12 bytes; questions are asked at the terminal")
+            await terminal.expect("your answer: ")
+            await terminal.type("y\n")
+            assert await terminal.end() == 0
+    assert (command.workspace / "a.txt").read_text() == "new\n"
+    assert "as this says" in str(server.requests[0].body)
+
+
 async def test_the_end_of_the_input_is_a_no(command: Command) -> None:
     async with asked(command, [OVERWRITE]) as (terminal, _):
         await terminal.expect("[y] allow")

@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 
 import callboard
-from callboard.client.client import Client
+from callboard.client.client import Client, connect
+from callboard.config.keys.tokens import local_credential
+from callboard.config.sections import ServerSettings
+from callboard.config.settings import Settings
+from callboard.gateway.gateway import open_gateway
 from callboard.providers.testing.script import reply, stall
 from callboard.runtime.definitions import InputMode, Preset, ThinkingEffort
 from callboard.runtime.events import CallFinished, InputAccepted
 from callboard.runtime.turn_options import TurnOptions
-from callboard.runtime.wire.fields import Role
+from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
+from callboard.runtime.wire.sessions import GiveOptions
 from support.gateway.daemon_scene import (
     Daemon,
     RawClient,
@@ -23,6 +28,7 @@ from support.gateway.daemon_scene import (
     open_daemon,
     open_greeted,
 )
+from support.waits import until
 
 WRITE = ("write_file", {"path": "a.txt", "content": "a"})
 
@@ -234,3 +240,28 @@ async def test_what_can_not_be_is_refused_before_anything_is_stored(
 async def inputs(daemon: Daemon, session_id: str) -> int:
     record = await daemon.runtime.store.events(session_id)
     return sum(isinstance(each.event, InputAccepted) for each in record)
+
+
+async def test_options_of_a_command_hold_until_somebody_else_prompts(tmp_path: Path) -> None:
+    """Its connection may break: what goes on meanwhile must not run by laxer ones."""
+    local, token = local_credential()
+    (tmp_path / "work").mkdir()
+    settings = Settings(policy=Preset.AUTO)
+    async with (
+        callboard.open_runtime(
+            model="rehearsal", workspace=tmp_path / "work", settings=settings, on_approval="wait"
+        ) as runtime,
+        open_gateway(runtime, ServerSettings(port=0), tmp_path / "data", local=local) as gateway,
+    ):
+        url = f"ws://127.0.0.1:{gateway.port}/ws"
+        session = await runtime.create_session()
+        async with connect(url, token.reveal()) as client:
+            strict = TurnOptions(policy=Preset.STRICT)
+            given = GiveOptions(session_id=session.session_id, options=strict, has_people=False)
+            await client.request("session/give_options", given, Nothing)
+        await until(lambda: not gateway.daemon.connections)
+        await session.run("Write 'a' to a.txt.")
+        assert not (tmp_path / "work" / "a.txt").exists()
+        async with connect(url, token.reveal()) as client:
+            await client.ask(session.session_id, "Write 'b' to b.txt.")
+        assert (tmp_path / "work" / "b.txt").read_text() == "b"

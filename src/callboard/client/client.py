@@ -58,7 +58,7 @@ from .administration import (
     ClientUpkeep,
 )
 from .files import fetch_file, send_file
-from .link import Place
+from .link import Link, Place
 from .pages import read_approvals, read_messages
 from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
 from .tools import ToolRequests
@@ -66,7 +66,6 @@ from .tools import ToolRequests
 if TYPE_CHECKING:  # what a request needs of it is imported when it is made
     from ..config.daemon_file import RunningDaemon
     from ..config.usage_sums import UsageReport
-
 
 MAX_APPROVALS = 100
 """Questions listed at most."""
@@ -558,9 +557,14 @@ async def connect_here(
     appears for some seconds, what `check` raises for the first one, and what `connect` does.
     """
     await wait_own(data)
-    client = Client(partial(find_address, None, "", data, check), is_own=True)
-    async with _connected(client):
+    place = partial(find_address, None, "", data, check)
+    async with _connected(client := Client(place, is_own=True)):
         yield client
+
+
+def link_of(client: Client) -> Link:
+    """Return the connection of a client, for what a command does with each one first."""
+    return client._link
 
 
 @asynccontextmanager
@@ -576,10 +580,8 @@ async def _connected(client: Client) -> AsyncGenerator[None]:
             finally:
                 nursery.cancel_scope.cancel(reason="the client closes")
     except* CallboardError as group:
-        if raised is None:
-            raised = group.exceptions[0]
-            if isinstance(raised, CallboardError):
-                shorten(raised)
+        if raised is None and isinstance(raised := group.exceptions[0], CallboardError):
+            shorten(raised)
     finally:
         if raised is not None:
             raise raised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
@@ -212,6 +212,8 @@ class Link:
     Attributes:
         url: The URL as messages show it.
         welcome: The daemon's answer to the latest hello.
+        prepare: Called with each later connection, ahead of all requests that wait for one; asks with
+            `request_first`. Its `CallboardError` ends the link.
 
     Raises:
         ValidationError: The URL can't be that of a daemon.
@@ -235,6 +237,7 @@ class Link:
         self._last_id = 0
         self._failure: CallboardError | None = None
         self.welcome: Welcome | None = None
+        self.prepare: Callable[[], Awaitable[None]] | None = None
 
     def _take_place(self) -> None:
         url, token = self._found
@@ -261,6 +264,8 @@ class Link:
         try:
             while True:
                 failure = await self._serve_once(task_status)
+                if self._failure is not None:
+                    return
                 if failure is None:
                     pause = FIRST_PAUSE_SECONDS
                 elif isinstance(failure, AuthError | ConflictError) and not self._look_again():
@@ -299,7 +304,10 @@ class Link:
                     failure = await self._connect(watched, nursery)
                 if failure is None:
                     watched.allow_all()
-                    self._listener.connected()
+                    if self.prepare is None:
+                        self._open()
+                    else:
+                        nursery.start_soon(self._prepare, self.prepare, name="client preparation")
                     if is_first:
                         task_status.started()
                     nursery.start_soon(self._cut_when_silent, watched, name="client silence")
@@ -311,6 +319,23 @@ class Link:
             self._lose()
             await trio.aclose_forcefully(stream)
         return failure
+
+    def _open(self) -> None:
+        if self._socket is None:
+            return  # lost again
+        self._there.set()
+        self._listener.connected()
+
+    async def _prepare(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await prepare()
+        except (ConnectionBroke, DeadlineError, OverloadedError):
+            self._connection.cancel(reason="the next connection may be prepared")
+        except CallboardError as error:
+            self._end(error)
+            self._connection.cancel(reason="the connection can't be used")
+        else:
+            self._open()
 
     def _end(self, failure: CallboardError) -> None:
         self._failure = failure
@@ -358,6 +383,12 @@ class Link:
                 if not gone.is_set():
                     raise refused
 
+    async def request_first(
+        self, method: str, params: msgspec.Struct, result: type[Result]
+    ) -> Result:
+        """Send a request over the connection that is being prepared; raises as `request`."""
+        return read_result(await self._ask(method, _params_text(params)), result, method, self.url)
+
     async def _wait_there(
         self, method: str, deadline: float, refused: OverloadedError | None
     ) -> None:
@@ -399,7 +430,6 @@ class Link:
         except CallboardError as error:
             return error
         self._gone = trio.Event()
-        self._there.set()
         return None
 
     async def _hello(self, socket: trio_websocket.WebSocketConnection) -> Welcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import msgspec
@@ -10,15 +11,17 @@ import trio
 from ..config.settings import Settings
 from ..providers.catalog.catalog import ModelSelection, ResolvedModel, resolve_model, servers_to_ask
 from ..providers.catalog.lists import fetch_models
-from ..providers.catalog.table import mask_environment_keys
+from ..providers.catalog.table import CUSTOM, mask_environment_keys
 from ..providers.provider import LENT_SIGN, Endpoint, LocalModel, ModelTarget
 from ..providers.recording import Recorder
-from ..runtime.errors import CallboardError, DeadlineError, NetworkError
+from ..runtime.errors import CallboardError, DeadlineError, NetworkError, NotFoundError
 from ..runtime.http.client import HttpClient
 
 PROBE_SECONDS = 2.0
 """How long a server on this machine may take to list its models before it counts as absent."""
 
+LENT_BYTES = 4
+"""Of what tells lent models of one name apart: enough for `MAX_LENT`, and for those of two processes."""
 MAX_LENT = 1000
 """Models that are lent at once: one or a few for each command that runs."""
 
@@ -67,7 +70,6 @@ class ModelFinder:
         self._found: dict[str | None, ModelTarget] = {}
         self._fallbacks: dict[str, ModelTarget] = {}
         self._lent: dict[str, ModelTarget] = {}
-        self._lent_count = 0
         self._is_decided = local is not None or bool(wish.choice or wish.base_url)
         self._is_local = local is not None
         self.reason = "because the program passed it"
@@ -90,7 +92,12 @@ class ModelFinder:
         if choice is not None:
             if (lent := self._lent.get(choice)) is not None:
                 return lent
-            choice = choice.partition(LENT_SIGN)[0]  # lent to an earlier process
+            choice, is_lent, _ = choice.partition(LENT_SIGN)  # to an earlier process
+            if is_lent and choice.startswith(f"{CUSTOM}/"):
+                raise NotFoundError(
+                    f"{choice} is the model of a command's own --base-url, and that command is gone: run it "
+                    "again, or choose another model."
+                )
         if choice is None and not self._is_decided:
             choice = preferred
         if (found := self._found.get(choice)) is None:
@@ -116,12 +123,17 @@ class ModelFinder:
         return found
 
     async def lend(
-        self, wish: ModelSelection, http: HttpClient, recorder: Recorder | None = None
+        self,
+        wish: ModelSelection,
+        http: HttpClient,
+        recorder: Recorder | None = None,
+        before: str | None = None,
     ) -> tuple[str, str]:
         """Find a model as another command of this user would; return a name for it, and why it is that one.
 
         The name holds as long as the runtime, for whoever knows it: nobody else's turns use the place or
-        the key. In another runtime it is that of the `PROVIDER/MODEL` with which it begins.
+        the key. In another runtime it is that of the `PROVIDER/MODEL` with which it begins, unless it is
+        lent there too, by the name that it had `before`.
 
         Raises:
             CallboardError: As `target`.
@@ -133,12 +145,15 @@ class ModelFinder:
             recorded = msgspec.structs.replace(target.endpoint, recorder=recorder)
             target = msgspec.structs.replace(target, endpoint=recorded)
         name = f"{target.provider}/{target.model}"
-        if self._is_known(name, target):
+        if before is not None and before.startswith(f"{name}{LENT_SIGN}"):
+            name = before
+        elif self._is_known(name, target):
             return name, finder.reason
+        else:
+            name = f"{name}{LENT_SIGN}{secrets.token_hex(LENT_BYTES)}"
+        self._lent.pop(name, None)
         while len(self._lent) >= MAX_LENT:
             self._lent.pop(next(iter(self._lent)))
-        self._lent_count += 1
-        name = f"{name}{LENT_SIGN}{self._lent_count}"
         self._lent[name] = target
         return name, finder.reason
 

@@ -481,10 +481,13 @@ def wish_of(runtime: Runtime) -> ModelSelection:
 
 
 async def lend(
-    runtime: Runtime, wish: ModelSelection, recorder: Recorder | None = None
+    runtime: Runtime,
+    wish: ModelSelection,
+    recorder: Recorder | None = None,
+    name: str | None = None,
 ) -> tuple[str, str]:
     """See `ModelFinder.lend`."""
-    return await runtime._models.lend(wish, runtime._host.http, recorder)
+    return await runtime._models.lend(wish, runtime._host.http, recorder, name)
 
 
 def data_of(runtime: Runtime) -> Path | None:

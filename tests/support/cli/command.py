@@ -165,19 +165,28 @@ class Command:
         return [event.outcome for event in ends if isinstance(event, TurnEnded)]
 
     @asynccontextmanager
-    async def at_terminal(self, *tokens: str) -> AsyncGenerator[Terminal]:
-        """Runs it at a terminal of its own for as long as the block lasts."""
-        terminal = self._open_terminal(tokens)
+    async def at_terminal(
+        self, *tokens: str, piped: bytes | None = None
+    ) -> AsyncGenerator[Terminal]:
+        """Runs it at a terminal of its own for as long as the block lasts; stdin may have what is `piped` instead."""
+        terminal = self._open_terminal(tokens, piped)
         try:
             yield terminal
         finally:
             await terminal.aclose()
 
-    def _open_terminal(self, tokens: tuple[str, ...]) -> Terminal:
+    def _open_terminal(self, tokens: tuple[str, ...], piped: bytes | None) -> Terminal:
         master, slave = pty.openpty()
+        stdin = os.dup(slave)
+        if piped is not None:
+            os.close(stdin)
+            stdin, end = os.pipe()
+            os.write(end, piped)  # less than a pipe holds
+            os.close(end)
         try:
-            process = start_warm(tokens, (slave, slave, slave), self.workspace, self.environ, True)
+            process = start_warm(tokens, (stdin, slave, slave), self.workspace, self.environ, True)
         finally:
+            os.close(stdin)
             os.close(slave)
         return Terminal(process, master)
 

@@ -77,7 +77,7 @@ def _become(request: dict[str, Any], standard: list[int]) -> NoReturn:
     os.closerange(3, max(standard) + 1)
     if request["terminal"]:
         os.setsid()
-        fcntl.ioctl(0, termios.TIOCSCTTY)
+        fcntl.ioctl(2, termios.TIOCSCTTY)  # stdin may be a pipe
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environ"])
