@@ -11,12 +11,17 @@ import fnmatch
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import chain, count, islice
 
-MAX_WORDS = 4096
-"""Words that are tried, of all texts together; a text with more is data."""
+MAX_WORDS = 65536
+"""Words that are looked at, of all texts together; a text with more is data."""
+MAX_TRIED = 4096
+"""Names that are looked for in a folder that is too large to be listed, of a microsecond or two each."""
+MAX_PATTERNS = 256
+"""Words with signs of a pattern that are matched; code with more has few of them."""
 MAX_FOLDERS = 16
 """Folders that words name, which other words may be relative to."""
 MAX_LISTED = 1000
@@ -25,6 +30,9 @@ MAX_PATH = 4096
 """The kernel refuses longer paths."""
 MAX_SHELL_LINE = 2048
 """A line of this length is split as a shell would do it, in 3 ms. In a longer one escapes are not seen."""
+
+Listing = Callable[[str], list[str]]
+"""Returns the names in a folder, which are looked up once."""
 
 _WORD = re.compile(r"[^\s\0'\"`=;|&()<>]+")
 _PIECE = re.compile(r"[^\s\0'\"`=;|&()<>,:{}$\[\]]+")
@@ -46,22 +54,26 @@ def named_places(texts: Iterable[str], root: str, cwd: str = ".") -> Iterator[tu
     begin = os.path.realpath(os.path.join(root, cwd))
     if begin != root:
         yield cwd, begin
-    words = dict.fromkeys(islice(chain.from_iterable(map(_words, texts)), 4 * MAX_WORDS))
-    folders, seen = [begin], {begin} - {root}
+    words: dict[str, list[str]] = {}
+    patterns: list[str] = []
+    for word in dict.fromkeys(islice(chain.from_iterable(map(_words, texts)), MAX_WORDS)):
+        if len(word) < MAX_PATH:
+            words.setdefault(word.partition("/")[0], []).append(word)
+            if _PATTERN.search(word) and len(patterns) < MAX_PATTERNS:
+                patterns.append(word)
+    folders, seen, names = [begin], {begin} - {root}, cache(_names)
     for place in count():
         if place == len(folders):  # which grow meanwhile: any word may say where any other is
             return
-        listed = _Listed(folders[place])
-        for word in islice(words, MAX_WORDS):
-            for path in listed.paths(word):
-                real = os.path.realpath(path)
-                if real in seen:
-                    continue
-                seen.add(real)
-                yield word, real
-                is_inside = real.startswith(f"{root}/")
-                if is_inside and len(folders) < MAX_FOLDERS and os.path.isdir(real):
-                    folders.append(real)
+        for word, path in _found(folders[place], words, patterns, names):
+            real = os.path.realpath(path)
+            if real in seen:
+                continue
+            seen.add(real)
+            yield word, real
+            is_inside = real.startswith(f"{root}/")
+            if is_inside and len(folders) < MAX_FOLDERS and os.path.isdir(real):
+                folders.append(real)
 
 
 def _words(text: str) -> Iterator[str]:
@@ -83,36 +95,29 @@ def _words(text: str) -> Iterator[str]:
             yield from pieces
 
 
-class _Listed:
-    """A folder whose names are known, so that few words need a look at the disk."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._names: set[str] | None = set(_names(folder))
-        if len(self._names) >= MAX_LISTED:
-            self._names = None
-
-    def paths(self, word: str) -> Iterator[str]:
-        """Yield what a word leads to here; of a pattern, all that its first name with a sign in it stands for."""
-        first = word.partition("/")[0]
-        if len(word) >= MAX_PATH or "\0" in word:
-            return
-        sign = _PATTERN.search(word)
-        may_be_here = self._names is None or first in self._names or first in _ELSEWHERE
-        if may_be_here or (sign is not None and sign.start() > len(first)):
-            path = os.path.join(self._folder, word)
+def _found(
+    folder: str, words: dict[str, list[str]], patterns: list[str], names: Listing
+) -> Iterator[tuple[str, str]]:
+    """Yield the words, here by their first names, that lead from a folder to something, with what they lead to."""
+    there = names(folder)
+    firsts = sorted({*there, *_ELSEWHERE}) if len(there) < MAX_LISTED else islice(words, MAX_TRIED)
+    for first in firsts:
+        for word in words.get(first, ()):
+            path = os.path.join(folder, word)
             if os.path.exists(path):
-                yield path
-                return
-        if sign is not None:
-            yield from _matching(self._folder, word, sign.start())
+                yield word, path
+    for word in patterns:
+        sign = _PATTERN.search(word)
+        assert sign is not None
+        for path in _matching(folder, word, sign.start(), names):
+            yield word, path
 
 
-def _matching(folder: str, word: str, sign: int) -> Iterator[str]:
+def _matching(folder: str, word: str, sign: int, names: Listing) -> Iterator[str]:
     above, _, begin = word[:sign].rpartition("/")
     name, _, rest = (begin + word[sign:]).partition("/")
     place = os.path.join(folder, above or ("/" if word.startswith("/") else ""))
-    for each in fnmatch.filter(_names(place), name):
+    for each in fnmatch.filter(names(place), name):
         found = os.path.join(place, each)
         inner = os.path.join(found, rest) if rest else found
         if os.path.exists(inner):
@@ -121,6 +126,7 @@ def _matching(folder: str, word: str, sign: int) -> Iterator[str]:
             yield found
 
 
-def _names(folder: str) -> Iterator[str]:
+def _names(folder: str) -> list[str]:
     with suppress(OSError), os.scandir(folder) as entries:
-        yield from (entry.name for entry in islice(entries, MAX_LISTED))
+        return [entry.name for entry in islice(entries, MAX_LISTED)]
+    return []

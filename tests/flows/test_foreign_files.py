@@ -157,6 +157,11 @@ NAMED: tuple[tuple[str, str | list[str], str | None], ...] = (
     ("quoted within", 'cat cl"on"e/README.md', "clone/README.md"),
     ("behind a variable", "cat $PWD/clone/README.md", "clone/README.md"),
     ("a repository without files", "git -C bare log", "bare"),
+    (
+        "behind much text",
+        f"cat > big <<E\n{' '.join(map(str, range(20_000)))}\nE\ncat clone/x",
+        "clone/x",
+    ),
     ("in a variable", "X=clone; cat $X/README.md", "clone"),
     ("own files", ["cat", "mine.md", "x" * 5000], None),
     ("an own folder", "cd own_folder && cat mine.md && grep -r evil own_folder *.md", None),
@@ -207,6 +212,7 @@ def beside_clones(folder: Path) -> Path:
     (work / "own_folder/mine.md").write_text("mine")
     (work / "mine.md").write_text("mine")
     (work / "got.zip").write_text("PK")
+    (work / "clone/x").write_text("x")
     (work / "link").symlink_to("clone")
     return work
 
