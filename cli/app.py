@@ -239,8 +239,10 @@ def execute(tokens: Sequence[str]) -> int:
         CallboardError: The command failed.
     """
     command: Callable[..., Any]
-    if not tokens and os.isatty(0) and os.isatty(1):  # a person sits there
-        tokens = ["chat"]
+    own = {"--help", "-h", "--version"}
+    is_chat = not tokens or (tokens[0].startswith("-") and not own & {*tokens})
+    if is_chat and os.isatty(0) and os.isatty(1):  # a person sits there
+        tokens = ["chat", *tokens]
     app = _app(
         tokens[0] if tokens else "", is_help=not tokens or bool({"--help", "-h"} & {*tokens})
     )
@@ -338,6 +340,8 @@ def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
         extra = " ".join(error.unused_tokens or ())
         hint = "; put a prompt of several words in quotes" if tokens[0] in {"run", "record"} else ""
         return f"there is no place for {extra!r}{hint}"
+    if tokens and " " in tokens[0]:
+        return "a prompt stands behind a command, as in `callboard run PROMPT` or `callboard chat PROMPT`"
     return str(error)
 
 

@@ -137,6 +137,8 @@ class _Attached:
                 await self._output.drain()
                 complain(str(failure))
                 code = FAILED
+        if self._scope.cancelled_caught:
+            self._view.interrupt()
         with trio.move_on_after(1, shield=True):
             await self._output.drain()
         return code

@@ -307,8 +307,9 @@ class _Chat:
         if view is None or not self._surface.can_ask:
             return
         how = "is on record" if holder.is_ours or view.is_idle else "goes on in the daemon"
-        again = f"callboard chat --session {view.session_id}"
-        self._output.write(f"{view.session_id} {how}; {again} comes back to it\n")
+        self._output.write(
+            f"The session {how}. To come back to it:\n  callboard chat --session {view.session_id}\n"
+        )
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
 

@@ -460,7 +460,7 @@ COMMANDS: dict[str, SlashCommand] = {
         "/undo [CALL]", "show what calls changed, delegated ones too, and take it back", _undo
     ),
     "usage": SlashCommand("/usage", "show tokens and cost of this session", _usage),
-    "cost": SlashCommand("/cost", "the same", _usage),
+    "cost": SlashCommand("/cost", "show the same as /usage", _usage),
     "status": SlashCommand("/status", "show daemon, model and session", _status),
     "help": SlashCommand("/help", "show this list", _help),
     "quit": SlashCommand("/quit", "leave; the session goes on in the daemon", _quit),

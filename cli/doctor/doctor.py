@@ -20,6 +20,7 @@ from ...tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Json, named_data_path
 from ..show.tools import plugin_lines
+from ..terminal.folding import columns_of, folded
 from ..terminal.json_lines import json_line
 from .files import file_findings, holder_of
 from .finding import Finding, good, problem, warning
@@ -123,7 +124,7 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
     else:
         lines = _sandbox_lines(sandbox, built_in, checks[0])
         lines += [*plugin_lines(broken), *_checked(checks[1:])]
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write(folded("\n".join(lines), columns_of(1)) + "\n")
     is_broken = bool(broken) or any(each.state == "problem" for each in checks)
     return FAILED if is_broken else ANSWERED
 

@@ -21,7 +21,7 @@ MAX_LAST_LINES = 5
 MAX_OUTPUT_CHARS = 500
 """A line of output is cut here."""
 
-_TELLING = ("command", "code", "path", "source", "url", "query", "pattern", "task")
+_TELLING = ("command", "code", "path", "source", "url", "query", "pattern", "task", "question")
 """The arguments that say what a call is about, the most telling first; else it is the first text."""
 
 

@@ -10,14 +10,16 @@ from .escaping import safe_line
 
 
 def complain(message: str) -> None:
-    """Print `callboard: MESSAGE`, on one line whatever it holds, with keys masked."""
+    """Print `callboard: MESSAGE`, on one line whatever it holds, with keys masked; folded on a terminal."""
     if sys.stderr is None:
         return
-    from ...runtime.redaction import redact  # here: most commands have nothing to complain about
+    # Here: most commands have nothing to complain about.
+    from ...runtime.redaction import redact
+    from .folding import columns_of, folded
 
-    message = redact(message)
+    line = folded(f"callboard: {safe_line(redact(message))}", columns_of(2))
     with contextlib.suppress(OSError):  # there is no other place to say it
-        print(f"callboard: {safe_line(message)}", file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
 
 def wrong_usage(message: str, command: str) -> int:

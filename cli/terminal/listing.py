@@ -39,25 +39,34 @@ def listed(
     # A column without a cell is left out; the last one is as long as it is.
     used = [i for i in range(len(heads)) if any(row[i] for row in rows)]
     widths = {i: max(text_columns(row[i]) for row in shown) for i in used}
-    *ahead, last = used
-    room = sys.maxsize
-    if columns is not None:
-        room = columns - 1 - sum(widths[i] + len(GAP) for i in ahead)
-    is_below = room < min(widths[last], MIN_LAST_COLUMNS) and bool(ahead)
-    if is_below:
-        room = (columns or 0) - 1 - _BELOW
+    fitting, room = _fitting([widths[i] for i in used], columns)
+    ahead, below = used[:fitting], used[fitting:]
     lines: list[str] = []
     for row in shown:
         cells = [_padded(row[i], widths[i], is_number=heads[i][0] == ">") for i in ahead]
-        end = (
-            _padded(row[last], widths[last], is_number=True) if heads[last][0] == ">" else row[last]
-        )
-        own = [_cut(end, room)]
-        line = GAP.join(cells if is_below else cells + own).rstrip()
+        if ahead[-1] == used[-1]:
+            cells[-1] = _cut(cells[-1].rstrip(), room)
+        line = GAP.join(cells).rstrip()
         lines.append(style.paint(line, "bold") if row is names else line)
-        if is_below and row is not names and row[last]:
-            lines.append(" " * _BELOW + own[0])
+        said = [
+            row[i] if len(below) == 1 else f"{names[i]}: {row[i].strip()}" for i in below if row[i]
+        ]
+        if said and row is not names:
+            lines.append(" " * _BELOW + _cut(GAP.join(said), (columns or 0) - 1 - _BELOW))
     return lines
+
+
+def _fitting(widths: Sequence[int], columns: int | None) -> tuple[int, int]:
+    """Return how many columns stand side by side, and the room of the last one; others stand below."""
+    if columns is None:
+        return len(widths), sys.maxsize
+    room, count = columns - 1, 0
+    for width in widths:
+        least = width if count < len(widths) - 1 else min(width, MIN_LAST_COLUMNS)
+        if count and room < least:
+            return count, 0
+        room, count = room - width - len(GAP), count + 1
+    return count, room + widths[-1] + len(GAP)
 
 
 def _padded(text: str, width: int, *, is_number: bool) -> str:

@@ -101,9 +101,15 @@ async def test_a_second_terminal_joins_in_the_middle_of_a_sentence(command: Comm
                 model.goes_on.set()
                 await second.expect("lf, and the second half.")
                 assert await fourth.end() == 0
-            await second.type("\x03")
-            assert await second.end() == 0
-    assert await command.outcomes() == ["answered", "answered"]
+            model.goes_on = trio.Event()
+            async with command.at_terminal("run", "--continue", "Again.") as fifth:
+                await second.expect("The first ha")
+                await second.type("\x03")
+                assert await second.end() == 0
+                assert second.seen.endswith("\n")  # the shell's prompt has a row of its own
+                model.goes_on.set()
+                assert await fifth.end() == 0
+    assert await command.outcomes() == ["answered"] * 3
 
 
 @pytest.mark.parametrize("answers", ["first", "second"])

@@ -34,7 +34,8 @@ async def test_a_prompt_is_answered_and_the_chat_goes_on(command: Command) -> No
             await terminal.expect("answered")
             await prompt(terminal, "And now?", "  Again.\n")
             await leave(terminal)
-            assert "is on record; callboard chat --session session_" in terminal.seen
+            comes_back = "is on record. To come back to it:\n  callboard chat --session session_"
+            assert comes_back in terminal.seen
             assert terminal.state() != before  # as it was found: it echoes, and hands over lines
     assert await command.outcomes() == ["answered", "answered"]
 
@@ -224,7 +225,10 @@ async def test_without_a_command_and_a_terminal_there_is_help(command: Command) 
     done = await command()
     assert done.code == 0
     assert "Usage: callboard" in done.out
-    async with scripted(command), command.at_terminal() as terminal:
+    assert (await command("--policy", "strict")).code == 2
+    # With options alone it is a chat, too.
+    async with scripted(command), command.at_terminal("--policy", "strict") as terminal:
+        await terminal.expect("strict")
         await terminal.expect("/help")
         await leave(terminal)
 

@@ -31,6 +31,23 @@ def test_without_room_the_last_column_stands_below() -> None:
     ]
 
 
+def test_without_room_for_several_columns_they_stand_below_with_their_names() -> None:
+    assert lines(18) == [
+        "model",
+        "a/b",
+        "    calls: 7  ti…",
+        "a/long-name",
+        "    calls: 12,00…",
+    ]
+    assert lines(30) == [
+        "model         calls",
+        "a/b               7",
+        "    short",
+        "a/long-name  12,000",
+        "    天气 and a rather long t…",
+    ]
+
+
 def test_a_pipe_gets_the_rows_alone_and_whole() -> None:
     assert lines(None) == [
         "a/b               7  short",

@@ -36,6 +36,13 @@ async def test_what_was_meant(command: Command, run_here: RunHere, line: str, me
     assert f'Did you mean "{meant}"?' in done.err
 
 
+async def test_a_prompt_without_a_command_is_told_where_it_stands(
+    command: Command, run_here: RunHere
+) -> None:
+    done = await run_here(command, "Fix the tests")
+    assert (done.code, "`callboard run PROMPT`" in done.err) == (2, True)
+
+
 async def test_a_misspelt_tool_of_an_agent_is_said(command: Command, run_here: RunHere) -> None:
     command.configure('[agents.gardener]\ntools = ["read_fil", "write_file"]\n')
     said = "agent 'gardener' names a tool 'read_fil', which does not exist. Did you mean \"read_file\"?"

@@ -28,7 +28,7 @@ async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(
         places = [terminal.seen.find(text) for text in (told, "cancelled", ended, "is on record")]
         assert places == sorted(places)
         assert places[0] > 0
-        assert "; callboard chat --session session_" in terminal.seen
+        assert "\n  callboard chat --session session_" in terminal.seen
     assert await command.outcomes() == ["cancelled"]
 
 
