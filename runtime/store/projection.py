@@ -364,8 +364,10 @@ class Projection:
     def _deleted(self, event: MessagesDeleted) -> None:
         from .tables.messages import delete_messages  # rare, and a start imports it not
 
-        last = delete_messages(self._connection, self.key, event.message_ids)
+        removed, last = delete_messages(self._connection, self.key, event.message_ids)
         self.preview = excerpt(last, MAX_PREVIEW_LENGTH)
+        if self.title in {excerpt(text, MAX_TITLE_LENGTH) for text in removed}:
+            self.title = ""  # the first words of one of them
 
     def _apply_rare(self, event: Rare) -> None:
         match event:

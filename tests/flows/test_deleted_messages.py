@@ -53,7 +53,7 @@ async def test_nobody_reads_it_any_more(tmp_path: Path, store: str, kind: str) -
         steps[0] = reply(said[kind] if kind == "assistant" else "I write.")
         del steps[1]
     async with open_stage(tmp_path, steps, store=store) as stage:
-        session = await stage.runtime.create_session(title="A word")
+        session = await stage.runtime.create_session()
         await session.run(SECRET if kind == "user" else "Go.")
         assert "marzipan" in await told(stage, session)  # the control
         deleted = await session.delete_messages([await named(session, kind)])

@@ -18,14 +18,17 @@ _LATEST = (
 )
 
 
-def delete_messages(connection: apsw.Connection, session: int, message_ids: Sequence[str]) -> str:
-    """Remove what messages said; return what was said last, which may have been one of them."""
+def delete_messages(
+    connection: apsw.Connection, session: int, message_ids: Sequence[str]
+) -> tuple[list[str], str]:
+    """Remove what messages said; return that, and what was said last of all that is left."""
     values = (session, names(list(message_ids)))
+    removed = connection.execute(f"select content from messages where {_NAMED}", values).fetchall()
     forget_messages(connection, session, values[1])
     connection.execute(
         f"update messages set is_deleted = 1, content = '', thinking = null where {_NAMED}", values
     )
-    return connection.execute(_LATEST, (session,)).get or ""
+    return [str(row[0]) for row in removed], connection.execute(_LATEST, (session,)).get or ""
 
 
 def undeletable(
