@@ -18,6 +18,7 @@ from .definitions import (
     ToolDefinition,
 )
 from .errors import ValidationError
+from .stream import MAX_ARGUMENT_BYTES
 
 STRICTNESS = (Preset.AUTO, Preset.BALANCED, Preset.STRICT)
 """The presets, from the one that asks least to the one that asks most."""
@@ -31,7 +32,7 @@ class GivenCall(msgspec.Struct, frozen=True):
     """A call that a program makes itself; `arguments` is the text of a JSON object."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=ToolDefinition.max_name_length)]
-    arguments: str = "{}"
+    arguments: Annotated[str, msgspec.Meta(max_length=MAX_ARGUMENT_BYTES)] = "{}"
 
 
 class TurnOptions(
