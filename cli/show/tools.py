@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import trio
+from cyclopts import Parameter
 
 from ...config.files import load_settings
 from ...tools.builtin import builtin_tools
 from ...tools.plugins import LoadedPlugins, Plugin, load_plugins, unused_plugins
+from ...tools.registry import ToolRegistry
 from ...tools.sandbox.sandbox import Sandbox
 from ...tools.tool import Tool
 from ..exit_codes import ANSWERED
@@ -25,7 +28,20 @@ _WIDTH = 100
 """Columns at which descriptions are wrapped in a pipe, and on wider terminals."""
 
 
-def tools(*, json: Json = False, config: Config = None) -> int:
+Format = Annotated[
+    Literal["openai", "responses", "anthropic", "gemini"] | None,
+    Parameter(name="--format", help="Print them as a request to such a provider has them."),
+]
+Agent = Annotated[str, Parameter(help="With --format: those of this agent.")]
+
+
+def tools(
+    *,
+    wire_format: Format = None,
+    agent: Agent = "general",
+    json: Json = False,
+    config: Config = None,
+) -> int:
     """List the tools that a model can ask for, and the plugins that are installed."""
     all_settings = load_settings(config)
     settings = all_settings.plugins
@@ -35,7 +51,13 @@ def tools(*, json: Json = False, config: Config = None) -> int:
     unused = [plugin for plugin in brought.plugins if plugin.state != "used"]
     unused += unused_plugins(settings)
     found = (*built_in, *brought.tools)
-    if json:
+    if wire_format is not None:
+        from ...embedding.tools import definitions_of  # here: the list needs no runtime
+
+        registry = ToolRegistry(found, sandbox.why_not)
+        for definition in definitions_of(registry, all_settings.agent(agent), wire_format):
+            sys.stdout.write(json_line(definition))
+    elif json:
         for item in (*(tool.definition for tool in found), *unused):
             sys.stdout.write(json_line(item))
     else:

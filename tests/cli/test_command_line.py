@@ -98,6 +98,15 @@ def test_an_empty_store_is_no_error_to_a_list(data: Path, capsys: Captured) -> N
     assert str(data / "other") in capsys.readouterr().err
 
 
+def test_tools_are_printed_as_a_provider_gets_them(capsys: Captured) -> None:
+    assert main(["tools", "--format", "openai"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {each["type"] for each in found} == {"function"}
+    assert found[0]["function"]["name"] == "get_current_time"
+    assert main(["tools", "--format", "openai", "--agent", "nobody"]) == 1
+    assert "There is no agent 'nobody'" in capsys.readouterr().err
+
+
 def test_tools_are_listed(capsys: Captured) -> None:
     assert main(["tools"]) == 0
     out = capsys.readouterr().out

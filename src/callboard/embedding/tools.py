@@ -56,7 +56,7 @@ class RuntimeTools:
 
     def tools(self) -> tuple[ToolDefinition, ...]:
         """All tools, in the order in which models see them."""
-        return self._host.plan.registry.all_definitions()
+        return self._host.plan.registry.alldefinitions_of()
 
     def definitions_for(
         self, wire_format: WireFormatWord, *, agent: str = "general"
@@ -76,7 +76,7 @@ class RuntimeTools:
                 for definition in runtime.definitions_for("openai"):
                     print(definition["function"]["name"])
         """
-        return _definitions(
+        return definitions_of(
             self._host.plan.registry, agent_named(self._host.agents, agent), wire_format
         )
 
@@ -193,7 +193,7 @@ async def _called(
     return called.result()
 
 
-def _definitions(registry: ToolRegistry, agent: Agent, wire_format: str) -> list[dict[str, Any]]:
+def definitions_of(registry: ToolRegistry, agent: Agent, wire_format: str) -> list[dict[str, Any]]:
     """Return an agent's tools as the JSON of a request has them; raises `NotFoundError` for another format."""
     from ..providers.dialects import dialect_named
 
