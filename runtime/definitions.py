@@ -382,8 +382,9 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a call produced beside its output.
 
     Attributes:
-        kind: `file`, `output` (the whole of a result that was cut), `memory`, or `process` and
-            `process_ended` (a background process that the call started, or whose end it reports).
+        kind: `file`, `directory`, `link`, `output` (the whole of a result that was cut), `memory`, `commit`,
+            `session`, or `process` and `process_ended` (a background process that the call started, or
+            whose end it reports).
         id: A path relative to the workspace, or the artifact's id.
         size_bytes: Its size.
     """

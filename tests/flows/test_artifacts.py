@@ -25,7 +25,11 @@ async def test_files_that_are_written_and_moved(tmp_path: Path) -> None:
             ("edit_file", {"path": "a.txt", "edits": [{"old_text": "four", "new_text": "eleven"}]}),
             ("move_file", {"from": "a.txt", "to": "new/b.txt"}),
             ("move_file", {"from": "folder", "to": "other"}),
+            ("move_file", {"from": "way out", "to": "moved link"}),
+            ("move_file", {"from": "way in", "to": "other link"}),
         ]
+        (tmp_path / "work" / "way out").symlink_to(tmp_path)
+        (tmp_path / "work" / "way in").symlink_to("new")
         (tmp_path / "work" / "new").mkdir()
         found = [made(await runtime.call_tool(name, given)) for name, given in calls]
     assert found == [
@@ -33,6 +37,8 @@ async def test_files_that_are_written_and_moved(tmp_path: Path) -> None:
         [("file", "a.txt", 6)],
         [("file", "new/b.txt", 6)],
         [("directory", "other", 0)],
+        [("link", "moved link", 0)],
+        [("link", "other link", 0)],
     ]
 
 

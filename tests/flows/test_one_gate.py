@@ -33,16 +33,18 @@ PACKAGE = Path(callboard.__file__).parent
 RUNS_TOOLS = {
     *("Session.prompt", "Session.run", "Session.resume", "Session.submit"),
     *("Session.retry", "Session.regenerate"),
+    *("Runtime.call_tool", "Runtime.call_tools"),
 }
 """Public methods by which tools may run; each has its way below."""
 
 RUNS_NONE = {
     "Runtime": {
-        "answer", "answer_question", "approval", "approvals", "complete", "create_session",
-        "get_session", "grants", "list_models", "plugins", "purge", "questions", "revoke", "search", "sessions", "status", "test_provider", "tools", "usage",
+        "answer", "answer_question", "approval", "approvals", "complete", "create_session", "definitions_for",
+        "get_session", "grants", "list_models", "plugins", "purge", "questions", "register", "revoke", "search", "sessions", "status", "test_provider", "tools", "unregister", "usage",
     },
     "Session": {
-        "cancel", "changes", "delete", "follow", "rename", "restore", "set_budget", "undo", "usage",
+        "cancel", "changes", "delete", "delete_messages", "follow", "fork", "messages", "rename", "restore",
+        "set_budget", "undo", "usage",
     },
 }  # fmt: skip
 
@@ -100,6 +102,12 @@ async def by_prompt(gate: Gate, folder: Path, store: str) -> None:
             await turn.answer()
 
 
+async def by_call(gate: Gate, folder: Path, store: str) -> None:
+    """No model asks for it."""
+    async with callboard.open_runtime(**options(gate, folder, store)) as runtime:
+        assert (await runtime.call_tool("act")).output == "acted"
+
+
 async def by_retry(gate: Gate, folder: Path, store: str) -> None:
     """The model call fails first, and is made again."""
     broken = fail("overloaded", retryable=True)
@@ -139,7 +147,8 @@ async def by_delegate(gate: Gate, folder: Path, store: str) -> None:
 
 @on_both_stores
 @pytest.mark.parametrize(
-    "way", [by_run, by_prompt, by_delegate, by_retry, by_retried_turn, by_regenerated_answer]
+    "way",
+    [by_run, by_prompt, by_call, by_delegate, by_retry, by_retried_turn, by_regenerated_answer],
 )
 async def test_each_way_passes_the_broker(
     tmp_path: Path,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from ...runtime.definitions import Effect, ToolResult
+from ...runtime.definitions import Artifact, Effect, ToolFailure, ToolResult
 from ...runtime.handles import FileInfo, ReadableFiles, WritableFiles
 from ..processes.threads import run_read, run_write
 from ..schema.parameters import WireName
@@ -194,18 +195,23 @@ async def move_file(
     files = writing(context)
     replace = overwrite and context.approval_reason is not None
     path = files.normalize(destination)
-    found = await run_write(_move, files, source, destination, replace)
+    artifact = await run_write(_move, files, source, destination, replace)
     moved = {"from": shown(files.normalize(source)), "to": shown(path)}
     return ToolResult(
         output=moved | notes(files),
         display=f"Moved {moved['from']} to {moved['to']}",
-        artifacts=() if found is None else (made(found),),
+        artifacts=(artifact,),
     )
 
 
-def _move(files: WritableFiles, source: str, destination: str, replace: bool) -> FileInfo | None:
+def _move(files: WritableFiles, source: str, destination: str, replace: bool) -> Artifact:
     files.move(source, destination, overwrite=replace)
-    return files.find(destination)  # `None` when somebody was quicker
+    path = files.normalize(destination)
+    with suppress(ToolFailure):  # what was moved may be a link to where nobody may look
+        found = files.find(path)
+        if found is not None and found.path == path:
+            return made(found)
+    return Artifact(kind="link", id=path, size_bytes=0)
 
 
 @writing_tool(

@@ -56,7 +56,7 @@ class RuntimeTools:
 
     def tools(self) -> tuple[ToolDefinition, ...]:
         """All tools, in the order in which models see them."""
-        return self._host.plan.registry.alldefinitions_of()
+        return self._host.plan.registry.all_definitions()
 
     def definitions_for(
         self, wire_format: WireFormatWord, *, agent: str = "general"

@@ -139,7 +139,7 @@ async def bodies(space: Namespace) -> Row:
 
 
 async def deadlines(space: Namespace) -> Row:
-    """A turn of a whole runtime, with nothing allowed."""
+    """A turn of a whole runtime, with no host of this machine allowed."""
     set_names()
     space.server.answers.update(floods.drips())
     paths = ["/", *floods.drips()]
@@ -150,7 +150,7 @@ async def deadlines(space: Namespace) -> Row:
     model = callboard.ScriptedModel([callboard.reply(calls=calls), callboard.reply("Done.")])
     with tempfile.TemporaryDirectory() as folder:
         async with callboard.open_runtime(
-            model=model, workspace=Path(folder), environ={}, strict=True
+            model=model, workspace=Path(folder), environ={}, strict=True, policy="auto"
         ) as runtime:
             session = await runtime.create_session()
             async with session.prompt("Go.") as turn:
