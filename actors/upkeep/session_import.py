@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ...runtime.backup.session_file import NOT_IMPORTED
-from ...runtime.definitions import CallStatus
+from ...runtime.definitions import CallStatus, SessionKind
 from ...runtime.errors import InternalError, ValidationError
 from ...runtime.events import (
     CallFinished,
@@ -95,6 +95,8 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
             event,
             workspace=workspace,
             parent_id=parent_id,
+            # One below none is a person's own: rules for main sessions are about it.
+            kind=SessionKind.MAIN if parent_id is None else event.kind,
             is_detached=False,
             request=None,
             forked_from="",

@@ -17,7 +17,7 @@ from callboard.runtime.backup.session_file import (
     event_line,
     head_line,
 )
-from callboard.runtime.definitions import CallStatus, Tier
+from callboard.runtime.definitions import CallStatus, SessionKind, Tier
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import (
     AgentSwitched,
@@ -205,6 +205,19 @@ async def test_times_of_a_file_lie_in_the_past(tmp_path: Path) -> None:
         new_id = await keeping_of(runtime).import_lines(lines, str(tmp_path))
         events = await runtime.store.events(new_id)
         assert max(each.at_ms for each in events) < 2**61
+
+
+@pytest.mark.parametrize("kind", [SessionKind.BRANCH, SessionKind.WORKER])
+async def test_a_session_below_none_is_a_persons_own_whatever_its_file_says(
+    tmp_path: Path, kind: SessionKind
+) -> None:
+    """Rules for main sessions hold for it."""
+    told = SessionCreated(agent="general", workspace="/etc", kind=kind, parent_id="session_x")
+    async with callboard.open_runtime(model="rehearsal", workspace=tmp_path) as runtime:
+        new_id = await keeping_of(runtime).import_lines(lines_of(told, *BEGUN[1:]), str(tmp_path))
+        row = await runtime.store.session(new_id)
+        assert row is not None
+        assert (row.kind, row.parent_id) == (SessionKind.MAIN, None)
 
 
 # ── what a file claims ───────────────────────────────────────────────────────────────────────────
