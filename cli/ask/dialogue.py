@@ -109,7 +109,7 @@ class Asker:
         for each in others:
             self.keyboard.write(question_text(each, self._style))
         await self.keyboard.settle()
-        which = f"the first and the {counted(len(others), 'other')} that you see here"
+        which = f"this one and the {counted(len(others), 'other')} shown here"
         if await self.keyboard.choice(f"Allow {which}, once each? [y/N] ") not in {"y", "yes"}:
             return False
         self._allowed = others

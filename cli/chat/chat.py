@@ -229,10 +229,14 @@ class _Chat:
         if self._background is None:
             return
         if (sessions := await self._background.leave()) is not None:
-            what = f"the turns of {', '.join(sessions)}" if sessions else "other commands"
+            what = (
+                f"turns of others go on ({', '.join(sessions)})"
+                if sessions
+                else "others are connected"
+            )
             self._output.write(
-                f"{what} go on in the background, in a process that ends with them (`callboard status` "
-                "shows it, `callboard stop` ends it)\n"
+                f"{what}: the process of this chat goes on in the background, and ends with them "
+                "(`callboard status` shows it, `callboard stop` ends it)\n"
             )
 
     async def _bring_model(self, client: Client, holder: Holder) -> None:

@@ -285,7 +285,7 @@ async def test_a_chat_that_ends_does_not_end_turns_of_others(command: Command, h
                 await first.type(CTRL_D)
                 await first.expect("leaving ends the turn")
                 await first.type(CTRL_D)
-                await first.expect("go on in the background")
+                await first.expect("goes on in the background")
             else:
                 number = signal.SIGHUP if how == "closed" else signal.SIGKILL
                 first.process.send_signal(number)

@@ -111,9 +111,7 @@ async def test_all_questions_of_one_answer_are_allowed_when_all_were_shown(
         await terminal.type("all\n")
         await terminal.expect("(2 of 3)")
         await terminal.expect("(3 of 3)")
-        await terminal.expect(
-            "Allow the first and the 2 others that you see here, once each? [y/N] "
-        )
+        await terminal.expect("Allow this one and the 2 others shown here, once each? [y/N] ")
         await terminal.type("n\n")  # then nothing is allowed yet
         await terminal.expect("your answer: ")
         await terminal.type("all\n")
