@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -140,17 +140,18 @@ async def open_door(
         configuration=str(config_file(config).resolve()),
     )
     door = Door(runtime, server.drain_seconds)
-    async with open_service_nursery("the command is over") as nursery:
-        serve = partial(_serve, door, runtime, server, data, local, listeners, config)
-        if is_at_once:
-            await nursery.start(serve, _nobody, name="door")
-        else:
-            come = partial(trio.lowlevel.wait_readable, listeners[0].socket)
-            nursery.start_soon(serve, come, name="door")  # noqa: ASYNC113  it begins when somebody comes
-        with DaemonFile(data, running):
-            yield door
-    for listener in listeners:
-        listener.socket.close()
+    with ExitStack() as sockets:
+        for listener in listeners:
+            sockets.callback(listener.socket.close)
+        async with open_service_nursery("the command is over") as nursery:
+            serve = partial(_serve, door, runtime, server, data, local, listeners, config)
+            if is_at_once:
+                await nursery.start(serve, _nobody, name="door")
+            else:
+                come = partial(trio.lowlevel.wait_readable, listeners[0].socket)
+                nursery.start_soon(serve, come, name="door")  # noqa: ASYNC113  it begins when somebody comes
+            with DaemonFile(data, running):
+                yield door
 
 
 async def _nobody() -> None:
