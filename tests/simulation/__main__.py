@@ -77,7 +77,7 @@ def find_planted(seeds: range, words: str) -> int:
         if words in planted.name:
             found = first_seed(planted, seeds)
             seed, _, invariant = found.partition(" ")
-            done = replace(planted, seed=int(seed) if seed else None, found_by=invariant)
+            done = replace(planted, seed=int(seed or -1), found_by=invariant)
             print(done.row(), flush=True)
             missed += not found
     return bool(missed)

@@ -13,6 +13,7 @@ import trio
 
 import callboard
 from callboard.actors.upkeep.replay import Pages, Replay, Tape
+from callboard.client.subscriptions import RemoteEvents
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.definitions import CallStatus, SessionKind
 from callboard.runtime.events import (
@@ -38,12 +39,15 @@ from callboard.runtime.events import (
     SessionTainted,
     Stored,
     TurnEnded,
+    TurnResumed,
     TurnSetAside,
     TurnStarted,
+    TurnSuspended,
 )
 from callboard.runtime.store.ledger import Ledger
 from callboard.runtime.store.queries import Queries
 from callboard.runtime.store.rows import ApprovalRow, SessionRow
+from callboard.runtime.wire.topics import Snapshot
 from simulation.disk import new_database
 from simulation.models import FILES
 from simulation.settings import LIMITS, MODEL_CALLS, TOOL_CALLS
@@ -185,6 +189,22 @@ def the_next_request_is_valid(world: World, request: ModelRequest) -> None:
         check_in_each_format(request)
     except AssertionError as error:
         world.breaks("the_next_request_is_valid", str(error)[:500])
+
+
+def no_frame_is_left_out(world: World, feed: RemoteEvents, item: object) -> None:
+    """What the daemon sends of a session continues what it sent, so that no client has to notice a gap."""
+    taken = feed._taken_seq
+    if taken is None or not isinstance(item, Stored | Snapshot):
+        return
+    if item.seq > taken + isinstance(item, Stored):
+        world.breaks("no_frame_is_left_out", f"{item.seq} of {feed.name} behind {taken}")
+
+
+def a_start_ends_what_is_over(world: World, began_ms: int) -> None:
+    """When a daemon serves, no turn waits for an answer whose time was over when it began."""
+    for row in waiting(world):
+        if 0 < row.expires_at_ms <= began_ms and not row.is_deferred:
+            world.breaks("a_start_ends_what_is_over", f"{row.approval_id} waits")
 
 
 def nothing_is_held_for_ever(world: World) -> None:
@@ -333,6 +353,42 @@ def questions_have_one_answer(world: World) -> None:
                     pass
 
 
+def what_was_allowed_is_what_begins(world: World) -> None:
+    """Nothing but the call that a person allowed comes to its start, so the store refuses none."""
+    for stored in chain(*world.commits):
+        if isinstance(stored.event, CallFinished):
+            assert "is not what was allowed" not in stored.event.result, stored
+
+
+def a_crash_ends_what_was_allowed(world: World) -> None:
+    """An answer that a crash kept from being acted on is asked for again, but that to a turn that was suspended."""
+    questions: dict[str, ApprovalAsked] = {}
+    allowed: dict[str, int] = {}
+    suspended: set[str] = set()
+    for life, commit in zip(world.lived, world.commits, strict=True):
+        for event in (stored.event for stored in commit):
+            match event:
+                case ApprovalAsked(approval_id=approval_id):
+                    questions[approval_id] = event
+                case ApprovalAnswered(decision="allow", approval_id=approval_id):
+                    if approval_id in questions:
+                        asked = questions[approval_id]
+                        holds = asked.is_deferred or asked.turn_id in suspended
+                        allowed[approval_id] = 0 if holds else life
+                case TurnSuspended(turn_id=turn_id):
+                    suspended.add(turn_id)
+                    for approval_id, at in allowed.items():  # by a stop in order
+                        if at == life and questions[approval_id].turn_id == turn_id:
+                            allowed[approval_id] = 0
+                case TurnResumed(turn_id=turn_id):
+                    suspended.discard(turn_id)
+                case CallStarted(approval_id=approval_id) if approval_id in allowed:
+                    answered = allowed.pop(approval_id)  # once: a copy has the same start
+                    assert answered in {0, life}, f"{event} by an answer to life {answered}"
+                case _:
+                    pass
+
+
 def grants_hold_where_they_may(world: World) -> None:
     """A grant answers for its own tool, turn and session, until it is revoked or a taint suspends it."""
     given: dict[str, tuple[str, GrantGiven]] = {}
@@ -364,8 +420,9 @@ def grants_hold_where_they_may(world: World) -> None:
 
 
 def strangers_words_taint(world: World) -> None:
-    """Who reads what strangers wrote is tainted, and so are its children, and what they answer to."""
+    """Who reads what strangers wrote is tainted, and so are the children it makes then, and what they answer to."""
     tainted: set[str] = set()
+    told: set[str] = set()
     wrote: dict[str, bool] = {}
     children: dict[str, str] = {}
     for commit in world.commits:
@@ -374,9 +431,11 @@ def strangers_words_taint(world: World) -> None:
         for who, event in ((stored.session_id, stored.event) for stored in commit):
             must = False
             match event:
-                case SessionCreated(parent_id=str(above)):
+                case CallProposed() if who in before:
+                    told.add(event.call_id)  # its arguments may hold their words
+                case SessionCreated(parent_id=str()):
                     children[event.parent_call_id] = who
-                    must = above in before
+                    must = event.parent_call_id in told
                 case CallFinished(status=CallStatus.SUCCESS):
                     must = _taints(event, who in before, children, before, wrote)
                 case _:
@@ -485,6 +544,8 @@ AT_THE_END: tuple[Callable[[World], None], ...] = (
     workers_ask_nobody,
     requests_are_done_once,
     questions_have_one_answer,
+    what_was_allowed_is_what_begins,
+    a_crash_ends_what_was_allowed,
     grants_hold_where_they_may,
     strangers_words_taint,
     files_are_those_of_the_record,

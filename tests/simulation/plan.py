@@ -25,6 +25,11 @@ MAX_CLIENTS = 3
 MAX_ACTIONS = 20
 GAPS = (0.0, 0.0, 0.01, 0.2, 1.0, 5.0, 30.0)
 """Seconds between one action and the next."""
+KILLED_BEHIND = (
+    "ApprovalAsked", "ApprovalAnswered", "CallStarted", "CallFinished", "CallDeferred", "TurnSuspended",
+    "TurnEnded",
+)  # fmt: skip
+"""A kill waits for a commit with an event of this kind, or for the n-th from now."""
 OUTBOXES = (4096, 16 * 1024, 4 * 1024 * 1024)
 AGENTS = ("general", "careful", "free", "patient", "bounded")
 
@@ -36,7 +41,7 @@ class Action(msgspec.Struct, frozen=True):
         at: Seconds since the world began.
         client: Who does it.
         session: To which session; they are counted from 0 in the order of the plan.
-        text: The input, or the agent.
+        text: The input, or the agent, or the event behind which somebody dies.
         number: How long, or which.
     """
 
@@ -88,6 +93,8 @@ def draw_plan(seed: int) -> Plan:
         if kind in {"kill_at_commit", "break"}:
             size = random.randint(1, 12) + random.choice((0.0, 0.5))
         text = random.choice(AGENTS) if kind == "switch_agent" else f"p{number}"
+        if kind == "kill_at_commit":
+            text = random.choice(("", *KILLED_BEHIND))
         actions.append(Action(at, kind, client, session, text, size))
     roughness, outbox_bytes = random.choice((0.0, 0.1, 0.5)), random.choice(OUTBOXES)
     return Plan(seed, clients, roughness, outbox_bytes, tuple(actions))

@@ -77,7 +77,7 @@ async def note(
     return await _act(context, "note", name, seconds, fails)
 
 
-@callboard.tool(tier="elevated")
+@callboard.tool(tier="elevated", resources=_key)
 async def post(
     name: str, context: callboard.ToolContext, seconds: float = 0, fails: Fails = ""
 ) -> str:

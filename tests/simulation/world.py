@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from trio.testing import MockClock
 
 import callboard
+from callboard.client.subscriptions import RemoteEvent, RemoteEvents
 from callboard.config.keys.tokens import local_credential
 from callboard.config.settings import Settings
 from callboard.embedding.reconfiguring import reconfigure
@@ -51,8 +52,8 @@ QUIET_SECONDS = 400.0
 """More than any deadline of a daemon: when nothing was stored for so long, nothing will be."""
 STOP_SECONDS = 120.0
 """An orderly end waits for turns and clients, each for some seconds."""
-BACK_AFTER_SECONDS = 0.2
-"""From the end of one life of the daemon to the beginning of the next."""
+BACK_AFTER_SECONDS = (0.2, 0.2, 0.2, 25.0)
+"""From the end of one life of the daemon to the beginning of the next: shorter or longer than a question waits."""
 
 
 FOLDERS = 100
@@ -127,6 +128,7 @@ class World:
         self.effects: list[Took] = []
         self.record: dict[str, list[Stored]] = {}
         self.commits: list[list[Stored]] = []
+        self.lived: list[int] = []
         self.gone: set[str] = set()
         self.settings = SETTINGS
         self.denies_since: int | None = None
@@ -137,7 +139,9 @@ class World:
         self._sessions: dict[int, str | None] = {}
         self._known: dict[int, trio.Event] = {}
         self._pending = 0
+        self._away = chance(self.seed, "away")
         self._kill_in: float = 0
+        self._kill_behind = ""
         self._is_over = False
         self._last_commit_at = 0.0
         self._nursery: trio.Nursery | None = None
@@ -157,6 +161,7 @@ class World:
                 mock.patch("callboard.embedding.runtime._open_store", self._open_store),
                 mock.patch("callboard.embedding.runtime.VersionStore", self._open_versions),
                 mock.patch("callboard.embedding.runtime.Sandbox", _NoSandbox),
+                mock.patch.object(RemoteEvents, "put", self._put),
             ):
                 self.credential, token = local_credential()
                 self.token = token.reveal()
@@ -171,6 +176,17 @@ class World:
             logger.propagate = was
             self.disk.close()
         return Played(self.plan, self.trace, self.broken, self.disk.commits, len(self.lives))
+
+    @property
+    def _put(self) -> Callable[[RemoteEvents, RemoteEvent], None]:
+        put = RemoteEvents.put
+
+        def judged(feed: RemoteEvents, item: RemoteEvent) -> None:
+            if feed._is_subscribed:
+                invariants.no_frame_is_left_out(self, feed, item)
+            put(feed, item)
+
+        return judged
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
@@ -203,6 +219,7 @@ class World:
     def committed(self, results: Sequence[CommitResult]) -> None:
         commit = [each for result in results if isinstance(result, tuple) for each in result]
         self.commits.append(commit)
+        self.lived.append(self.life.number)
         self._last_commit_at = self.clock.current_time()
         for stored in commit:
             self.record.setdefault(stored.session_id, []).append(stored)
@@ -221,8 +238,9 @@ class World:
             self.life.kill(f"before commit {number}")
 
     def after_commit(self, number: int) -> None:
-        if self._kill_in and int(self._kill_in) == number:
-            self._kill_in = 0
+        kinds = {type(stored.event).__name__ for stored in self.commits[-1]}
+        if (self._kill_in and int(self._kill_in) == number) or self._kill_behind in kinds:
+            self._kill_in, self._kill_behind = 0, ""
             self.life.kill(f"after commit {number}")
 
     def broke(self) -> None:
@@ -269,6 +287,8 @@ class World:
         match action.kind:
             case "kill":
                 self.life.kill("now")
+            case "kill_at_commit" if action.text:
+                self._kill_behind = action.text
             case "kill_at_commit":
                 self._kill_in = self.disk.commits + action.number
             case "drain":
@@ -300,7 +320,7 @@ class World:
             self.lives.append(life)
             self.spawn(life.run, name=f"life {life.number}")
             await life.over.wait()
-            await trio.sleep(BACK_AFTER_SECONDS)
+            await trio.sleep(self._away.choice(BACK_AFTER_SECONDS))
 
     def _open_versions(self, folder: Path | None) -> VersionStore:
         return VersionStore(self.folder / "data")
@@ -312,6 +332,7 @@ class World:
     async def _settle(self) -> bool:
         """Wait until every action has ended and every session is at rest; return whether they do."""
         self._kill_in = self.disk.breaks_at = 0
+        self._kill_behind = ""
         self.disk.full_until = 0
         settler, begun = self.clients[0], self.clock.current_time()
         while self._pending or invariants.at_work(self):
@@ -365,6 +386,7 @@ class Life:
 
     async def run(self) -> None:
         life_of.set(self)
+        began_ms = self.world.now_ms()
         self.world.note(f"life {self.number} begins")
         try:
             with self._scope:
@@ -378,6 +400,7 @@ class Life:
                         listeners=[self.listener],  # type: ignore[list-item]
                     ) as gateway,
                 ):
+                    invariants.a_start_ends_what_is_over(self.world, began_ms)
                     await self._serve(runtime, gateway)
         except Exception as error:
             # A full disk ends a start that can't record what an earlier life left open.
