@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -10,7 +10,8 @@ import msgspec
 from ..config.settings import Limits
 from ..providers.provider import ModelTarget
 from ..providers.recording import Recorder
-from ..runtime.definitions import Agent
+from ..runtime.definitions import GENERAL_AGENT, Agent
+from ..runtime.events import AgentSwitched
 from ..runtime.http.client import HttpClient
 from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
@@ -22,6 +23,7 @@ from ..runtime.turns.activity import Activity
 from ..tools.registry import ToolRegistry
 from ..tools.skills.shelf import SkillShelf
 from .budget.budgets import BudgetBook
+from .conversation.conversation import Conversation
 from .delegation.tree import SessionTree
 from .model.choice import ProviderHealth
 from .model.stream import ModelStream, StartModelCall
@@ -120,9 +122,20 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
         ids = (session_id, *(each.session_id for each in above))
         return next(filter(None, map(self.given_options.get, ids)), None)
 
-    async def wait_offered(self, agent: str) -> None:
-        """Wait until it is known which tools an agent is offered: some depend on the sandbox's test."""
-        known = self.agents.get(agent)
+    async def settle_agent(
+        self, conversation: Conversation, append: Callable[[AgentSwitched], Awaitable[object]]
+    ) -> None:
+        """Wait until it is known with which agent a session goes on, and which tools that is offered.
+
+        One whose agent is gone goes on with General Assistant, and says so on record, once. Some tools
+        depend on the sandbox's test.
+        """
+        gone = conversation.agent
+        if gone not in self.agents and GENERAL_AGENT in self.agents and not conversation.is_deleted:
+            await append(
+                AgentSwitched(agent=GENERAL_AGENT, reason=f"there is no agent {gone!r} now")
+            )
+        known = self.agents.get(conversation.agent)
         if known is None or self.tools.runs_programs(known.tools):
             await self.programs.ready()
 

@@ -65,6 +65,8 @@ COMMANDS = {
         "List, test, add, change, remove and switch off providers of models.",
     ),
     "models": ("setup.models", "List the models of providers, and choose the default."),
+    "agents": ("setup.agents", "List, show, make, change, copy and delete agents."),
+    "settings": ("setup.settings", "List the settings in force, and set some of them."),
     "policy": ("policy.check", "Explain and check the rules that decide which calls may run."),
     "approvals": (
         "approvals.list",

@@ -29,6 +29,7 @@ from .show.question_text import ANSWERED_BY
 if TYPE_CHECKING:  # a command imports the one that it needs
     from ..client.client import Client
     from ..config.settings import Settings
+    from ..embedding.configuration import Configuration
     from ..embedding.host import Host
     from ..embedding.runtime import Runtime
     from ..runtime.changes.undo_report import UndoReport
@@ -98,6 +99,7 @@ async def open_backend(
     agents: Sequence[Agent] = (),
     policy: Preset | PresetWord | None = None,
     channel: Channel | None = None,
+    config: Path | None = None,
 ) -> AsyncGenerator[Client | LocalBackend]:
     """Give the daemon of the data folder, or a runtime of this process, around the block.
 
@@ -107,6 +109,7 @@ async def open_backend(
         agents: Agents that it has beside the configured ones.
         policy: Its preset.
         channel: Where its people are.
+        config: The operator's file, for who changes agents: read in place of `settings`.
 
     Raises:
         ConflictError: Another process has the data folder, and is not a daemon.
@@ -123,7 +126,7 @@ async def open_backend(
             async with connected(daemon) as client:
                 yield client
             return
-        async with _open_local(data, settings, agents, policy, channel) as local:
+        async with _open_local(data, settings, agents, policy, channel, config) as local:
             yield local
 
 
@@ -134,10 +137,16 @@ async def _open_local(
     agents: Sequence[Agent],
     policy: Preset | PresetWord | None,
     channel: Channel | None,
+    config: Path | None,
 ) -> AsyncGenerator[LocalBackend]:
-    from ..embedding.runtime import open_runtime  # with a daemon, none of it is needed
+    from ..embedding.runtime import (  # with a daemon, none of it is needed
+        give_configuration,
+        open_runtime,
+    )
     from .log_file import start_logging, wants_log_on_terminal
 
+    configuration = None if config is None else _configuration(config)
+    settings = settings if configuration is None else await configuration.load()
     try:
         async with open_runtime(
             model="rehearsal",  # no turn begins, and a model must be named
@@ -148,6 +157,8 @@ async def _open_local(
             settings=None if settings is None else _quiet(settings),
             wake=False,
         ) as runtime:
+            if configuration is not None:
+                give_configuration(runtime, configuration)
             start_logging(data, verbose=wants_log_on_terminal())
             yield LocalBackend(runtime)
     except DataInUse as error:
@@ -169,6 +180,7 @@ class LocalBackend:
         from ..embedding.runtime import host_of
 
         self._host = host_of(runtime)
+        self.agents = runtime.agents
         self.memories = LocalMemories(self._host)
         self.approval = runtime.approval
         self.answer = runtime.answer
@@ -219,6 +231,15 @@ class LocalMemories:
 
         memories = JournaledMemories(self._host.journal, self._host.plan.store)
         await memories.forget(memory_id, forgotten_by=ANSWERED_BY)
+
+
+def _configuration(file: Path) -> Configuration:
+    from ..config.files import MANAGED_NAME, load_settings_of
+    from ..embedding.configuration import Configuration
+
+    return Configuration(
+        lambda: _quiet(load_settings_of(file)), (file, file.with_name(MANAGED_NAME))
+    )
 
 
 def _quiet(settings: Settings) -> Settings:

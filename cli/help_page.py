@@ -17,9 +17,18 @@ GROUPS = {
     "Talk": ("chat", "run", "attach", "record"),
     "Sessions": ("sessions", "show", "session", "undo", "usage", "memory", "replay"),
     "Permissions": ("approvals", "approve", "deny", "grants", "policy"),
-    "Models and tools": ("models", "providers", "keys", "tools", "skills"),
+    "Models and tools": ("agents", "models", "providers", "keys", "tools", "skills"),
     "Daemon": ("serve", "status", "stop", "logs", "service", "token", "protocol"),
-    "Upkeep": ("doctor", "backup", "restore", "store", "compact", "upgrade", "completion"),
+    "Upkeep": (
+        "doctor",
+        "settings",
+        "backup",
+        "restore",
+        "store",
+        "compact",
+        "upgrade",
+        "completion",
+    ),
 }
 """The commands in the order of the list, the most used first."""
 

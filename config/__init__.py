@@ -9,6 +9,8 @@ holds. A running process takes new settings as a whole (`LiveLimits`, `PolicyBoo
 Files that hold secrets or decide who may do what are read with suspicion (owner, mode 0600, no links) and
 replaced whole under a lock: `private_file`. Policy and keys have folders of their own.
 
+`in_force` holds the configuration in force: whoever needs a setting looks there at each use.
+
 Begin with `settings`: every public setting; `sections` holds those of single tables (`[sandbox]`,
 `[server]`, …). `files` finds and reads the two files, `toml_reader` words mistakes, `managed` writes.
 `validation` checks what a program passes as a file's values are checked.
@@ -17,6 +19,6 @@ Begin with `settings`: every public setting; `sections` holds those of single ta
 a person approved; `daemon_file` finds the running daemon.
 Comes in: TOML text, environment variables, small JSON files.
 Goes out: `Settings`; `managed.toml`, `skills.json`, `daemon.json`, `tokens.json`, `keys.db`.
-Owns: nothing while it runs; every function reads the files again.
+Owns: the configuration in force; every other function reads the files again.
 Imports: `runtime`.
 """

@@ -21,7 +21,7 @@ from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from .policy.tables import read_rules, without_rules
 from .prices import Price
 from .sections import PluginSettings
-from .settings import ManagedSettings, ProviderSettings, Settings
+from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings, Settings
 from .toml_reader import TomlReader
 
 FILE_NAME = "callboard.toml"
@@ -99,20 +99,55 @@ def load_settings(path: Path | None = None) -> Settings:
         async with callboard.open_runtime(settings=settings) as runtime:
             print(settings.policy)
     """
-    own = load_own_settings(path)
-    managed = read_managed(config_file(path).with_name(MANAGED_NAME))
+    return _merged(config_file(path), required=path is not None)
+
+
+def load_settings_of(file: Path) -> Settings:
+    """Read the configuration of a file that need not exist; as `load_settings`."""
+    return _merged(file, required=False)
+
+
+def _merged(file: Path, *, required: bool) -> Settings:
+    managed = read_managed(file.with_name(MANAGED_NAME))
+    text = _read(file, required=required)
+    own = Settings()
+    if text is not None or any(managed.tables.values()):
+        own = parse_settings(text or "", file, managed.tables)
+    for name in own.agents.keys() & managed.agents.keys():
+        both = place_of_agent(file.with_name(MANAGED_NAME), name)
+        raise ValidationError(
+            f"{place_of_agent(file, name)}: agents.{name}: there is an agent of that name in {both}, too. "
+            f"Give yours another name, or remove the other one: `callboard agents delete {name}`. "
+            "Nothing of it was used.",
+            field=f"agents.{name}",
+        )
     return msgspec.structs.replace(
         own,
         model=own.model or managed.model,
         inactive=tuple(dict.fromkeys((*own.inactive, *managed.inactive))),
         providers={**managed.providers, **own.providers},
+        agents={**managed.agents, **own.agents},
     )
 
 
-def load_own_settings(path: Path | None = None) -> Settings:
+def place_of_agent(file: Path, name: str) -> str:
+    """Return where an agent stands in a file, as `FILE, line 12`. Raises `StorageError`."""
+    return TomlReader(_read(file, required=False) or "", file).where(("agents", name))
+
+
+def place_of_setting(file: Path, table: str, field: str) -> str | None:
+    """Return where the operator's file has a setting, as `FILE, line 12`; `None` when it says nothing."""
+    document, reader = _parsed(_read(file, required=False) or "", file)
+    its = document.get(table)
+    if not isinstance(its, dict) or field not in its:
+        return None
+    return reader.where((table, field))
+
+
+def load_own_settings(path: Path | None = None, *, required: bool | None = None) -> Settings:
     """Read the operator's own file, without what commands wrote; as `load_settings`."""
     file = config_file(path)
-    text = _read(file, required=path is not None)
+    text = _read(file, required=path is not None if required is None else required)
     return Settings() if text is None else parse_settings(text, file)
 
 
@@ -133,12 +168,32 @@ def read_managed(file: Path) -> ManagedSettings:
         return ManagedSettings()
     document, reader = _parsed(text, file)
     providers = _providers(reader, document)
-    managed = reader.convert({**document, "providers": {}}, ManagedSettings, ())
-    return msgspec.structs.replace(managed, providers=providers)
+    agents = reader.tables(document, "agents", Agent, {})
+    managed = reader.convert({**document, "providers": {}, "agents": {}}, ManagedSettings, ())
+    for table, kind in MANAGED_TABLES.items():
+        reader.convert(managed.tables[table], kind, (table,))
+    return msgspec.structs.replace(managed, providers=providers, agents=agents)
 
 
-def parse_settings(text: str, file: Path) -> Settings:
+def parse_agent(text: str, file: Path, defaults: Mapping[str, Any]) -> Agent:
+    """Return the agent of a TOML text, whose fields stand at the top.
+
+    Raises:
+        ValidationError: It has a mistake; the error names file, line and field.
+    """
+    document, reader = _parsed(text, file)
+    return reader.convert({**defaults, **document}, Agent, ())
+
+
+def parse_settings(
+    text: str, file: Path, under: Mapping[str, Mapping[str, Any]] | None = None
+) -> Settings:
     """Return the settings of a TOML text; `file` is only named in errors.
+
+    Args:
+        text: The text.
+        file: Its file.
+        under: Settings of tables that hold where the text says nothing.
 
     Raises:
         ValidationError: As `load_settings`.
@@ -148,6 +203,9 @@ def parse_settings(text: str, file: Path) -> Settings:
     prices = _prices(reader, document)
     rules = read_rules(reader, document)
     document = without_rules(document)
+    for table, given in (under or {}).items():
+        if given and isinstance(document.get(table, {}), dict):
+            document = {**document, table: {**given, **document.get(table, {})}}
     empty: dict[str, Any] = {
         "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": []
     }  # fmt: skip

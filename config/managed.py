@@ -12,12 +12,14 @@ from typing import Any
 
 import msgspec
 
+from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import NotFoundError, ValidationError
-from .files import MANAGED_NAME, RESERVED_PROVIDERS, read_bytes, read_managed
+from .files import MANAGED_NAME, MAX_FILE_BYTES, RESERVED_PROVIDERS, read_bytes, read_managed
 from .private_file import locked, make_private_folder, write_private
-from .settings import ManagedSettings, ProviderSettings
+from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings
 from .toml_reader import NAME
+from .validation import explained
 
 LOCK_NAME = "managed.lock"
 
@@ -112,6 +114,84 @@ def set_default_model(folder: Path, choice: str | None) -> ManagedSettings:
     return _change(folder, lambda managed: msgspec.structs.replace(managed, model=choice))
 
 
+def save_agent(folder: Path, agent: Agent) -> ManagedSettings:
+    """Add an agent, or replace the one of its name; the caller has checked it.
+
+    Raises:
+        StorageError, ValidationError: As `save_provider`.
+    """
+    return _change(
+        folder,
+        lambda managed: msgspec.structs.replace(
+            managed, agents={**managed.agents, agent.name: agent}
+        ),
+    )
+
+
+def remove_agent(folder: Path, name: str) -> ManagedSettings:
+    """Remove an agent, and note in the same file that its sessions have yet to move.
+
+    Raises:
+        NotFoundError: No program or command made it.
+        StorageError, ValidationError: As `save_provider`.
+    """
+
+    def change(managed: ManagedSettings) -> ManagedSettings:
+        if name not in managed.agents:
+            raise NotFoundError(f"No program or command made an agent {name!r}.")
+        return msgspec.structs.replace(
+            managed,
+            agents={n: its for n, its in managed.agents.items() if n != name},
+            deleted_agents=(*(n for n in managed.deleted_agents if n != name), name),
+        )
+
+    return _change(folder, change)
+
+
+def forget_deleted_agent(folder: Path, name: str) -> ManagedSettings:
+    """Note that the sessions of a deleted agent have moved.
+
+    Raises:
+        StorageError, ValidationError: As `save_provider`.
+    """
+    return _change(
+        folder,
+        lambda managed: msgspec.structs.replace(
+            managed, deleted_agents=tuple(n for n in managed.deleted_agents if n != name)
+        ),
+    )
+
+
+def save_setting(folder: Path, name: str, value: Any) -> ManagedSettings:
+    """Set a setting as `limits.idle_seconds`, or with `None` take it back.
+
+    Raises:
+        ValidationError: It is none that may be written here, or the value can't be; `field` names it.
+        StorageError: As `save_provider`.
+    """
+    table, _, field = name.partition(".")
+    kind = MANAGED_TABLES.get(table)
+    if kind is None or field not in kind.__struct_fields__:
+        raise ValidationError(
+            f"{name!r} can't be set by a program or command: the operator writes it into callboard.toml. "
+            f"Those of these tables can: {', '.join(MANAGED_TABLES)}.",
+            field=name,
+        )
+
+    def change(managed: ManagedSettings) -> ManagedSettings:
+        values = {n: its for n, its in managed.tables[table].items() if n != field}
+        values |= {} if value is None else {field: value}
+        try:
+            msgspec.convert(values, kind)
+        except msgspec.ValidationError as error:
+            path, problem = explained(str(error), kind)
+            where = ".".join((table, *path))
+            raise ValidationError(f"{where}: {problem.replace('`', '')}.", field=where) from error
+        return msgspec.structs.replace(managed, **{table: values})
+
+    return _change(folder, change)
+
+
 def managed_content(folder: Path) -> bytes | None:
     """Return the file's content, for `put_back`; `None` when there is none. Raises `StorageError`."""
     return read_bytes(folder / MANAGED_NAME)
@@ -142,7 +222,13 @@ def _change(folder: Path, change: Callable[[ManagedSettings], ManagedSettings]) 
     make_private_folder(folder)
     with locked(folder / LOCK_NAME):
         managed = change(load_managed(folder))
-        write_private(folder / MANAGED_NAME, _encoded(managed), replace=True)
+        content = _encoded(managed)
+        if len(content) > MAX_FILE_BYTES:
+            raise ValidationError(
+                f"{folder / MANAGED_NAME} would be larger than {MAX_FILE_BYTES} bytes: remove something, "
+                "or shorten a prompt. Nothing was changed."
+            )
+        write_private(folder / MANAGED_NAME, content, replace=True)
     return managed
 
 
@@ -152,14 +238,38 @@ def _encoded(managed: ManagedSettings) -> bytes:
     document = {
         "model": managed.model,
         "inactive": list(managed.inactive),
+        "deleted_agents": list(managed.deleted_agents),
+        **managed.tables,
         "providers": {name: _table(its) for name, its in managed.providers.items()},
+        "agents": {name: _table(its) for name, its in managed.agents.items()},
     }
     present = {name: value for name, value in document.items() if value}
     return (_HEAD + tomli_w.dumps(present)).encode()
 
 
-def _table(provider: ProviderSettings) -> dict[str, Any]:
+def _table(its: ProviderSettings | Agent) -> dict[str, Any]:
     """Return the values that differ from the defaults; TOML has no null."""
-    fields = (f for f in msgspec.structs.fields(ProviderSettings) if f.name != "name")
-    values = {f.name: value for f in fields if (value := getattr(provider, f.name)) != f.default}
-    return {name: msgspec.to_builtins(value) for name, value in values.items() if value is not None}
+    fields = (f for f in msgspec.structs.fields(type(its)) if f.name != "name")
+    values = {f.name: value for f in fields if (value := getattr(its, f.name)) != f.default}
+    return _without_null(msgspec.to_builtins(values))
+
+
+def agent_toml(agent: Agent) -> str:
+    """Return an agent as TOML with its fields at the top, for an editor; its name and times stay out."""
+    import tomli_w
+
+    shown = {f.name: getattr(agent, f.name) for f in msgspec.structs.fields(Agent)}
+    kept = {name: its for name, its in shown.items() if name not in NOT_EDITED}
+    return tomli_w.dumps(_without_null(msgspec.to_builtins(kept)), multiline_strings=True)
+
+
+NOT_EDITED = frozenset({"name", "created_at_ms", "updated_at_ms"})
+"""Fields of an agent that are not a matter of taste."""
+
+
+def _without_null(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_null(value) if isinstance(value, dict) else value
+        for name, value in table.items()
+        if value is not None
+    }

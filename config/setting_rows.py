@@ -9,15 +9,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..runtime.redaction import redact
-from .settings import Settings
+from .settings import MANAGED_TABLES, Settings
 
 RESTART: dict[str, str] = {
     "limits.connect_seconds": "belongs to the pools of connections",
     "memory": "an index in another form is built at the start",
     "sandbox": "its strength is measured with these",
-    "git": "given to tools when they are opened",
-    "tests": "given to tools when they are opened",
-    "search": "rules and tools are bound to the engine's place",
     "keys": "the store of keys is opened with its master key",
     "sessions.titles": "read when titles start",
     "plugins": "their code is loaded at the start",
@@ -89,11 +86,15 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
         name: As `limits.idle_seconds`, or `rules`.
         value: As in callboard.toml; of a webhook, its host only.
         needs_restart: Whether a change needs a restart.
+        can_be_set: Whether programs and commands may set it; the others stand in callboard.toml alone.
+        schema: Of one that can be set, the JSON Schema of its value.
     """
 
     name: str
     value: Any
     needs_restart: bool
+    can_be_set: bool = False
+    schema: dict[str, Any] | None = None
 
 
 class SettingRows(msgspec.Struct, frozen=True):
@@ -108,13 +109,41 @@ def setting_rows(settings: Settings) -> SettingRows:
     if settings.notify.webhook is not None:
         where = urlsplit(settings.notify.webhook)
         values["notify"]["webhook"] = f"{where.scheme}://{where.hostname}/…"
+    schemas = _schemas()
     values = msgspec.json.decode(redact(msgspec.json.encode(values).decode()))
     return SettingRows(
         [
-            SettingRow(name=name, value=_at(values, name), needs_restart=needs_restart(name))
+            SettingRow(
+                name=name,
+                value=_at(values, name),
+                needs_restart=needs_restart(name),
+                can_be_set=name in schemas,
+                schema=schemas.get(name),
+            )
             for name in all_settings()
         ]
     )
+
+
+def _schemas() -> dict[str, dict[str, Any]]:
+    """Return the schemas of the settings that can be set, by name."""
+    found: dict[str, dict[str, Any]] = {}
+    for table, kind in MANAGED_TABLES.items():
+        (_,), parts = msgspec.json.schema_components([kind])
+        for field, schema in parts[kind.__name__]["properties"].items():
+            found[f"{table}.{field}"] = _whole(schema, parts)
+    return found
+
+
+def _whole(schema: Any, parts: dict[str, Any]) -> Any:
+    """Return a schema with what it refers to in its place."""
+    if isinstance(schema, list):
+        return [_whole(each, parts) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _whole(parts[schema["$ref"].rpartition("/")[2]], parts)
+    return {name: _whole(its, parts) for name, its in schema.items()}
 
 
 def _at(values: dict[str, Any], name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from ..runtime.definitions import Agent, Preset
+from ..runtime.definitions import GENERAL_AGENT, GENERAL_DESCRIPTION, Agent, Preset
 from ..runtime.errors import NotFoundError
 from ..runtime.http.address_guard import Endpoint, parse_endpoint
 from ..runtime.stream import MAX_ARGUMENT_BYTES
@@ -289,11 +289,33 @@ class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         model: The default `PROVIDER/MODEL`.
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Providers that were added, by name.
+        agents: Agents that programs and commands made, by name.
+        deleted_agents: Names of deleted agents whose sessions have yet to move to General Assistant.
+        limits, sessions, git: Settings of these tables, by name, where the operator's file says nothing.
     """
 
     model: str | None = None
     inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
+    agents: dict[str, Agent] = msgspec.field(default_factory=dict)
+    deleted_agents: tuple[str, ...] = ()
+    limits: dict[str, Any] = msgspec.field(default_factory=dict)
+    sessions: dict[str, Any] = msgspec.field(default_factory=dict)
+    git: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """The settings of tables, by table."""
+        return {name: getattr(self, name) for name in MANAGED_TABLES}
+
+
+MANAGED_TABLES: dict[str, type[msgspec.Struct]] = {
+    "limits": Limits,
+    "sessions": SessionSettings,
+    "git": GitSettings,
+}
+"""Tables that programs and commands may write: they bound and pace work, and say who commits. None says who
+may do what."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -351,7 +373,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prices: dict[str, Price] = msgspec.field(default_factory=dict)
     rules: tuple[PlacedRule, ...] = ()
 
-    def agent(self, name: str = "general") -> Agent:
+    def agent(self, name: str = GENERAL_AGENT) -> Agent:
         """Return the agent of that name.
 
         Raises:
@@ -359,9 +381,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """
         if name in self.agents:
             return self.agents[name]
-        if name == "general":
-            return Agent(policy=self.policy)
-        known = ", ".join(sorted({"general", *self.agents}))
+        if name == GENERAL_AGENT:
+            return Agent(policy=self.policy, description=GENERAL_DESCRIPTION)
+        known = ", ".join(sorted({GENERAL_AGENT, *self.agents}))
         raise NotFoundError(
             f"There is no agent {name!r}.{did_you_mean(name, self.agents)} Agents: {known}. "
             f"Others are configured as [agents.NAME] in callboard.toml."

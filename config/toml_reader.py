@@ -84,13 +84,16 @@ class TomlReader:
 
     def error(self, path: tuple[str, ...], problem: str) -> ValidationError:
         """Return the error for the setting at `path`."""
-        line = self._lines.line_of(path)
-        where = f"{self._file}, line {line}" if line else str(self._file)
         field = _dotted(path)
         end = "" if problem.endswith("?") else "."
         return ValidationError(
-            f"{where}: {field}: {problem}{end} Nothing of it was used.", field=field
+            f"{self.where(path)}: {field}: {problem}{end} Nothing of it was used.", field=field
         )
+
+    def where(self, path: tuple[str, ...]) -> str:
+        """Return where a setting is: `/etc/callboard.toml, line 12`."""
+        line = self._lines.line_of(path)
+        return f"{self._file}, line {line}" if line else str(self._file)
 
     def place(self, path: tuple[str, ...]) -> str:
         """Return where the table at `path` is: `rules[3] (callboard.toml, line 12)`."""

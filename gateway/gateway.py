@@ -7,6 +7,7 @@ feeds           end last
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,6 +18,7 @@ import trio
 
 from ..config.keys.tokens import Credential, Credentials
 from ..config.sections import ServerSettings
+from ..config.setting_rows import SettingsChange
 from ..config.validation import checked
 from ..embedding.runtime import Runtime, host_of
 from ..runtime.disk.own_folders import OwnFolders
@@ -98,6 +100,7 @@ async def open_gateway(
             await runtime.store.epoch(),
         )
         server = _server(daemon, settings, port)
+        forget = host.force.watch(partial(_follow, daemon))
         feeds.start_soon(_count, daemon, name="counts of events")
         notices = Notices(runtime)
         feeds.start_soon(restart_on_crash, "notices", notices.run, name="notices")
@@ -118,6 +121,7 @@ async def open_gateway(
                 acceptor.cancel(reason="the gateway closes")
                 server.farewell()
                 connections.cancel_scope.deadline = trio.current_time() + FAREWELL_SECONDS
+        forget()
         feeds.cancel_scope.cancel(reason="the gateway closes")
     if raised is not None:
         raise raised
@@ -150,6 +154,17 @@ def _take_settings(
     """Apply new settings, but for the address and port, which stay."""
     daemon.settings = daemon.quotas.settings = new
     server.take_settings(new, _rules(msgspec.structs.replace(new, host=host), port))
+
+
+def _follow(daemon: DaemonState, change: SettingsChange) -> None:
+    """Have the door and the log follow the configuration in force."""
+    daemon.take_settings(change.settings.server)
+    set_log_level(change.settings.server)
+
+
+def set_log_level(settings: ServerSettings) -> None:
+    """Set the level of callboard's own loggers."""
+    logging.getLogger("callboard").setLevel(settings.log_level.upper())
 
 
 async def _accept(

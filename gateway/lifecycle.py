@@ -23,15 +23,15 @@ import trio
 from ..config.daemon_file import DaemonFile, RunningDaemon, find_daemon
 from ..config.keys.tokens import local_credential
 from ..config.sections import ServerSettings
+from ..embedding.configuration import Configuration
 from ..embedding.runtime import Runtime, host_of
 from ..runtime.errors import CallboardError, ConflictError
 from ..runtime.messages import StopSessions
 from ..runtime.redaction import redacting_logger, redactor
 from .door.descriptors import raise_limit
 from .door.not_ready import answer_not_ready
-from .gateway import FAREWELL_SECONDS, Gateway, listen, open_gateway
+from .gateway import FAREWELL_SECONDS, Gateway, listen, open_gateway, set_log_level
 from .restart import restart_on_crash
-from .shared.configuration import Configuration, set_log_level
 from .shared.heartbeat import Heartbeat
 from .shared.sd_notify import SystemdNotifier
 from .shared.stall_watch import StallWatch
@@ -138,7 +138,7 @@ async def run_daemon(plan: DaemonPlan) -> None:
         token=token,
         started_at_ms=time.time_ns() // 1_000_000,
         drain_seconds=plan.settings.drain_seconds,
-        configuration=plan.configuration.file,
+        configuration=str(plan.configuration.file.resolve()),
     )
     set_log_level(plan.settings)
     # The discovery file is removed last: whoever waits for that knows that everything is closed.
@@ -198,12 +198,13 @@ class _DaemonRun:
         with self._stall_watch.watching():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, signals, name="signals")
-                configuration, take = self._plan.configuration, self._daemon.take_settings
+                watch = partial(self._plan.configuration.watch, host_of(self._runtime))
                 for name, run in (
                     ("reload on SIGHUP", self._reload_on_signal),
-                    ("configuration files", partial(configuration.watch, self._runtime, take)),
+                    ("configuration files", watch),
                 ):
                     nursery.start_soon(restart_on_crash, name, run, name=name)
+                nursery.start_soon(self._finish_deletions, name="deletions of agents")
                 nursery.start_soon(self._heartbeat.run, name="heartbeat")
                 nursery.start_soon(self._stall_watch.measure_lag, name="loop lag")
                 logger.info("ready at %s", self._url)
@@ -216,6 +217,12 @@ class _DaemonRun:
                 self._gateway.announce_end()
                 await drain(self._runtime, seconds, self._hurry)
                 nursery.cancel_scope.cancel(reason="the daemon ends")
+
+    async def _finish_deletions(self) -> None:
+        try:
+            await self._runtime.agents.finish_deletions()
+        except CallboardError as error:
+            logger.error("sessions of deleted agents wait for the next start: %s", error)
 
     async def _watch_signals(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
@@ -239,5 +246,5 @@ class _DaemonRun:
             self._reload_wanted = trio.Event()
             self._supervisor.reloading()
             with suppress(CallboardError):  # logged already, and shown by `status`
-                await self._plan.configuration.reload(self._runtime, self._daemon.take_settings)
+                await self._plan.configuration.reload(host_of(self._runtime))
             self._supervisor.ready(f"serves at {self._url}")

@@ -429,6 +429,16 @@ MAX_MODEL_CHARS = 512
 ModelName = Annotated[str, msgspec.Meta(max_length=MAX_MODEL_CHARS)]
 Fallbacks = Annotated[tuple[ModelName, ...], msgspec.Meta(max_length=MAX_FALLBACKS)]
 
+MAX_DESCRIPTION_CHARS = 1000
+"""What an agent is for, in a list of agents."""
+MAX_AGENT_SKILLS = 100
+"""As many skills as are read in one place."""
+
+GENERAL_AGENT = "general"
+"""The agent that is always there, called General Assistant: sessions whose agent is gone go on with it."""
+
+GENERAL_DESCRIPTION = "General Assistant: answers, and acts with every tool there is."
+
 GENERAL_PROMPT = (
     "You are a careful assistant that acts through tools. Ask for several tools at once when the "
     "calls do not depend on each other. Say plainly what you did and what failed."
@@ -439,7 +449,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A named configuration of a session.
 
     Attributes:
-        name: Unique; `general` is built in.
+        name: Unique; `general`, the General Assistant, is built in.
+        description: What it is for, for people.
         prompt: The system prompt.
         tools: Names of the tools it may use; `None` is all.
         model: Its preferred `PROVIDER/MODEL`, or `None` for the default.
@@ -453,6 +464,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         defer: Whether turns continue while a person is asked; the model gets the answer later.
         turn_budget: The most that each turn may use.
         session_budget: The most that a whole session may use.
+        skills: Names of the skills that it is told of; `None` is all.
+        created_at_ms, updated_at_ms: When a program or a command made and last changed it, in Unix
+            milliseconds; `None` for an agent of callboard.toml or of the program itself.
 
     Example:
         reader = callboard.Agent(
@@ -463,7 +477,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             print(await session.run("List the files here."))
     """
 
-    name: str = "general"
+    name: str = GENERAL_AGENT
+    description: Annotated[str, msgspec.Meta(max_length=MAX_DESCRIPTION_CHARS)] = ""
     prompt: str = GENERAL_PROMPT
     tools: tuple[str, ...] | None = None
     model: str | None = None
@@ -476,6 +491,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     defer: bool = False
     turn_budget: Budget | None = None
     session_budget: Budget | None = None
+    skills: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_AGENT_SKILLS)] | None = None
+    created_at_ms: int | None = None
+    updated_at_ms: int | None = None
 
     def __post_init__(self) -> None:
         # A plain text is equal to its preset but not identical, and rules compare by identity.

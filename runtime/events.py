@@ -274,9 +274,13 @@ class TurnResumed(Event, frozen=True, kw_only=True, tag="turn_resumed"):
 
 
 class AgentSwitched(Event, frozen=True, kw_only=True, tag="agent_switched"):
-    """The session uses another agent's configuration from here on."""
+    """The session uses another agent's configuration from here on.
+
+    `reason` says why, when nobody chose it for this session: its agent is gone.
+    """
 
     agent: str
+    reason: str = ""
 
 
 class TitleSet(Event, frozen=True, kw_only=True, tag="title_set"):

@@ -28,12 +28,12 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
         credential: Finds what was stored for git at an origin, `USER:TOKEN` or the token alone;
             blocks, and raises `CallboardError` when it can't be used.
         certificates: Reads the operator's own certificate authorities, or gives `None`; blocks.
-        test_command: What `run_tests` runs; empty when it is to find out.
+        test_command: Returns what `run_tests` runs; empty when it is to find out.
         indexes: Where packages come from, as variables of the package managers.
     """
 
     author: Callable[[], Author | None]
     credential: Callable[[str], Secret | None]
     certificates: Callable[[], bytes | None]
-    test_command: tuple[str, ...] = ()
+    test_command: Callable[[], tuple[str, ...]] = tuple
     indexes: Mapping[str, str] = {}

@@ -294,7 +294,7 @@ class CallPreparation:
             agent=place.agent,
             app=self._app,
             plan=handles.plan(place, call),
-            skills=handles.skills(place.workspace),
+            skills=handles.skills(place.workspace, place.agent.skills),
             artifacts=handles.artifacts(place.session_id),
             max_result_bytes=self.limits.max_result_bytes,
             on_progress=on_progress,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,7 @@ class OpenHandles:
         memories: Keeps memories, with or without an index.
         versions: Keeps what programs change.
         marked_files: The files that tainted sessions wrote.
-        engine: The search engine, if one is configured.
+        engine: Returns the search engine, if one is configured now.
         sandbox: Runs programs, if any may run.
         workshop: What development tools get.
 
@@ -100,7 +100,7 @@ class OpenHandles:
         memories: MemoryStore,
         versions: VersionStore,
         marked_files: MarkedFiles,
-        engine: SearchPlace | None = None,
+        engine: Callable[[], SearchPlace | None] = lambda: None,
         sandbox: Sandbox | None = None,
         workshop: Workshop | None = None,
     ) -> None:
@@ -195,17 +195,17 @@ class OpenHandles:
         """Return the way to the session's plan."""
         return OpenPlan(self._journal, place, call)
 
-    def skills(self, workspace: str) -> SkillReader:
-        """Return the way to the skills of the user and of a workspace."""
-        return OpenSkills(self._shelf, workspace)
+    def skills(self, workspace: str, names: tuple[str, ...] | None = None) -> SkillReader:
+        """Return the way to the skills of the user and of a workspace; `names` are those of its agent."""
+        return OpenSkills(self._shelf, workspace, names)
 
     def search(self, network: Network) -> SearchHandle | None:
         """Return the operator's search engine, over a call's way out."""
-        if self._engine is None:
+        if (place := self._engine()) is None:
             return None
         from ...tools.web.search import WebSearch  # here: few runtimes have one
 
-        return WebSearch(self._engine, network)
+        return WebSearch(place, network)
 
     def close(self) -> None:
         """Close the workspaces. Idempotent."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from ...runtime.channel import Channel
-from ...runtime.definitions import Agent, SessionKind
+from ...runtime.definitions import GENERAL_AGENT, Agent, SessionKind
 from ...runtime.errors import NotFoundError, StorageError
 from ...runtime.events import SessionCreated
 from ...runtime.messages import Ancestor, CallPlace
@@ -148,8 +148,12 @@ class Lineage:
 
 
 def agent_named(agents: Mapping[str, Agent], name: str) -> Agent:
-    """Return the agent of this name; raise `NotFoundError`, which lists the names that exist."""
-    agent = agents.get(name)
+    """Return the agent of this name; General Assistant stands in for one that is gone.
+
+    Raises:
+        NotFoundError: There is neither; the message lists the names that exist.
+    """
+    agent = agents.get(name) or agents.get(GENERAL_AGENT)
     if agent is None:
         known = ", ".join(sorted(agents))
         close = did_you_mean(name, agents)

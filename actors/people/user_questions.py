@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 import trio
 
+from ...config.settings import Limits
 from ...runtime.channel import Channel, UserQuestion
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import (
@@ -78,16 +79,18 @@ class OpenUserQuestion:
 class UserQuestions:
     """The questions of `ask_user` that are open in this process, or in suspended turns.
 
-    Attributes:
-        seconds: How long questions wait that are asked from now on.
+    Args:
+        journal: Takes their events.
+        store: The record.
+        limits: Say how long questions wait that are asked from now on.
     """
 
     def __init__(
-        self, journal: Mailbox[JournalMessage], store: StoreReader, seconds: float
+        self, journal: Mailbox[JournalMessage], store: StoreReader, limits: Limits
     ) -> None:
         self._journal = journal
         self._store = store
-        self.seconds = seconds
+        self._limits = limits
         self._open: dict[str, OpenUserQuestion] = {}
         self._late: dict[str, PersonAnswer] = {}
         self._over: deque[str] = deque(maxlen=MAX_REMEMBERED)
@@ -100,7 +103,7 @@ class UserQuestions:
         Raises:
             ToolFailure: Nobody answers in time, or the channel takes no questions.
         """
-        seconds = self.seconds
+        seconds = self._limits.approval_seconds
         if left := await self._left(place.session_id, call.call_id):
             question = _known(left.asked, place.session_id, served.asked_in, served.origin)
             late = self._late.get(question.question_id)
@@ -228,7 +231,7 @@ class UserQuestions:
                 with suppress(ToolFailure):  # raised by `_recorded`
                     await entry.outcome.wait()
                 nursery.cancel_scope.cancel(reason="answered")
-        entry.give_up(_nobody(f" within {self.seconds:g} s"))
+        entry.give_up(_nobody(f" within {self._limits.approval_seconds:g} s"))
 
     async def _recorded(self, entry: OpenUserQuestion) -> PersonAnswer:
         """Store the outcome; return the answer, or raise why there is none."""

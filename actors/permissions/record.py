@@ -8,6 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from ...config.policy.policy import PolicyBook
+from ...config.settings import Limits
 from ...runtime.definitions import Agent
 from ...runtime.errors import ConflictError, NotFoundError
 from ...runtime.events import ApprovalAnswered, DurableEvent, GrantRevoked
@@ -41,7 +42,7 @@ MAX_LEFT = 10_000
 
 
 class BrokerServices(msgspec.Struct, kw_only=True):
-    """What the broker works with; the times may be changed while it runs.
+    """What the broker works with.
 
     Attributes:
         store: Holds the questions and grants of earlier processes.
@@ -49,8 +50,7 @@ class BrokerServices(msgspec.Struct, kw_only=True):
         agents: By name, for answers to sessions that are not loaded.
         policies: All rules.
         channels: Finds the people to ask.
-        approval_seconds: Time until silence becomes a denial.
-        deferred_seconds: The same for a deferred question.
+        limits: Say after what time silence becomes a denial.
         sessions: Wakes sessions for late answers.
     """
 
@@ -59,8 +59,7 @@ class BrokerServices(msgspec.Struct, kw_only=True):
     agents: Mapping[str, Agent]
     policies: PolicyBook
     channels: Channels
-    approval_seconds: float
-    deferred_seconds: float
+    limits: Limits
     sessions: Mailbox[DirectoryMessage]
 
 
@@ -77,9 +76,9 @@ class ApprovalRecord:
         Here its expiry is set: `approval_seconds` or `deferred_seconds` from now.
         """
         is_deferred = known is None and message.defers
-        services = self._services
-        served = services.channels.serving(message.place)
-        seconds = services.deferred_seconds if is_deferred else services.approval_seconds
+        limits = self._services.limits
+        served = self._services.channels.serving(message.place)
+        seconds = limits.deferred_seconds if is_deferred else limits.approval_seconds
         expires_at_ms = now_ms() + int(seconds * 1000)
         if known is not None:
             # Its time went on while nobody asked; a clock that was set back adds nothing to it.
@@ -187,7 +186,7 @@ class ApprovalRecord:
             else:
                 left_ms = row.expires_at_ms - now_ms()
                 question.patience_seconds = max(
-                    0.0, min(left_ms / 1000, self._services.deferred_seconds)
+                    0.0, min(left_ms / 1000, self._services.limits.deferred_seconds)
                 )
                 found.append((question, row.same_as))
         return found

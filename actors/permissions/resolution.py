@@ -367,7 +367,7 @@ class QuestionResolver:
         given = question.grant(resolution)
         successor: OpenQuestion | None = None
         if question.is_deferred and resolution.answer.decision == "revised":
-            seconds = self._services.deferred_seconds
+            seconds = self._services.limits.deferred_seconds
             successor = await self._edits.successor(question, resolution.arguments, seconds)
         # What is on record is acted on, even when the turn that asked is cancelled by now.
         with trio.CancelScope(shield=True):

@@ -143,7 +143,7 @@ def setup_turn(
         limits=services.limits,
         pacer=pacer,
         tools=tools,
-        skills=partial(skills_prompt, services.skills, conversation.workspace)
+        skills=partial(skills_prompt, services.skills, conversation.workspace, agent.skills)
         if reads_skills
         else None,
         channel=services.channels.own(conversation.kind, host.session_id),

@@ -18,6 +18,7 @@ import trio
 
 from ...runtime.backup.session_file import event_line, head_line, read_sessions
 from ...runtime.changes.version_log import VersionStore
+from ...runtime.definitions import GENERAL_AGENT
 from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import (
     CallboardError,
@@ -120,15 +121,26 @@ class SessionKeeping:
             )
         await self._append(session_id, TitleSet(title=title))
 
-    async def set_agent(self, session_ids: Sequence[str], agent: str) -> None:
-        """Give sessions another agent, from their next turns on."""
+    async def set_agent(self, session_ids: Sequence[str], agent: str, reason: str = "") -> None:
+        """Give sessions another agent, from their next turns on; `reason` is as of `AgentSwitched`."""
         if agent not in self._agents:
             known = ", ".join(sorted(self._agents))
             close = did_you_mean(agent, self._agents)
             raise NotFoundError(f"there is no agent {agent!r}; there are: {known}.{close}")
         for row in await self._rows(session_ids):
             if row.agent != agent:
-                await self._append(row.session_id, AgentSwitched(agent=agent))
+                await self._append(row.session_id, AgentSwitched(agent=agent, reason=reason))
+
+    async def leave_agent(self, agent: str) -> int:
+        """Give General Assistant all sessions of a deleted agent, deleted ones too; return how many."""
+        count, wanted = 0, SessionFilter(agent=agent, deleted="also", limit=MAX_BATCH)
+        reason = f"the agent {agent!r} was deleted"
+        # Sessions that are moved are on no further page; one that stays would be there for ever.
+        while rows := (await self._store.session_page(wanted)).sessions:
+            ids = [row.session_id for row in rows]
+            await self.set_agent(ids, GENERAL_AGENT, reason)
+            count += len(ids)
+        return count
 
     async def fork(
         self,

@@ -186,7 +186,7 @@ def _session_line(row: SessionRow, *, is_own: bool) -> str:
 
 
 async def _new(chat: Talk, argument: str) -> None:
-    if argument and argument not in {agent.name for agent in await chat.client.agents()}:
+    if argument and argument not in {agent.name for agent in await chat.client.agents.list()}:
         raise NotFoundError(f"there is no agent {argument!r}; /agents lists them")
     chat.begin(agent=argument or None)
     chat.say("  a new session begins with your next prompt")
@@ -246,7 +246,7 @@ async def _approvals(chat: Talk, argument: str) -> None:
 
 async def _agents(chat: Talk, argument: str) -> None:
     _require(chat, "agent/list")
-    agents = await chat.client.agents()
+    agents = await chat.client.agents.list()
     chat.say(
         "\n".join(f"  {safe_line(each.name)}  {safe_line(each.model or '')}" for each in agents)
     )

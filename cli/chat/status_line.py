@@ -74,7 +74,7 @@ async def read_facts(client: Client, session_id: str | None, options: ChatOption
     methods = client.welcome.methods
     row = None if session_id is None else await client.session(session_id)
     name = options.agent if row is None else row.agent
-    agents = await client.agents() if "agent/list" in methods else ()
+    agents = await client.agents.list() if "agent/list" in methods else ()
     agent = next((each for each in agents if each.name == name), None)
     model = (options.model if row is None else row.model) or (agent.model if agent else None)
     cost = ""

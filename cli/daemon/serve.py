@@ -15,10 +15,10 @@ from ...config.files import MANAGED_NAME, config_file, load_settings
 from ...config.keys.tokens import Credentials, Role
 from ...config.sections import ServerSettings
 from ...config.settings import Settings
+from ...embedding.configuration import Configuration
 from ...embedding.runtime import open_runtime
 from ...gateway.lifecycle import DaemonPlan, run_daemon
 from ...gateway.shared.clients_channel import ClientsChannel
-from ...gateway.shared.configuration import Configuration
 from ...providers.catalog.book import ProviderBook
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ConflictError, ValidationError

@@ -134,7 +134,7 @@ def _agents_here() -> Collection[str]:
 
 
 async def _agents_there(client: Client) -> Collection[str]:
-    return {agent.name for agent in await client.agents()}
+    return {agent.name for agent in await client.agents.list()}
 
 
 def _show_token(name: str, token: str, *, json: bool) -> int:

@@ -28,8 +28,8 @@ from ...runtime.redaction import redactor
 
 if TYPE_CHECKING:
     from ...config.sections import ServerSettings
+    from ...embedding.configuration import Configuration
     from ...gateway.gateway import Gateway
-    from ...gateway.shared.configuration import Configuration
 
 HOST = "127.0.0.1"
 LOOK_SECONDS = 0.1
@@ -123,7 +123,7 @@ async def open_door(
     """
     host = host_of(runtime)
     server = msgspec.structs.replace(settings.server, host=HOST, port=0, roots=roots)
-    host.settings = msgspec.structs.replace(host.settings, server=server)
+    host.force.settings = msgspec.structs.replace(host.settings, server=server)
     local, token = local_credential()
     redactor.add(token)
     listeners = await trio.open_tcp_listeners(0, host=HOST)
@@ -179,17 +179,18 @@ async def _serve(
         daemon.configuration = configuration = _configuration(config, data, server)
         with suppress(CallboardError):  # logged, and the last good one holds
             # It may have changed since this command read it, which may have been long ago.
-            await configuration.reload(runtime, daemon.take_settings)
+            await configuration.reload(host_of(runtime))
+            await runtime.agents.finish_deletions()
         door.gateway = gateway
         task_status.started()
-        watch = partial(configuration.watch, runtime, daemon.take_settings)
+        watch = partial(configuration.watch, host_of(runtime))
         await restart_on_crash("configuration files", watch)
 
 
 def _configuration(config: Path | None, data: Path, server: ServerSettings) -> Configuration:
     """Return the configuration as its files have it from now on; its socket stays as it is."""
     from ...config.files import MANAGED_NAME, load_settings
-    from ...gateway.shared.configuration import Configuration
+    from ...embedding.configuration import Configuration
     from ...providers.catalog.book import ProviderBook
 
     def load() -> Settings:

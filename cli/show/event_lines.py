@@ -19,6 +19,7 @@ from ...runtime.event_types.permissions import (
 from ...runtime.event_types.plan import PlanSet, progress_of
 from ...runtime.event_types.undo import ChangesUndone
 from ...runtime.events import (
+    AgentSwitched,
     AttemptFailed,
     HistoryCompacted,
     InputAccepted,
@@ -149,7 +150,7 @@ def answer_line(answered: ApprovalAnswered) -> str:
     return f"{decision}{lasting}{who}{reason}"
 
 
-TroubleEvent = AttemptFailed | ModelSwitched | ProviderSetAside | HistoryCompacted
+TroubleEvent = AgentSwitched | AttemptFailed | ModelSwitched | ProviderSetAside | HistoryCompacted
 
 
 def trouble_line(event: TroubleEvent) -> str:
@@ -160,6 +161,9 @@ def trouble_line(event: TroubleEvent) -> str:
             return (
                 f"{event.provider}: {event.message} Again in {wait} (attempt {event.attempt + 1})."
             )
+        case AgentSwitched():
+            why = f": {event.reason}" if event.reason else ""
+            return f"goes on with the agent {event.agent}{why}"
         case ModelSwitched():
             return f"switched to {event.provider}/{event.model}: {event.reason}"
         case ProviderSetAside():

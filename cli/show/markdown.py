@@ -10,6 +10,7 @@ import msgspec
 from ...runtime.definitions import CallStatus, InputSource
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.events import (
+    AgentSwitched,
     ApprovalAnswered,
     ApprovalAsked,
     AttemptFailed,
@@ -84,7 +85,11 @@ class Markdown:
             case ApprovalAsked() | ApprovalAnswered() | CallDeferred() | CallFinished() as event:
                 return self._of_call(event)
             case (
-                AttemptFailed() | ModelSwitched() | ProviderSetAside() | HistoryCompacted() as event
+                AgentSwitched()
+                | AttemptFailed()
+                | ModelSwitched()
+                | ProviderSetAside()
+                | HistoryCompacted() as event
             ):
                 head = f"{self._take_calls()}\n*{safe_line(trouble_line(event))}*\n"
                 if isinstance(event, HistoryCompacted):

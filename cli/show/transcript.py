@@ -10,6 +10,7 @@ from ...config.prices import PriceTable
 from ...runtime.definitions import CallStatus, InputSource
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.events import (
+    AgentSwitched,
     ApprovalAnswered,
     ApprovalAsked,
     AttemptFailed,
@@ -142,7 +143,13 @@ class Transcript:
                     self._note("(the model answered nothing)")
             case MessageDiscarded() if self._is_in_text:
                 self._note("(withdrawn: the answer broke off, its text does not count)")
-            case AttemptFailed() | ModelSwitched() | ProviderSetAside() | HistoryCompacted():
+            case (
+                AgentSwitched()
+                | AttemptFailed()
+                | ModelSwitched()
+                | ProviderSetAside()
+                | HistoryCompacted()
+            ):
                 if isinstance(event, HistoryCompacted) and not event.why_left_out:
                     self._count(event)
                 self.notice(shortened(trouble_line(event), MAX_LINE_CHARS))

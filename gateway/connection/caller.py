@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...config.keys.tokens import Credential
-from ...embedding.runtime import Runtime
+from ...embedding.runtime import Runtime, host_of
+from ...runtime.definitions import GENERAL_AGENT
 from ...runtime.errors import NotFoundError
 from ...runtime.identity import RequestKey
 from ...runtime.store.lists import Visibility
@@ -62,9 +63,18 @@ class Caller:
         """The agents and sessions that the credential may see."""
         return Visibility(agents=self.credential.agents, session_ids=self.credential.sessions)
 
+    def knows_agent(self, name: str) -> bool:
+        """Return whether the credential may know of an agent."""
+        return self.credential.agents is None or name in self.credential.agents
+
     def sees(self, session: SessionRow) -> bool:
-        """Return whether the credential may know of a session."""
-        return self.credential.sees(session.session_id, session.agent)
+        """Return whether the credential may know of a session.
+
+        Whose agent is gone goes on with General Assistant, and a token for the old one is none for that.
+        """
+        agents = host_of(self.runtime).agents
+        agent = session.agent if session.agent in agents else GENERAL_AGENT
+        return self.credential.sees(session.session_id, agent)
 
     async def session(self, session_id: str) -> SessionRow:
         """A session that it may know of.

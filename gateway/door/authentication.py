@@ -14,7 +14,9 @@ from pathlib import Path
 import trio
 
 from ...config.keys.tokens import LOCAL_NAME, Credential
+from ...embedding.runtime import host_of
 from ...runtime.errors import CallboardError
+from ...runtime.kernel.live_lists import ListName
 from ...runtime.redaction import redacting_logger
 from ..shared.state import DaemonState, OpenConnection
 from .http import BadHead, RequestHead
@@ -108,6 +110,8 @@ async def watch_credentials(daemon: DaemonState) -> None:
                 logger.error("connections stay, but no new ones are accepted: %s", error)
             else:
                 known = {each.digest: each for each in listed}
+                if seen is not None:  # a command may have changed it
+                    host_of(daemon.runtime).lists.changed(ListName.TOKENS)
             seen = state
         if known is not None:
             _end_stale(connections, known)

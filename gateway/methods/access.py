@@ -7,9 +7,10 @@ from functools import partial
 import trio
 
 from ...config.keys.tokens import Credential
-from ...embedding.runtime import data_of, forget_keys, wish_of
+from ...embedding.runtime import data_of, forget_keys, host_of, wish_of
 from ...providers.catalog.key_book import KeyBook
 from ...runtime.errors import ConflictError
+from ...runtime.kernel.live_lists import ListName
 from ...runtime.redaction import Secret, redactor
 from ...runtime.wire.daemon import NamedToken, NewToken, TokenList, TokenRow, TokenText
 from ...runtime.wire.fields import Role
@@ -89,7 +90,9 @@ async def create_token(caller: Caller, params: NewToken) -> TokenText:
             params.name, params.role, agents=params.agents, sessions=params.sessions, by=by
         ).reveal()
 
-    return TokenText(params.name, await trio.to_thread.run_sync(create))
+    token = await trio.to_thread.run_sync(create)
+    _tokens_changed(caller)
+    return TokenText(params.name, token)
 
 
 @methods.add("token/rotate", Role.ADMIN, is_secret=True)
@@ -98,6 +101,7 @@ async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
     credentials, by = caller.daemon.credentials, _asking(caller)
     gone = await _digests(caller, params.name)
     token = await trio.to_thread.run_sync(lambda: credentials.rotate(params.name, by=by).reveal())
+    _tokens_changed(caller)
     _end(caller, gone, "its token was rotated")
     return TokenText(params.name, token)
 
@@ -108,6 +112,7 @@ async def revoke_token(caller: Caller, params: NamedToken) -> Nothing:
     gone = await _digests(caller, params.name)
     revoke = partial(caller.daemon.credentials.revoke, params.name, by=_asking(caller))
     await trio.to_thread.run_sync(revoke)
+    _tokens_changed(caller)
     _end(caller, gone, "its token was revoked")
     return Nothing()
 
@@ -120,6 +125,10 @@ def _asking(caller: Caller) -> Credential | None:
 async def _digests(caller: Caller, name: str) -> list[str]:
     found: tuple[Credential, ...] = await trio.to_thread.run_sync(caller.daemon.credentials.list)
     return [each.digest for each in found if each.name == name]
+
+
+def _tokens_changed(caller: Caller) -> None:
+    host_of(caller.runtime).lists.changed(ListName.TOKENS)
 
 
 def _end(caller: Caller, digests: list[str], reason: str) -> None:

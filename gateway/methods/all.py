@@ -14,6 +14,7 @@ from ...runtime.wire.topics import NOTIFICATIONS
 from ..connection.method_table import Method, MethodTable
 from . import (
     access,
+    agents,
     approvals,
     daemon,
     memories,
@@ -32,6 +33,7 @@ _TABLES = (
     memories.methods,
     providers.methods,
     access.methods,
+    agents.methods,
     runtime.methods,
     daemon.methods,
 )

@@ -175,10 +175,10 @@ async def check_policy(caller: Caller, params: wire.CheckPolicy) -> wire.PolicyA
     host = host_of(caller.runtime)
     plan, tree = host.plan, Lineage(host.plan.store, host.agents, host.channels)
     lineage = await tree.above(session.parent_id)
-    above, channel = policy_above(plan.policies, lineage)
+    above, channel = policy_above(host.force.policies, lineage)
     judge = Judge(
         agent=await tree.agent_of(session, lineage),
-        policies=plan.policies,
+        policies=host.force.policies,
         registry=plan.registry,
         forbidden=plan.forbidden,
         above=above,

@@ -8,13 +8,14 @@ from pathlib import Path
 import trio
 
 from ...config.prices import Prices
-from ...config.setting_rows import SettingRows, setting_rows
+from ...config.setting_rows import SettingRow, SettingRows, setting_rows
 from ...config.usage_sums import UsageReport, UsageSums, read_usage
 from ...embedding.runtime import data_of, host_of
 from ...runtime.backup.backup import write_backup
 from ...runtime.changes.undo_report import UndoReport
 from ...runtime.errors import ConflictError, PermissionRefused, StorageError
 from ...runtime.identity import new_id
+from ...runtime.kernel.live_lists import ListName
 from ...runtime.wire import daemon as wire
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import GetUsage, OneSession, SetBudget
@@ -58,7 +59,7 @@ async def reload(caller: Caller, params: Nothing) -> wire.Reloaded:
             "this server belongs to a program, which has its settings: there is no file to read"
         )
     # Several commands may come at once, and each asks.
-    return await daemon.configuration.reload(daemon.runtime, daemon.take_settings, may_be_read=True)
+    return await daemon.configuration.reload(host_of(daemon.runtime), may_be_read=True)
 
 
 @methods.add("settings/get", Role.ADMIN)
@@ -67,10 +68,16 @@ def get_settings(caller: Caller, params: Nothing) -> SettingRows:
     return setting_rows(host_of(caller.runtime).settings)
 
 
+@methods.add("settings/set", Role.ADMIN)
+async def set_setting(caller: Caller, params: wire.OneSetting) -> SettingRow:
+    """Set a setting that bounds or paces work, which holds at once; or take back what was set."""
+    return await caller.runtime.settings.set(params.name, params.value)
+
+
 @methods.add("price/list", Role.OBSERVER)
 async def list_prices(caller: Caller, params: Nothing) -> Prices:
     """List prices of models, in US dollars for a million tokens, the operator's own first."""
-    return await trio.to_thread.run_sync(host_of(caller.runtime).plan.prices.rows)
+    return await trio.to_thread.run_sync(host_of(caller.runtime).force.prices.rows)
 
 
 @methods.add("usage/get", Role.OBSERVER, is_slow=True)
@@ -80,7 +87,7 @@ async def get_usage(caller: Caller, params: GetUsage) -> UsageReport:
         await caller.session(params.session_id)
     elif caller.is_limited:
         raise PermissionRefused("this token is not for all sessions: name one of its own")
-    sums = UsageSums(params.by, host_of(caller.runtime).plan.prices)
+    sums = UsageSums(params.by, host_of(caller.runtime).force.prices)
     return await read_usage(
         caller.runtime.store, sums, session_id=params.session_id, since_ms=params.since_ms
     )
@@ -126,4 +133,5 @@ async def add_root(caller: Caller, params: wire.WorkspaceRoot) -> wire.Workspace
     """Add a folder below which sessions may work, until the daemon ends."""
     own = own_folders(caller.daemon)
     caller.daemon.add_root(await trio.to_thread.run_sync(check_root, params.path, own))
+    host_of(caller.runtime).lists.changed(ListName.ROOTS)
     return wire.WorkspaceRoots(list(caller.daemon.roots))

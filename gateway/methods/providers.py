@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 import trio
 
 from ...config.keys.store import open_key_store
-from ...embedding.runtime import Runtime, data_of, lend, wish_of
+from ...embedding.runtime import Runtime, data_of, host_of, lend, wish_of
 from ...providers.catalog.book import ProviderBook
 from ...providers.catalog.connection_test import ConnectionReport
 from ...providers.catalog.rows import provider_rows
 from ...providers.catalog.services import ModelList
 from ...providers.recording import RECORDINGS, open_recorder
 from ...runtime.errors import CallboardError, ConflictError, PermissionRefused
+from ...runtime.kernel.live_lists import ListName
 from ...runtime.wire import providers as wire
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
@@ -81,7 +83,9 @@ async def list_models(caller: Caller, params: wire.ListModels) -> ModelList:
 @methods.add("model/refresh", Role.OPERATOR, is_slow=True)
 async def refresh_models(caller: Caller, params: wire.ListModels) -> ModelList:
     """Ask a provider for its models."""
-    return await caller.runtime.list_models(params.provider, refresh=True)
+    found = await caller.runtime.list_models(params.provider, refresh=True)
+    host_of(caller.runtime).lists.changed(ListName.MODELS)
+    return found
 
 
 @methods.add("model/default", Role.OBSERVER)
@@ -151,10 +155,10 @@ async def remove_model(caller: Caller, params: wire.OneModel) -> wire.ProviderCh
 
 async def changed(caller: Caller, edit: Callable[[ProviderBook], Result]) -> Result:
     """Apply a change of the configuration, or raise a `CallboardError` and change nothing."""
-    daemon = caller.daemon
-    if daemon.configuration is None:
+    configuration = caller.daemon.configuration
+    if configuration is None or (book := configuration.book) is None:
         raise ConflictError(OWN_SETTINGS)
-    return await daemon.configuration.change(edit, daemon.runtime, daemon.take_settings)
+    return await configuration.change(partial(edit, book), host_of(caller.runtime))
 
 
 def _check_variable(caller: Caller, key_env: str | None) -> None:

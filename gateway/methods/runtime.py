@@ -1,4 +1,4 @@
-"""`runtime/…`, `tool/…`, `agent/…` and `call/cancel`: what the runtime has, and what it does."""
+"""`runtime/…`, `tool/…` and `call/cancel`: what the runtime has, and what it does."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ import time
 import msgspec
 
 from ...embedding.runtime import host_of
-from ...runtime.definitions import Agent
 from ...runtime.errors import NotFoundError
 from ...runtime.store.lists import CallFilter, CallPage
 from ...runtime.store.rows import CallRow
 from ...runtime.turns.activity import RuntimeStatus
-from ...runtime.wire.daemon import (
-    Agents,
-    AskDefinitions,
-    Definitions,
-    ListCalls,
-    OneAgent,
-    Status,
-    ToolList,
-)
+from ...runtime.wire.daemon import AskDefinitions, Definitions, ListCalls, Status, ToolList
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import CancelCall, Cancelled
 from ..connection.caller import Caller
@@ -92,7 +83,7 @@ def list_tools(caller: Caller, params: Nothing) -> ToolList:
 @methods.add("tool/definitions", Role.OBSERVER)
 def define_tools(caller: Caller, params: AskDefinitions) -> Definitions:
     """Return the tools of an agent as a provider of a wire format gets them."""
-    if not _may_know(caller, params.agent):
+    if not caller.knows_agent(params.agent):
         raise NotFoundError(f"there is no agent {params.agent!r}")
     return Definitions(caller.runtime.definitions_for(params.format, agent=params.agent))
 
@@ -129,27 +120,6 @@ async def _filled(caller: Caller, wanted: CallFilter, limit: int) -> CallPage:
         wanted = msgspec.structs.replace(
             wanted, before=step.next_before, limit=min(left, STEP_CALLS)
         )
-
-
-@methods.add("agent/list", Role.OBSERVER)
-def list_agents(caller: Caller, params: Nothing) -> Agents:
-    """Return the agents, sorted by name."""
-    found = host_of(caller.runtime).agents
-    return Agents([found[name] for name in sorted(found) if _may_know(caller, name)])
-
-
-@methods.add("agent/get", Role.OBSERVER)
-def get_agent(caller: Caller, params: OneAgent) -> Agent:
-    """Return an agent."""
-    found = host_of(caller.runtime).agents.get(params.name)
-    if found is None or not _may_know(caller, params.name):
-        raise NotFoundError(f"there is no agent {params.name!r}")
-    return found
-
-
-def _may_know(caller: Caller, name: str) -> bool:
-    agents = caller.credential.agents
-    return agents is None or name in agents
 
 
 @methods.add("call/cancel", Role.OPERATOR, is_slow=True)

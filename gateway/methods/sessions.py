@@ -112,7 +112,7 @@ async def list_messages(caller: Caller, params: wire.ListMessages) -> wire.Messa
         )
 
     rows, has_more = await byte_page(read, page(params.limit))
-    return wire.Messages(priced(rows, host_of(caller.runtime).plan.prices), has_more)
+    return wire.Messages(priced(rows, host_of(caller.runtime).force.prices), has_more)
 
 
 async def prompted(caller: Caller, done: DoneRequest) -> wire.Ticket:

@@ -1,9 +1,17 @@
-"""`session/subscribe` and `topic/subscribe`: follow one session, or a topic of all sessions."""
+"""Follow one session, a topic of all sessions, or lists: `session/subscribe`, `topic/subscribe`, `list/wait`."""
 
 from __future__ import annotations
 
-from ...runtime.errors import ConflictError
+from collections.abc import Mapping
+
+import trio
+
+from ...embedding.list_changes import follow_usage
+from ...embedding.runtime import host_of
+from ...runtime.errors import ConflictError, PermissionRefused
+from ...runtime.kernel.live_lists import ListName
 from ...runtime.wire.fields import Role
+from ...runtime.wire.lists import KnownLists, ListRevisions
 from ...runtime.wire.sessions import OneSession, Subscribe, Subscribed
 from ...runtime.wire.topics import OneTopic, SubscribedTopic, SubscribeTopic
 from ..connection.caller import Caller
@@ -58,6 +66,38 @@ def unsubscribe(caller: Caller, params: OneTopic) -> Nothing:
     """Unsubscribe from a topic."""
     caller.subscriptions.unsubscribe_topic(params.topic)
     return Nothing()
+
+
+ROLES: Mapping[ListName, Role] = {
+    ListName.PROVIDERS: Role.OPERATOR,
+    ListName.KEYS: Role.OPERATOR,
+    ListName.ROOTS: Role.OPERATOR,
+    ListName.SETTINGS: Role.ADMIN,
+    ListName.TOKENS: Role.ADMIN,
+}
+"""The role that reading a list takes, and so following it; of the others, the least one."""
+
+WAIT_SECONDS = 600.0
+"""A wait ends then, with the revisions that were known: less than any client waits for an answer."""
+
+
+@methods.add("list/wait", Role.OBSERVER, is_slow=True)
+async def wait_lists(caller: Caller, params: KnownLists) -> ListRevisions:
+    """Wait until a list changes, ten minutes at most; return the revisions of those asked about."""
+    for name in params.known:
+        if not caller.credential.role.includes(ROLES.get(name, Role.OBSERVER)):
+            raise PermissionRefused(f"the list {name} takes the role {ROLES[name]}")
+        if name in WHOLE and caller.is_limited:
+            raise PermissionRefused(f"the list {name} is not for a token that is limited")
+    if ListName.USAGE in params.known:
+        follow_usage(host_of(caller.runtime))
+    with trio.move_on_after(WAIT_SECONDS):
+        return ListRevisions(await host_of(caller.runtime).lists.wait(params.known))
+    return ListRevisions(params.known)
+
+
+WHOLE = frozenset({ListName.USAGE, ListName.SETTINGS, ListName.TOKENS})
+"""Lists that say something about the work of all."""
 
 
 def check_epoch(caller: Caller, epoch: str | None) -> None:

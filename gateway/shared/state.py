@@ -10,13 +10,13 @@ import trio
 
 from ...config.keys.tokens import Credential, Credentials, is_token_of
 from ...config.sections import ServerSettings
-from ...embedding.runtime import Runtime
+from ...embedding.configuration import Configuration
+from ...embedding.runtime import Runtime, configuration_of, give_configuration
 from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import OverloadedError
 from ..feeds.session_feed import SessionFeeds
 from ..feeds.topic_feed import TopicFeed
 from ..quotas import Quotas
-from .configuration import Configuration
 from .event_counts import EventCounts
 from .heartbeat import Heartbeat
 from .idempotency import IdempotentRequests
@@ -65,7 +65,6 @@ class DaemonState:
         is_stopping: Whether new connections and inputs are refused.
         counts: What has happened since.
         heartbeat, stall_watch: Whether it lives, where it is a process of its own.
-        configuration: What is read again; `None` where a program opened the door, and has its own.
         take_settings: Has other settings of the door hold; the door itself gives it.
         started_at: When it began, on the monotonic clock.
     """
@@ -97,13 +96,22 @@ class DaemonState:
         self.uploads = Uploads()
         self.epoch = epoch
         self._added_roots: list[str] = []
-        self.configuration: Configuration | None = None
         self.counts = EventCounts()
         self.heartbeat: Heartbeat | None = None
         self.stall_watch: StallWatch | None = None
         self.take_settings: Callable[[ServerSettings], None] = lambda _: None
         self._stop = stop
         self._local = local
+
+    @property
+    def configuration(self) -> Configuration | None:
+        """The files that are read again; `None` where a program opened the door, and has its own."""
+        return configuration_of(self.runtime)
+
+    @configuration.setter
+    def configuration(self, configuration: Configuration | None) -> None:
+        """Let the runtime have these files."""
+        give_configuration(self.runtime, configuration)
 
     @property
     def roots(self) -> tuple[str, ...]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from ..changes.undo_report import ChangedCall
-from ..definitions import Agent, CallStatus, ToolDefinition
+from ..definitions import CallStatus, ToolDefinition
 from ..text import WireInteger
 from ..turns.activity import ActorStatus, RuntimeStatus
 from .fields import Line, Role, Word, Words
 
+MAX_NUMBER = 2**53
+"""Of a setting: beyond it, JSON keeps no whole number whole."""
+Number = Annotated[float, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 
-class OneAgent(msgspec.Struct, frozen=True):
-    """An agent by its name."""
+
+class OneSetting(msgspec.Struct, frozen=True):
+    """A setting and its new value; without a value, what was set is taken back."""
 
     name: Word
-
-
-class Agents(msgspec.Struct, frozen=True):
-    """The configured agents, by name."""
-
-    agents: list[Agent]
+    value: bool | WireInteger | Number | Line | None = None
 
 
 class BackupMade(msgspec.Struct, frozen=True, kw_only=True):

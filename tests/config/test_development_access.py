@@ -26,7 +26,7 @@ TOKEN = "ghp-7d41c0ffee"
 def workshop(settings: Settings | None = None, **environ: str) -> Workshop:
     given = settings or Settings()
     return workshop_of(
-        given, ModelSelection(settings=given, environ={"PATH": "/usr/bin:/bin", **environ})
+        lambda: given, ModelSelection(settings=given, environ={"PATH": "/usr/bin:/bin", **environ})
     )
 
 
@@ -65,9 +65,7 @@ def test_an_index_with_a_password_stays_with_the_operator(tmp_path: Path) -> Non
         "PIP_EXTRA_INDEX_URL": "https://other.example",
     }
     given = ModelSelection(settings=Settings(), environ=environ)
-    assert workshop_of(Settings(), given).indexes == {
-        "PIP_INDEX_URL": "https://index.example/simple"
-    }
+    assert workshop_of(Settings, given).indexes == {"PIP_INDEX_URL": "https://index.example/simple"}
     authorities = tmp_path / "authorities.pem"
     assert workshop(SSL_CERT_FILE=str(authorities)).certificates() is None
     authorities.write_bytes(b"certificates")
@@ -102,7 +100,7 @@ def test_a_credential_is_kept_for_its_server(
     wish = with_keys(
         ModelSelection(settings=settings, environ={"CALLBOARD_HOME": str(home)}), home / "data"
     )
-    credential = workshop_of(settings, wish).credential
+    credential = workshop_of(lambda: settings, wish).credential
     found = credential("https://github.com:443")
     assert found is not None
     assert found.reveal() == f"ada:{TOKEN}"

@@ -120,7 +120,8 @@ def test_a_name_that_is_none_is_refused(folder: Path, name: str) -> None:
     ("text", "said"),
     [
         ("modle = 'x'", r"managed\.toml, line 1: modle: .*did you mean 'model'"),
-        ("[limits]\nidle_seconds = 1", r"limits: there is no such setting"),
+        ("[sandbox]\nminimum = 'none'", r"sandbox: there is no such setting"),
+        ("[limits]\nidle_seconds = 0", r"line 2: limits\.idle_seconds"),
         ("x =", "not TOML"),
         ("[providers.custom]\nbase_url = 'http://127.0.0.1'", "built in"),
     ],

@@ -22,7 +22,6 @@ from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.embedding.host import Plan, open_host
 from callboard.embedding.models import ModelFinder
 from callboard.providers.catalog.catalog import ModelSelection
-from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import DiskBroken, StorageError, StorageFailed
 from callboard.runtime.events import CallFinished, SessionCreated, TurnEnded
 from callboard.runtime.messages import AppendEvents
@@ -253,7 +252,6 @@ async def test_only_a_failed_fsync_ends_the_runtime_at_once(error: type[StorageE
         store=cast("Store", FailingStore(error("The disk failed."))),
         models=ModelFinder(ModelSelection(environ={}), local=callboard.ScriptedModel([])),
         registry=ToolRegistry([]),
-        agents={"general": Agent()},
     )
     # That is what a command prints, and exits with 1.
     ends = pytest.raises(StorageError, match=r"^journal can't go on: The disk failed\.$")

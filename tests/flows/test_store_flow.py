@@ -21,7 +21,6 @@ from callboard.embedding.runtime import Runtime
 from callboard.providers.catalog.catalog import ModelSelection
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted import ScriptedModel
-from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ConflictError, StorageError, StorageFull
 from callboard.runtime.events import (
     CallFinished,
@@ -146,7 +145,6 @@ async def open_on(
         store=cast("Store", store),
         models=finder,
         registry=ToolRegistry([count]),
-        agents={"general": Agent()},
         strict=True,
     )
     effects.clear()

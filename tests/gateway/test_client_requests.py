@@ -135,7 +135,7 @@ async def test_providers_models_and_keys_are_kept(tmp_path: Path) -> None:
 async def test_upkeep_and_tokens(tmp_path: Path) -> None:
     async with served(tmp_path) as (daemon, _), open_client(daemon) as client:
         assert (await client.upkeep.reload()).state.revision == 1
-        assert {row.name for row in await client.upkeep.settings()} >= {"limits.idle_seconds"}
+        assert {row.name for row in await client.settings.list()} >= {"limits.idle_seconds"}
         assert any(row.model.startswith("openai/") for row in await client.upkeep.prices())
         (tmp_path / "root").mkdir()
         assert await client.upkeep.add_root(str(tmp_path / "root")) == await client.upkeep.roots()

@@ -11,6 +11,7 @@ import pytest
 from callboard.client.client import Client, connect
 from callboard.config.managed import load_managed
 from callboard.config.setting_rows import all_settings
+from callboard.embedding.runtime import host_of
 from callboard.providers.catalog.book import ProviderBook
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
@@ -131,8 +132,8 @@ async def test_another_commands_change_is_not_taken_back(tmp_path: Path) -> None
         await client.models.choose("house/m")
         book = ProviderBook(tmp_path / "config" / "callboard.toml", tmp_path / "data", {})
 
-        def remove_and_be_late(its: ProviderBook) -> ProviderChanged:
-            return its.delete("house")
+        def remove_and_be_late() -> ProviderChanged:
+            return book.delete("house")
 
         configuration = daemon.gateway.daemon.configuration
         assert configuration is not None
@@ -146,7 +147,7 @@ async def test_another_commands_change_is_not_taken_back(tmp_path: Path) -> None
         configuration.reload = late  # type: ignore[assignment, method-assign]
         its = daemon.gateway.daemon
         with pytest.raises(ConflictError):
-            await configuration.change(remove_and_be_late, its.runtime, its.take_settings)
+            await configuration.change(remove_and_be_late, host_of(its.runtime))
         assert "other" in load_managed(tmp_path / "config").providers
 
 
@@ -263,7 +264,7 @@ async def test_all_settings_are_told_and_no_secret(tmp_path: Path) -> None:
     text = f'[notify]\nwebhook = "{WEBHOOK}"\n[limits]\nidle_seconds = 7\n'
     text += '[prices."house/m"]\ninput = 1\noutput = 2\n'
     async with served(tmp_path, text) as (daemon, _), open_client(daemon) as client:
-        found = await client.upkeep.settings()
+        found = await client.settings.list()
         rows = {row.name: row for row in found}
         assert list(rows) == list(all_settings())
         assert rows["limits.idle_seconds"].value == 7

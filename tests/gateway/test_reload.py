@@ -19,13 +19,14 @@ from callboard.config.keys.tokens import Credentials, Role
 from callboard.config.sections import ServerSettings
 from callboard.config.setting_rows import needs_restart
 from callboard.config.settings import Settings
+from callboard.embedding.configuration import LOOK_SECONDS, Configuration
 from callboard.embedding.runtime import host_of
 from callboard.gateway.gateway import Gateway, open_gateway
-from callboard.gateway.shared.configuration import LOOK_SECONDS, Configuration
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
 from callboard.runtime.http.address_guard import AddressRefused
+from callboard.runtime.wire.agents import AgentList, AgentRow, OneAgent
 from callboard.runtime.wire.approvals import CheckPolicy, PolicyAnswer
-from callboard.runtime.wire.daemon import Agents, OneAgent, Reloaded
+from callboard.runtime.wire.daemon import Reloaded
 from callboard.runtime.wire.fields import Nothing
 from callboard.runtime.wire.sessions import SetAgent
 from support.changed_settings import CHANGED_TEXT, STANDING_TEXT
@@ -173,7 +174,7 @@ async def test_rules_agents_prices_and_hosts_hold_for_what_comes_next(tmp_path: 
         await (await guard.connect("127.0.0.1", port)).aclose()
         with pytest.raises(AddressRefused):  # the daemon itself stays out of reach
             await guard.connect("127.0.0.1", scene.gateway.port)
-        assert host_of(scene.runtime).plan.prices.price("local", "ScriptedModel") is not None
+        assert host_of(scene.runtime).force.prices.price("local", "ScriptedModel") is not None
 
 
 GOING = '[agents.goer]\nprompt = "Go."\npolicy = "auto"\ntools = ["delete_file", "delegate"]\n'
@@ -197,11 +198,11 @@ async def test_whoever_asks_about_agents_gets_those_in_force(tmp_path: Path) -> 
         assert await verdict(scene, session.session_id) == "ask"
         await session.run("Go.")  # the control: nobody is there who could say yes
         assert [row.status for row in await scene.runtime.store.calls()] == ["denied"]
-        listed = await scene.client.request("agent/list", Nothing(), Agents)
+        listed = await scene.client.request("agent/list", Nothing(), AgentList)
         assert {each.name: each.policy for each in listed.agents} == {
             "general": "balanced", "goer": "strict", "late": "balanced",
         }  # fmt: skip
-        got = await scene.client.request("agent/get", OneAgent("goer"), callboard.Agent)
+        got = await scene.client.request("agent/get", OneAgent("goer"), AgentRow)
         assert got.policy == "strict"
         change = SetAgent((session.session_id,), "late")
         await scene.client.request("session/set_agent", change, Nothing)
@@ -210,11 +211,11 @@ async def test_whoever_asks_about_agents_gets_those_in_force(tmp_path: Path) -> 
         assert row.agent == "late"
         await scene.reload("")
         with pytest.raises(NotFoundError):
-            await scene.client.request("agent/get", OneAgent("goer"), callboard.Agent)
+            await scene.client.request("agent/get", OneAgent("goer"), AgentRow)
         with pytest.raises(NotFoundError, match="no agent"):
             await scene.client.request("session/set_agent", change, Nothing)
-        with pytest.raises(NotFoundError):
-            await verdict(scene, session.session_id)
+        # Its agent is gone: General Assistant answers for it, whose policy asks.
+        assert await verdict(scene, session.session_id) == "ask"
 
 
 async def test_a_verdict_about_a_session_below_counts_those_above(tmp_path: Path) -> None:
@@ -291,7 +292,7 @@ async def test_a_file_that_changes_is_read_by_itself(tmp_path: Path) -> None:
     async with served(tmp_path) as scene, trio.open_nursery() as nursery:
         configuration = scene.gateway.daemon.configuration
         assert configuration is not None
-        nursery.start_soon(configuration.watch, scene.runtime, scene.gateway.daemon.take_settings)
+        nursery.start_soon(configuration.watch, host_of(scene.runtime))
         for text, seen in (("[limits]\nmax_repeats = 7", 7), ("", 25)):
             # Watched from now on: the watch must have seen the old one before there is a new one.
             await trio.sleep(LOOK_SECONDS / 2)
@@ -321,7 +322,7 @@ async def test_only_an_administrator_has_it_read_again(tmp_path: Path) -> None:
 async def test_what_was_read_on_request_is_not_read_again_by_who_watches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callboard.gateway.shared.configuration.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("callboard.embedding.configuration.LOOK_SECONDS", 0.01)
     reads: list[int] = []
     looks: list[int] = []
 
@@ -338,11 +339,11 @@ async def test_what_was_read_on_request_is_not_read_again_by_who_watches(
         while len(numbers) < least:  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
             await trio.sleep(0.005)
 
-    monkeypatch.setattr("callboard.gateway.shared.configuration._signature_of", look)
+    monkeypatch.setattr("callboard.embedding.configuration._signature_of", look)
     async with served(tmp_path) as scene, trio.open_nursery() as nursery:
         daemon = scene.gateway.daemon
         configuration = daemon.configuration = Configuration(load, (scene.file,))
-        nursery.start_soon(configuration.watch, scene.runtime, daemon.take_settings)
+        nursery.start_soon(configuration.watch, host_of(scene.runtime))
         await until(looks, 2)
         await scene.reload("[limits]\nmax_repeats = 7")
         await until(looks, len(looks) + 8)

@@ -21,6 +21,7 @@ from callboard.runtime.errors import (
 )
 from callboard.runtime.events import QuestionAsked, SessionBudgetSet, Stored
 from callboard.runtime.store.sqlite_store import open_reader
+from callboard.runtime.wire.agents import agent_of_row
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, View, open_client, open_daemon
 
@@ -36,15 +37,15 @@ def limited(daemon: Daemon) -> str:
 async def test_agents_are_listed_for_who_may_know_of_them() -> None:
     async with open_daemon(agents=[READER]) as daemon:
         async with open_client(daemon) as client:
-            assert [agent.name for agent in await client.agents()] == ["general", "reader"]
-            assert await client.agent("reader") == READER
+            assert [agent.name for agent in await client.agents.list()] == ["general", "reader"]
+            assert agent_of_row(await client.agents.get("reader")) == READER
             with pytest.raises(NotFoundError):
-                await client.agent("nobody")
+                await client.agents.get("nobody")
         token = daemon.new_token("reader", Role.OBSERVER, agents=("reader",))
         async with open_client(daemon, token) as client:
-            assert [agent.name for agent in await client.agents()] == ["reader"]
+            assert [agent.name for agent in await client.agents.list()] == ["reader"]
             with pytest.raises(NotFoundError):
-                await client.agent("general")
+                await client.agents.get("general")
 
 
 async def test_one_call_is_cancelled_and_its_turn_goes_on() -> None:

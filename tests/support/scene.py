@@ -274,8 +274,7 @@ class Scene:
             agents=self.agents,
             policies=PolicyBook(),
             channels=self.channels,
-            approval_seconds=self.limits.approval_seconds,
-            deferred_seconds=self.limits.deferred_seconds,
+            limits=self.limits,
             sessions=self.directory,
         )
         return PermissionBroker(self.broker, self.journal, services)

@@ -160,7 +160,7 @@ async def run_tests(
 
 
 def _configured(context: ToolContext) -> tuple[str, ...]:
-    return () if context.workshop is None else context.workshop.test_command
+    return () if context.workshop is None else context.workshop.test_command()
 
 
 def _argv(

@@ -295,17 +295,26 @@ def _refused(skill: Skill) -> ToolFailure:
 
 
 class OpenSkills:
-    """A `SkillReader` for the calls of one session, on its workspace."""
+    """A `SkillReader` for the calls of one session, on its workspace; `names` limits it to some."""
 
-    def __init__(self, shelf: SkillShelf, workspace: str) -> None:
+    def __init__(
+        self, shelf: SkillShelf, workspace: str, names: tuple[str, ...] | None = None
+    ) -> None:
         self._shelf = shelf
         self._workspace = workspace
+        self._names = names
 
     async def read(self, name: str, file: str | None = None) -> dict[str, Any]:
         """See `SkillReader`."""
         return await run_read(self._read, name, file)
 
     def _read(self, name: str, file: str | None) -> dict[str, Any]:
+        if self._names is not None and name not in self._names:
+            known = ", ".join(self._names) or "none"
+            raise ToolFailure(
+                ErrorType.FILE_NOT_FOUND,
+                f"This agent has no skill {name[:100]!r}. It has: {known}.",
+            )
         content = self._shelf.content(Path(self._workspace), name)
         if file is not None:
             return {"name": name, "file": file, "content": content.file(file)}
@@ -315,11 +324,14 @@ class OpenSkills:
         return output
 
 
-async def skills_prompt(shelf: SkillShelf, workspace: str) -> str:
-    """Return the part of a system prompt that lists skills; empty when there are none."""
-    if not shelf.may_have_any():
+async def skills_prompt(
+    shelf: SkillShelf, workspace: str, names: tuple[str, ...] | None = None
+) -> str:
+    """Return the part of a system prompt that lists skills, of these names only; empty for none."""
+    if names == () or not shelf.may_have_any():
         return ""
-    return skill_lines(await run_read(shelf.listed, Path(workspace)))
+    listed = await run_read(shelf.listed, Path(workspace))
+    return skill_lines([skill for skill in listed if names is None or skill.name in names])
 
 
 def skill_lines(skills: Sequence[Skill]) -> str:

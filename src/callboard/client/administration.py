@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from ..runtime.definitions import Agent
+from ..runtime.errors import NotFoundError
 from ..runtime.memory.memories import Memory
 from ..runtime.wire import providers as wire
+from ..runtime.wire.agents import (
+    AgentDeleted,
+    AgentList,
+    AgentRow,
+    ChangedAgent,
+    CloneAgent,
+    NewAgent,
+    OneAgent,
+    draft_of,
+)
 from ..runtime.wire.daemon import (
     BackupMade,
     NamedToken,
     NewToken,
+    OneSetting,
     Reloaded,
     TokenList,
     TokenRow,
@@ -32,6 +45,57 @@ if TYPE_CHECKING:  # what a request needs of these is imported when it is made
 class _Requests:  # ruff: ignore[class-as-data-structure]  subclasses have the methods
     def __init__(self, client: Asking) -> None:
         self._client = client
+
+
+class ClientAgents(_Requests):
+    """`Client.agents`: the agents in force, and changes of those that programs and commands made."""
+
+    async def list(self) -> Sequence[AgentRow]:
+        """Return the agents, sorted by name."""
+        return (await self._client.request("agent/list", Nothing(), AgentList)).agents
+
+    async def get(self, name: str) -> AgentRow:
+        """Return an agent; raise `NotFoundError`."""
+        return await self._client.request("agent/get", OneAgent(name), AgentRow)
+
+    async def create(self, agent: Agent) -> AgentRow:
+        """Make an agent, which sessions may have at once."""
+        return await self._client.request("agent/create", NewAgent(draft_of(agent)), AgentRow)
+
+    async def update(self, agent: Agent) -> AgentRow:
+        """Change an agent as a whole, for turns that begin afterwards."""
+        return await self._client.request("agent/update", ChangedAgent(draft_of(agent)), AgentRow)
+
+    async def clone(self, name: str, new_name: str) -> AgentRow:
+        """Copy an agent under another name; nothing binds the copy to it."""
+        return await self._client.request("agent/clone", CloneAgent(name, new_name), AgentRow)
+
+    async def delete(self, name: str) -> AgentDeleted:
+        """Delete an agent; General Assistant takes over its sessions, and turns that run go on."""
+        return await self._client.request("agent/delete", OneAgent(name), AgentDeleted)
+
+
+class ClientSettings(_Requests):
+    """`Client.settings`: the settings in force; takes an administrator."""
+
+    async def list(self) -> Sequence[SettingRow]:
+        """Return every setting in force, without secrets."""
+        from ..config.setting_rows import SettingRows
+
+        return (await self._client.request("settings/get", Nothing(), SettingRows)).settings
+
+    async def get(self, name: str) -> SettingRow:
+        """Return a setting, as `limits.idle_seconds`; raise `NotFoundError`."""
+        found = next((row for row in await self.list() if row.name == name), None)
+        if found is None:
+            raise NotFoundError(f"there is no setting {name!r}")
+        return found
+
+    async def set(self, name: str, value: bool | float | str | None) -> SettingRow:
+        """Set a setting that bounds or paces work, or with `None` take back what was set."""
+        from ..config.setting_rows import SettingRow
+
+        return await self._client.request("settings/set", OneSetting(name, value), SettingRow)
 
 
 class ClientTokens(_Requests):
@@ -80,12 +144,6 @@ class ClientUpkeep(_Requests):
     async def reload(self) -> Reloaded:
         """Reload the configuration, whole or not at all."""
         return await self._client.request("config/reload", Nothing(), Reloaded)
-
-    async def settings(self) -> Sequence[SettingRow]:
-        """Return every setting in force, without secrets."""
-        from ..config.setting_rows import SettingRows
-
-        return (await self._client.request("settings/get", Nothing(), SettingRows)).settings
 
     async def prices(self) -> Sequence[PriceRow]:
         """Return prices of models, in US dollars for a million tokens."""

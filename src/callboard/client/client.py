@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -15,11 +15,12 @@ from ..runtime.approval import ApprovalAnswer, ApprovalRequest
 from ..runtime.budget import Budget
 from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.channel import UserQuestion
-from ..runtime.definitions import Agent, InputMode
+from ..runtime.definitions import InputMode
 from ..runtime.errors import CallboardError, ShortTracebacks, ValidationError, shorten
 from ..runtime.events import Stored
 from ..runtime.history import Attachment
 from ..runtime.identity import new_id
+from ..runtime.kernel.live_lists import lists_named
 from ..runtime.kernel.user_code import check_trio
 from ..runtime.store.feeds import Topic
 from ..runtime.store.lists import Hit, SessionPage
@@ -39,26 +40,23 @@ from ..runtime.wire.approvals import (
     Remember,
     Resolve,
 )
-from ..runtime.wire.daemon import (
-    Agents,
-    Changes,
-    OneAgent,
-    Status,
-    UndoChanges,
-)
+from ..runtime.wire.daemon import Changes, Status, UndoChanges
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
+from ..runtime.wire.lists import KnownLists, ListRevisions
 from .address import find_address, wait_own
 from .administration import (
+    ClientAgents,
     ClientKeys,
     ClientMemories,
     ClientModels,
     ClientProviders,
+    ClientSettings,
     ClientTokens,
     ClientUpkeep,
 )
 from .files import fetch_file, send_file
-from .link import Link, Place
+from .link import ConnectionBroke, Link, Place
 from .pages import read_approvals, read_messages
 from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
 from .tools import ToolRequests
@@ -77,7 +75,7 @@ class Client(ToolRequests):
     """A connection to a daemon, made by `connect`.
 
     Attributes:
-        memories, providers, models, keys, tokens, upkeep: Its requests about these.
+        agents, memories, providers, models, keys, settings, tokens, upkeep: Its requests about these.
 
     A connection that breaks is made again. Prompts and new sessions are then asked for again, and
     done once; other requests that waited for an answer fail with a `NetworkError`. Events go on
@@ -93,6 +91,8 @@ class Client(ToolRequests):
     def __init__(self, place: Place, *, is_own: bool = False) -> None:
         self._subscriptions = ClientSubscriptions(place, is_own)
         self._link = self._subscriptions.link
+        self.agents = ClientAgents(self)
+        self.settings = ClientSettings(self)
         self.memories = ClientMemories(self)
         self.providers = ClientProviders(self)
         self.models = ClientModels(self)
@@ -268,6 +268,18 @@ class Client(ToolRequests):
                     print(event)
         """
         return RemoteEvents(self._subscriptions, session_id, after_seq, epoch)
+
+    async def wait_lists(self, known: Mapping[str, int]) -> dict[str, int]:
+        """Wait until one of these lists has changed; return the revisions of all of them.
+
+        As `Runtime.wait_lists`: nothing is missed, nor over a lost connection. A revision of 0 returns at once.
+        """
+        wanted = KnownLists(lists_named(known))
+        while True:
+            with suppress(ConnectionBroke):  # asked again over the next connection
+                found = await self.request("list/wait", wanted, ListRevisions)
+                if found.revisions != wanted.known:
+                    return {str(name): its for name, its in found.revisions.items()}
 
     def topic(
         self,
@@ -449,14 +461,6 @@ class Client(ToolRequests):
 
         params = wire.GetUsage(by=by, session_id=session_id, since_ms=since_ms)
         return await self.request("usage/get", params, UsageReport)
-
-    async def agents(self) -> Sequence[Agent]:
-        """Return the agents, sorted by name."""
-        return (await self.request("agent/list", Nothing(), Agents)).agents
-
-    async def agent(self, name: str) -> Agent:
-        """Return an agent; raise `NotFoundError`."""
-        return await self.request("agent/get", OneAgent(name), Agent)
 
     # ── people ───────────────────────────────────────────────────────────────────────────────────
 

@@ -133,9 +133,11 @@ LONG_ANSWER_SECONDS = 900.0
 """The time for the answer of `LONG_METHODS`: a backup, the end of a turn, the models of a provider."""
 LONG_METHODS = frozenset(
     {
+        "agent/delete",
         "approval/get",
         "call/cancel",
         "config/reload",
+        "list/wait",
         "model/lend",
         "model/list",
         "model/refresh",

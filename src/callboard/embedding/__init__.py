@@ -13,7 +13,9 @@ Begin with `runtime`: `open_runtime`, and the methods of a runtime. Then `sessio
     wiring of all actors, and their order of start and end. `options` checks the arguments; `models`
     decides which model answers; `access` gives engines, memory search and development tools their keys;
     `policy_check` judges a call that nobody makes; `reconfiguring` applies new settings to a running
-    host; `status` says what runs now.
+    host, `configuration` reads its files again, whole or not at all, and takes back a change that could not
+    hold; `agents` and `settable` (settings) are what programs and clients manage there,
+    and `list_changes` tells who follows them; `status` says what runs now.
 Comes in: the arguments of `open_runtime`, and calls of a Trio program.
 Goes out: events, answers and rows; errors of `runtime.errors`.
 Owns: the store, the HTTP client, the sandbox and all actors of one runtime, while its block is open.

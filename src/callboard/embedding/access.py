@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,14 +99,15 @@ _INDEXES = {
 """Variables of the operator, and the variable that package managers get for each."""
 
 
-def workshop_of(settings: Settings, wish: ModelSelection) -> Workshop:
-    """Return what development tools need from outside, looked up at each use."""
+def workshop_of(settings: Callable[[], Settings], wish: ModelSelection) -> Workshop:
+    """Return what development tools need from outside, looked up at each use: `settings` too."""
+    environ, stored = wish.environ, wish.stored  # and not its settings, which may be others by then
     return Workshop(
-        author=lambda: _author(settings, wish.environ),
-        credential=lambda origin: wish.stored(GIT_KEYS, origin),
-        certificates=lambda: _certificates(wish.environ),
-        test_command=settings.tests.command,
-        indexes=_indexes(wish.environ),
+        author=lambda: _author(settings(), environ),
+        credential=lambda origin: stored(GIT_KEYS, origin),
+        certificates=lambda: _certificates(environ),
+        test_command=lambda: settings().tests.command,
+        indexes=_indexes(environ),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,10 +42,9 @@ from ..actors.upkeep.keeping import SessionKeeping
 from ..actors.upkeep.pruning import SessionPruning
 from ..actors.upkeep.titles import Titles
 from ..actors.upkeep.undo import Undoing
-from ..config.policy.policy import PolicyBook
-from ..config.prices import PriceTable
+from ..config.in_force import InForce
 from ..config.sections import TitleSource
-from ..config.settings import Limits, LiveLimits, NetworkSettings, Settings
+from ..config.settings import Settings
 from ..providers.recording import Recorder
 from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel
@@ -76,7 +75,9 @@ from ..tools.web.client import WebClient
 from ..tools.workshop import Workshop
 
 if TYPE_CHECKING:
+    from ..config.setting_rows import SettingsChange
     from ..runtime.http.client import AsyncClient
+    from ..runtime.kernel.live_lists import LiveLists
     from ..tools.plugins import Plugin
     from ..tools.sandbox.sandbox import Sandbox
     from ..tools.web.search import SearchPlace
@@ -97,25 +98,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         models: Finds the model of a turn.
         registry: The tools.
         plugins: The enabled plugins, loaded or failed.
-        agents: By name, at the start; `Host.agents` are those in force.
-        policies: The rules about which calls run, ask or are denied.
+        force: The configuration in force.
         channel: Where people are, or `None` when there is nobody to ask.
         forbidden: Folders that no workspace may hold.
-        limits: Bounds and deadlines.
-        network: Where tools may connect.
         recorder: Keeps the raw answers of providers, or `None`.
-        prices: What models cost.
         strict: Turns the isolation of actors off: a crash ends the runtime.
         is_policy_given: Whether the program has given the preset of all agents.
         wakes: Whether sessions begin the turns of waiting inputs by themselves.
         skills: Where skills are.
-        search: Where searches are made, or `None` when no engine is configured.
+        search: Returns where searches are made, or `None` when no engine is configured now.
         sandbox: Where programs run, or `None` where none may.
         workshop: What development tools need from outside; `None` gives them nothing.
         versions: Keeps the content that files had before calls changed them.
         folders: Folders that are made for sessions and removed with them.
         memory_index: Finds memories by their meaning; `None` searches by words. The host closes it.
-        settings: The settings that all this follows from; `reconfiguring` changes them later.
+        own_agents: The agents that the program gives itself, by name.
         remake_agents: Returns all agents by name for other settings; `None` keeps them.
         http: The program's own httpx client for every request; the program closes it.
         app: What the program gives its tools.
@@ -124,26 +121,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     models: Models
     registry: ToolRegistry
-    agents: Mapping[str, Agent]
+    force: InForce = msgspec.field(default_factory=InForce)
     plugins: tuple[Plugin, ...] = ()
-    policies: PolicyBook = msgspec.field(default_factory=PolicyBook)
     channel: Channel | None = None
     forbidden: Sequence[Path] = ()
-    limits: Limits = Limits()
-    network: NetworkSettings = NetworkSettings()
     recorder: Recorder | None = None
-    prices: PriceTable = PriceTable()
     strict: bool = False
     is_policy_given: bool = False
     wakes: bool = True
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
-    search: SearchPlace | None = None
+    search: Callable[[], SearchPlace | None] = lambda: None
     sandbox: Sandbox | None = None
     workshop: Workshop | None = None
     versions: VersionStore = msgspec.field(default_factory=lambda: VersionStore(None))
     folders: OwnFolders = msgspec.field(default_factory=lambda: OwnFolders(None))
     memory_index: MemoryIndex | None = None
-    settings: Settings = Settings()
+    own_agents: Mapping[str, Agent] = {}
     remake_agents: Callable[[Settings], Mapping[str, Agent]] | None = None
     http: AsyncClient | None = None
     app: object = None
@@ -156,30 +149,29 @@ class Host:
     programs over `connect`, which is the same guard.
 
     Attributes:
-        settings, limits, agents: Those in force; `reconfiguring` changes them.
+        force: The configuration in force; `limits` and `agents` are views of it.
     """
 
     guard: AddressGuard | None = None
-    broker_services: BrokerServices | None = None
+    follows_usage = False
 
     def __init__(
         self, plan: Plan, http: HttpClient, web: HttpClient, connect: Connect | None = None
     ) -> None:
         self.plan = plan
-        self.settings = plan.settings
-        self.limits = LiveLimits(plan.limits)
-        self.agents = dict(plan.agents)
+        self.force = plan.force
+        self.limits = plan.force.limits
+        self.agents = plan.force.agents
         self.http = http
         self.web = web
         self._connect = connect
         self.inboxes = EventInboxes()
         self.marked_files = MarkedFiles()
-        workspaces = plan.settings.workspaces
-        self.marked_files.trust(workspaces.trust, workspaces.untrusted)
+        self._trust(plan.force.settings)
         self.locks = WorkspaceLocks()
         self.activity = Activity()
         self.live: LiveSessions = {}
-        self.budgets = BudgetBook(plan.store, plan.prices, self.agents)
+        self.budgets = BudgetBook(plan.store, plan.force.prices, self.agents)
         self.channels = Channels(plan.channel)
         self.given_options: dict[str, TurnOptions] = {}
         self._supervisors: list[Supervisor] = []
@@ -197,7 +189,7 @@ class Host:
             self.limits,
             clip=self.budgets.clip,
         )
-        self.questions = UserQuestions(self.journal, plan.store, plan.limits.approval_seconds)
+        self.questions = UserQuestions(self.journal, plan.store, self.limits)
         end = (plan.sandbox or NoPrograms()).end_session
         self.keeping = SessionKeeping(
             self.journal, self.directory, plan.store, plan.versions, plan.folders, self.agents, end
@@ -215,6 +207,27 @@ class Host:
             else lambda session_id: (),
         )
         self.titles = Titles(self._session_services())
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.force.settings
+
+    def take(self, change: SettingsChange) -> None:
+        """Have what is not read at each use follow the configuration in force."""
+        self._trust(change.settings)
+        if self.guard is not None:
+            self.guard.allow_only(change.settings.network.endpoints)
+
+    @cached_property
+    def lists(self) -> LiveLists:
+        """Tells who follows lists that one has changed."""
+        from ..runtime.kernel.live_lists import LiveLists  # here: most programs follow none
+
+        return LiveLists()
+
+    def _trust(self, settings: Settings) -> None:
+        self.marked_files.trust(settings.workspaces.trust, settings.workspaces.untrusted)
 
     @property
     def restarts(self) -> dict[str, int]:
@@ -297,14 +310,13 @@ class Host:
         preparation = CallPreparation(
             plan.registry, handles, self.limits, self.marked_files, plan.versions, plan.app
         )
-        broker_services = self.broker_services = BrokerServices(
+        broker_services = BrokerServices(
             store=plan.store,
             preparation=preparation,
             agents=self.agents,
-            policies=plan.policies,
+            policies=self.force.policies,
             channels=self.channels,
-            approval_seconds=self.limits.approval_seconds,
-            deferred_seconds=self.limits.deferred_seconds,
+            limits=self.limits,
             sessions=self.directory,
         )
         await supervisor.start(
@@ -322,7 +334,7 @@ class Host:
                 self.limits,
                 self.activity,
                 self.locks,
-                self.plan.policies,
+                self.force.policies,
             ),
             self.dispatcher,
         )
@@ -370,13 +382,17 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
     stop = trio.Event()
     raised: BaseException | None = None
     try:
-        guard = AddressGuard(plan.network.endpoints)
+        settings = plan.force.settings
+        guard = AddressGuard(settings.network.endpoints)
         async with (
-            open_http_client(connect_seconds=plan.limits.connect_seconds, given=plan.http) as http,
+            open_http_client(
+                connect_seconds=settings.limits.connect_seconds, given=plan.http
+            ) as http,
             open_http_client(connect=guard.connect, given=plan.http, check=guard.check) as web,
         ):
             host = Host(plan, http, web, guard.connect)
             host.guard = guard
+            plan.force.watch(host.take)
 
             shield = trio.CancelScope()
 

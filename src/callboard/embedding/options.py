@@ -40,6 +40,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "workspace": ((str, Path), _PATH),
     "data": ((str, Path), _PATH),
     "record": ((str, Path), _PATH),
+    "config": ((str, Path), "the path of a callboard.toml, as a text or a Path"),
     "settings": ((Settings,), "a Settings object"),
     "environ": ((Mapping,), "a mapping of names to texts"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,9 +14,7 @@ import trio
 from ..actors.permissions.asking import Approver
 from ..actors.upkeep.keeping import checked_title
 from ..config.files import config_folder
-from ..config.policy.policy import PolicyBook
-from ..config.prices import PriceTable
-from ..config.search_engines import search_places
+from ..config.in_force import InForce
 from ..config.settings import DialectName, DialectWord, Settings
 from ..config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from ..config.validation import checked
@@ -71,9 +70,13 @@ from .status import status_of
 from .tools import RuntimeTools
 
 if TYPE_CHECKING:
+    from ..config.setting_rows import SettingsChange
     from ..providers.catalog.connection_test import ConnectionReport
     from ..providers.catalog.services import ModelList, ModelServices
     from ..runtime.http.client import GivenHttp
+    from .agents import RuntimeAgents
+    from .configuration import Configuration
+    from .settable import RuntimeSettings
 
 
 @asynccontextmanager
@@ -91,6 +94,7 @@ async def open_runtime(
     on_approval: Approver | Literal["allow", "deny", "wait"] | None = None,
     channel: Channel | None = None,
     settings: Settings | None = None,
+    config: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
     record: str | Path | None = None,
     http: GivenHttp | None = None,
@@ -120,6 +124,9 @@ async def open_runtime(
         channel: Where people are: they are asked about calls, answer questions of models and read
             their messages. `on_approval` is the short form of one that only approves.
         settings: The configuration; the defaults when `None`. No file is read: `load_settings` does.
+        config: In place of `settings`, the path of a callboard.toml, which need not exist. It is read, with
+            the managed.toml beside it, in which agents and settings are kept that the program changes;
+            `Runtime.reload` reads both again.
         environ: Where keys are looked up before the stored ones; the process's environment by
             default.
         record: A folder for the providers' raw answers, one file for each session. Keys are masked;
@@ -151,6 +158,11 @@ async def open_runtime(
     with ShortTracebacks():
         check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
         check_options(settings=settings, environ=environ)
+        configuration = None
+        if config is not None:
+            from .configuration import open_configuration  # here: most programs have no files
+
+            settings, configuration = await open_configuration(folder_of(config=config), settings)
         settings = Settings() if settings is None else checked(settings, "settings")
         environ = os.environ if environ is None else environ
         folder = None if data is None else folder_of(data=data)
@@ -158,18 +170,21 @@ async def open_runtime(
             base_url=base_url, dialect=dialect, settings=settings, environ=environ
         )
         finder = open_finder(wish, model, folder)
-        forbidden = () if folder is None else (folder, config_folder(environ))
+        files = () if configuration is None else (configuration.folder,)
+        forbidden = files if folder is None else (folder, config_folder(environ), *files)
         sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
         program_tools = checked_tools(tools)
         check_app(program_tools, app)
         own_tools: list[KnownTool] = [*builtin_tools(), *program_tools]
         brought = await load_plugins(settings.plugins, [tool.name for tool in own_tools])
         all_tools: list[KnownTool] = [*own_tools, *brought.tools]
+        force = InForce(settings, agents_of(settings, agents, policy))
         plan = Plan(
             models=finder,
             registry=ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version),
             plugins=brought.plugins,
-            agents=agents_of(settings, agents, policy),
+            force=force,
+            own_agents={agent.name: agent for agent in agents},
             remake_agents=lambda new: agents_of(new, agents, policy),
             is_policy_given=policy is not None,
             channel=channel_of(channel, on_approval),
@@ -178,20 +193,13 @@ async def open_runtime(
             http=http_of(http),
             app=app,
             wakes=wake,
-            search=search_place(settings, finder.wish),
-            policies=PolicyBook(
-                settings.rules, search_places(settings.search), settings.network.auto
-            ),
+            search=lambda: search_place(force.settings, finder.wish),
             forbidden=forbidden,
-            settings=settings,
-            limits=settings.limits,
-            network=settings.network,
-            prices=PriceTable(settings.prices),
             skills=SkillShelf(folder),
             versions=VersionStore(folder),
             folders=OwnFolders(folder),
             memory_index=memory_index(settings.memory, folder),
-            workshop=workshop_of(settings, finder.wish),
+            workshop=workshop_of(lambda: force.settings, finder.wish),
             sandbox=sandbox,
             store=await _open_store(folder),  # the last one: what fails before leaves nothing open
         )
@@ -200,7 +208,11 @@ async def open_runtime(
         with ShortTracebacks():
             await finder.look_around(host.http)
             finder.target(None)  # a default model that can't be used is an error at the start
-        yield Runtime(host, folder_of(workspace=workspace or "."), finder, folder)
+        runtime = Runtime(host, folder_of(workspace=workspace or "."), finder, folder)
+        if configuration is not None:
+            give_configuration(runtime, configuration)
+            await runtime.agents.finish_deletions()
+        yield runtime
 
 
 class Runtime(RuntimeTools):
@@ -221,13 +233,30 @@ class Runtime(RuntimeTools):
         self._workspace = workspace
         self._models = models
         self._data = data
-        self._services: ModelServices | None = None
-        self._services_wish = models.wish
+        self._configuration: Configuration | None = None
 
     @property
     def store(self) -> StoreReader:
         """Reads the record: sessions, messages, calls, usage."""
         return self._host.plan.store
+
+    @cached_property
+    def agents(self) -> RuntimeAgents:
+        """The agents in force: lists, makes, changes, copies and deletes them."""
+        from .agents import (
+            RuntimeAgents,  # here: most programs have the agents that they began with
+        )
+
+        return RuntimeAgents(self._host, self._files)
+
+    @cached_property
+    def settings(self) -> RuntimeSettings:
+        """The settings in force: lists them, and sets those that bound and pace work."""
+        from .settable import (
+            RuntimeSettings,  # here: most programs have the settings that they began with
+        )
+
+        return RuntimeSettings(self._host, self._files)
 
     @property
     def model(self) -> str:
@@ -239,6 +268,52 @@ class Runtime(RuntimeTools):
     def model_reason(self) -> str:
         """Why it is that one, for a person: "because OPENAI_API_KEY is set"."""
         return self._models.reason
+
+    async def reload(self, settings: Settings | None = None) -> SettingsChange:
+        """Put another configuration in force, whole or not at all, without a restart.
+
+        Turns that begin afterwards follow it; one that runs keeps its agent and its models. Return what
+        changed, and what waits for a restart.
+
+        Args:
+            settings: The configuration; without it, the files of `config` are read again.
+
+        Raises:
+            ConflictError: There are no files.
+            CallboardError: The configuration can't be used; the one in force stays.
+
+        Example:
+            change = await runtime.reload(callboard.Settings(limits=callboard.Limits(max_repeats=5)))
+            print(change.changed, change.waiting)
+        """
+        from .reconfiguring import reconfigure  # here: most programs never do
+
+        with ShortTracebacks():
+            if settings is None:
+                return await self._files().apply(self._host)
+            return await reconfigure(self._host, checked(settings, "settings"))
+
+    def _files(self) -> Configuration:
+        from .configuration import files_of  # here: most programs have none
+
+        return files_of(self._configuration)
+
+    async def wait_lists(self, known: Mapping[str, int]) -> dict[str, int]:
+        """Wait until one of these lists has changed; return the revisions of all of them.
+
+        Read the list then, and pass what this returned the next time: nothing is missed meanwhile, and
+        any number of changes is one. A revision of 0 returns at once.
+
+        Raises:
+            ValidationError: There is no such list.
+
+        Example:
+            revisions = await runtime.wait_lists({"agents": 0})
+            print([agent.name for agent in await runtime.agents.list()], revisions)
+        """
+        from .list_changes import wait_lists  # here: most programs follow none
+
+        return await wait_lists(self._host, known)
 
     async def create_session(
         self,
@@ -306,7 +381,7 @@ class Runtime(RuntimeTools):
             by: What makes one sum: `call`, `turn`, `session`, `agent`, `model` or `day`.
             since_ms: Only what was stored since, in Unix milliseconds.
         """
-        sums = UsageSums(by, self._host.plan.prices)
+        sums = UsageSums(by, self._host.force.prices)
         return await read_usage(self.store, sums, since_ms=since_ms)
 
     async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
@@ -463,11 +538,7 @@ class Runtime(RuntimeTools):
         from ..providers.catalog.cache import ModelCache  # here: most programs ask for none of it
         from ..providers.catalog.services import ModelServices
 
-        if self._services is None or self._services_wish is not self._models.wish:
-            self._services_wish = self._models.wish
-            cache = ModelCache(self._data)
-            self._services = ModelServices(self._models.wish, self._host.http, cache)
-        return self._services
+        return ModelServices(self._models.wish, self._host.http, ModelCache(self._data))
 
 
 def host_of(runtime: Runtime) -> Host:
@@ -478,6 +549,16 @@ def host_of(runtime: Runtime) -> Host:
 def wish_of(runtime: Runtime) -> ModelSelection:
     """Return the settings of a runtime and where it looks up keys."""
     return runtime._models.wish
+
+
+def configuration_of(runtime: Runtime) -> Configuration | None:
+    """Return the files of a runtime's configuration; `None` when its program has its own settings."""
+    return runtime._configuration
+
+
+def give_configuration(runtime: Runtime, configuration: Configuration | None) -> None:
+    """Let a runtime have the files of its configuration."""
+    runtime._configuration = configuration
 
 
 async def lend(
@@ -498,6 +579,9 @@ def data_of(runtime: Runtime) -> Path | None:
 def forget_keys(runtime: Runtime) -> None:
     """Look keys up again from the next request on: one was stored or removed."""
     runtime._models.forget_keys()
+    from .list_changes import tell_keys_changed  # here: few programs store keys
+
+    tell_keys_changed(runtime._host)
 
 
 async def _open_store(data: Path | None) -> Store:

@@ -253,7 +253,7 @@ class Session:
         rows = await self._host.plan.store.messages(
             self.session_id, after=after, before=before, latest_first=latest_first, limit=limit
         )
-        return priced(rows, self._host.plan.prices)
+        return priced(rows, self._host.force.prices)
 
     async def fork(self, message_id: str | None = None, *, title: str = "") -> Session:
         """Return a new session that goes on from a message of this one; it is on record when this returns.
@@ -328,7 +328,7 @@ class Session:
 
     async def usage(self, *, by: UsageBy = "turn") -> UsageReport:
         """Return what this session used, as `Runtime.usage` does for all sessions."""
-        sums = UsageSums(by, self._host.plan.prices)
+        sums = UsageSums(by, self._host.force.prices)
         return await read_usage(self._host.plan.store, sums, session_id=self.session_id)
 
     async def changes(self) -> list[ChangedCall]:

@@ -156,6 +156,7 @@ class RuntimeTools:
         check_app(checked_tools([tool]), self._host.plan.app)
         await trio.lowlevel.checkpoint()
         self._host.plan.registry.add(tool)
+        _tell_changed(self._host)
 
     async def unregister(self, name: str) -> None:
         """Remove a tool that the program brought. Calls of it that run go on; others get `tool_not_found`.
@@ -166,10 +167,17 @@ class RuntimeTools:
         """
         await trio.lowlevel.checkpoint()
         self._host.plan.registry.remove(name)
+        _tell_changed(self._host)
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Return the plugins that the configuration enables, loaded or failed."""
         return self._host.plan.plugins
+
+
+def _tell_changed(host: Host) -> None:
+    from ..runtime.kernel.live_lists import ListName  # here: few programs follow lists
+
+    host.lists.changed(ListName.TOOLS, ListName.AGENTS)
 
 
 async def _called(

@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from ..embedding import runtime as embedded
+from ..embedding.agents import RuntimeAgents
+from ..embedding.settable import RuntimeSettings
 from ..embedding.turn import Turn as TrioTurn
 from ..embedding.turn import TurnEvent
 from ..runtime.budget import Budget
@@ -185,16 +187,39 @@ class Turn(TurnHandle):
                 cross_to_end(self._portal, partial(self._inner.__aexit__, None, None, None))
 
 
+class AgentsHandle(Handle[RuntimeAgents]):
+    """The agents in force; see `callboard.Runtime.agents`."""
+
+    list = forwarded(RuntimeAgents.list)
+    get = forwarded(RuntimeAgents.get)
+    create = forwarded(RuntimeAgents.create)
+    update = forwarded(RuntimeAgents.update)
+    clone = forwarded(RuntimeAgents.clone)
+    delete = forwarded(RuntimeAgents.delete)
+
+
+class SettingsHandle(Handle[RuntimeSettings]):
+    """The settings in force; see `callboard.Runtime.settings`."""
+
+    list = forwarded(RuntimeSettings.list)
+    get = forwarded(RuntimeSettings.get)
+    set = forwarded(RuntimeSettings.set)
+
+
 class Runtime(RuntimeHandle):
     """A running callboard, made by `callboard.start_in_thread`.
 
     Attributes:
         store: Reads the record: sessions, messages, calls, usage.
+        agents: The agents in force: lists, makes, changes, copies and deletes them.
+        settings: The settings in force: lists them, and sets those that bound and pace work.
     """
 
     def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
         super().__init__(portal, runtime)
         self.store = Records(portal, runtime.store)
+        self.agents = AgentsHandle(portal, runtime.agents)
+        self.settings = SettingsHandle(portal, runtime.settings)
 
     create_session = forwarded_to(Session, embedded.Runtime.create_session)
     get_session = forwarded_to(Session, embedded.Runtime.get_session)
@@ -217,6 +242,8 @@ class Runtime(RuntimeHandle):
     list_models = forwarded(embedded.Runtime.list_models)
     test_provider = forwarded(embedded.Runtime.test_provider)
     complete = forwarded(embedded.Runtime.complete)
+    reload = forwarded(embedded.Runtime.reload)
+    wait_lists = forwarded(embedded.Runtime.wait_lists)
 
     def close(self) -> None:
         """End all turns, close the store and end the thread. Idempotent.

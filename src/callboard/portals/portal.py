@@ -66,6 +66,7 @@ class RuntimeOptions(TypedDict, total=False):
     policy: Preset | PresetWord | None
     channel: Channel | None
     settings: Settings | None
+    config: str | Path | None
     environ: Mapping[str, str] | None
     record: str | Path | None
     http: GivenHttp | None

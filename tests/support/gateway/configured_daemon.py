@@ -10,8 +10,8 @@ import callboard
 from callboard.config.files import load_settings
 from callboard.config.keys.tokens import Credentials, local_credential
 from callboard.config.sections import ServerSettings
+from callboard.embedding.configuration import Configuration
 from callboard.gateway.gateway import open_gateway
-from callboard.gateway.shared.configuration import Configuration
 from callboard.providers.catalog.book import ProviderBook
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon

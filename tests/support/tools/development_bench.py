@@ -68,7 +68,7 @@ class Bench:
                 author=lambda: self.author,
                 credential=self._credential,
                 certificates=lambda: None,
-                test_command=self.test_command,
+                test_command=lambda: self.test_command,
                 indexes=self.indexes,
             ),
         )

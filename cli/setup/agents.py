@@ -1,0 +1,325 @@
+"""`callboard agents`: lists agents, makes, changes, copies and deletes them.
+
+When a daemon runs it does the work, and its sessions have the change at once. An agent of callboard.toml
+is changed there, with an editor.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+
+import trio
+from cyclopts import App, Parameter
+
+from ...config.files import config_file, load_own_settings, load_settings_of, parse_agent
+from ...config.managed import agent_toml, forget_deleted_agent, load_managed
+from ...config.settings import Settings
+from ...embedding.agents import AgentBook
+from ...runtime.definitions import Agent, ToolDefinition
+from ...runtime.errors import CallboardError, StorageError, ValidationError
+from ...runtime.wire.agents import AgentDeleted, AgentRow, agent_of_row
+from ...tools.builtin import KnownTool, builtin_tools
+from ...tools.plugins import LoadedPlugins, load_plugins
+from ..backend import FileBackend, open_backend, serving_daemon
+from ..exit_codes import ANSWERED
+from ..parameters import Config, Data, Json, data_path, offered
+from ..terminal.escaping import safe_line
+from ..terminal.json_lines import json_line
+from ..terminal.listing import write_list
+from ..terminal.style import minute
+
+if TYPE_CHECKING:
+    from ...client.client import Client
+
+AgentName = Annotated[str, Parameter(completer=offered("agents"), help="The agent's name.")]
+NewName = Annotated[str, Parameter(help="The name of the new agent.")]
+Description = Annotated[str | None, Parameter(help="What it is for, for people.")]
+Prompt = Annotated[str | None, Parameter(help="The system prompt.")]
+Tools = Annotated[
+    str | None, Parameter(help="The tools that it may use, separated by commas; '' is none.")
+]
+Model = Annotated[
+    str | None, Parameter(completer=offered("models"), help="The PROVIDER/MODEL that it prefers.")
+]
+Fallbacks = Annotated[
+    str | None, Parameter(help="Models to use when that one fails, separated by commas.")
+]
+Policy = Annotated[
+    Literal["auto", "balanced", "strict"] | None,
+    Parameter(help="How much runs without asking; by default as the configuration says."),
+]
+AgentFile = Annotated[
+    Path | None,
+    Parameter(
+        name="--file", help="A TOML file with its fields; - is stdin.", allow_leading_hyphen=True
+    ),
+]
+
+
+class AgentChanges(Protocol):
+    """What can be changed here and there; there it is awaited."""
+
+    def create(self, agent: Agent, /) -> Any:
+        """See `AgentBook.create`."""
+        ...
+
+    def update(self, agent: Agent, /) -> Any:
+        """See `AgentBook.update`."""
+        ...
+
+    def clone(self, name: str, new_name: str, /) -> Any:
+        """See `AgentBook.clone`."""
+        ...
+
+
+Change = Callable[[AgentChanges], Any]
+
+agents = App(name="agents", help="List, show, make, change, copy and delete agents.")
+
+
+@agents.command(name="list")
+def list_agents(*, json: Json = False, config: Config = None, data: Data = None) -> int:
+    """List the agents: what each is for, its model and policy, and where it comes from."""
+    rows = _open(config, data).ask(_rows, AgentBook.rows)
+    if json:
+        sys.stdout.writelines(map(json_line, rows))
+    else:
+        heads = ("agent", "model", "policy", ">tools", "from", "description")
+        write_list(heads, map(_cells, rows))
+    return ANSWERED
+
+
+@agents.command
+def show(
+    name: AgentName, /, *, json: Json = False, config: Config = None, data: Data = None
+) -> int:
+    """Show an agent: its fields as TOML, then its tools with what each is for and its tier."""
+    row = _get(name, config, data)
+    if json:
+        sys.stdout.write(json_line(row))
+        return ANSWERED
+    print(f"# {row.name}, from {row.source}" + (", can't be deleted" if row.built_in else ""))
+    for word, at_ms in (("made", row.created_at_ms), ("changed", row.updated_at_ms)):
+        if at_ms is not None:
+            print(f"# {word} {minute(at_ms)}")
+    print(agent_toml(agent_of_row(row)))
+    cells = [
+        (tool.name, tool.tier or "not here", safe_line(tool.description)) for tool in row.tools
+    ]
+    write_list(("tool", "tier", "description"), cells)
+    return ANSWERED
+
+
+@agents.command
+def create(
+    name: NewName,
+    /,
+    *,
+    description: Description = None,
+    prompt: Prompt = None,
+    tools: Tools = None,
+    model: Model = None,
+    fallbacks: Fallbacks = None,
+    policy: Policy = None,
+    file: AgentFile = None,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Make an agent, of options or of a TOML file; `callboard run --agent NAME` uses it."""
+    given = {
+        "description": description,
+        "prompt": prompt,
+        "tools": None if tools is None else _words(tools),
+        "model": model,
+        "fallbacks": None if fallbacks is None else _words(fallbacks),
+        "policy": policy,
+    }
+    fields = {field: value for field, value in given.items() if value is not None}
+    text, place = _read(file) if file is not None else ("", Path("the options"))
+    defaults = {"policy": load_settings_of(config_file(config)).policy, **fields, "name": name}
+    agent = _parsed(text, place, defaults, name)
+    return _changed("Made", _open(config, data), lambda its: its.create(agent), name, json=json)
+
+
+@agents.command
+def edit(
+    name: AgentName,
+    /,
+    *,
+    file: AgentFile = None,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Change an agent as TOML in your editor ($VISUAL or $EDITOR), or to what a file says."""
+    row = _get(name, config, data)
+    before = agent_of_row(row)
+    if file is not None:
+        text, place, folder = *_read(file), None
+    else:
+        text, place, folder = _edited(agent_toml(before), name)
+    times = {"name": name, "created_at_ms": row.created_at_ms, "updated_at_ms": row.updated_at_ms}
+    try:
+        agent = _parsed(text, place, times, name)
+        if agent == before:
+            print(f"{name} is as it was.")
+            done = ANSWERED
+        else:
+            backend = _open(config, data)
+            done = _changed("Changed", backend, lambda its: its.update(agent), name, json=json)
+    except CallboardError as error:
+        if folder is None:
+            raise
+        kept = (
+            f"Your text is in {place}: `callboard agents edit {name} --file {place}` tries again."
+        )
+        raise type(error)(f"{error} {kept}") from error
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return done
+
+
+@agents.command
+def clone(
+    name: AgentName,
+    new_name: NewName,
+    /,
+    *,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Copy an agent under another name; later changes of one are none of the other."""
+    backend = _open(config, data)
+    return _changed("Made", backend, lambda its: its.clone(name, new_name), new_name, json=json)
+
+
+@agents.command
+def delete(name: AgentName, /, *, config: Config = None, data: Data = None) -> int:
+    """Delete an agent; its sessions go on with `general`, and turns that run end as they began."""
+    folder, file = data_path(data), config_file(config)
+    deleted = trio.run(_delete, name, folder, file)
+    count = deleted.moved_sessions
+    sessions = "a session goes" if count == 1 else f"{count} sessions go"
+    print(f"Deleted {name}." + (f" {sessions.capitalize()} on with general." if count else ""))
+    return ANSWERED
+
+
+async def _delete(name: str, folder: Path, file: Path) -> AgentDeleted:
+    is_twice = (
+        name in load_managed(file.parent).agents
+        and name in load_own_settings(file, required=False).agents
+    )
+    if is_twice and serving_daemon(None, folder) is None:
+        # No runtime opens with two agents of one name; the operator's keeps the sessions.
+        AgentBook(file, ()).delete(name)
+        forget_deleted_agent(file.parent, name)
+        return AgentDeleted(0)
+    async with open_backend(folder, config=file) as backend:
+        return await backend.agents.delete(name)
+
+
+async def _rows(client: Client) -> list[AgentRow]:
+    return [*await client.agents.list()]
+
+
+def _get(name: str, config: Path | None, data: Path | None) -> AgentRow:
+    return _open(config, data).ask(
+        lambda client: client.agents.get(name), lambda book: book.row(name)
+    )
+
+
+def _open(config: Path | None, data: Path | None) -> FileBackend[AgentBook]:
+    """Return where agents are listed and changed: the daemon, or the files."""
+    file = config_file(config)
+    return FileBackend(
+        serving_daemon(config, data_path(data)),
+        lambda: AgentBook(file, _definitions(load_settings_of(file))),
+    )
+
+
+def _definitions(settings: Settings) -> list[ToolDefinition]:
+    built_in = builtin_tools()
+    brought: LoadedPlugins = trio.run(
+        load_plugins, settings.plugins, [tool.name for tool in built_in]
+    )
+    tools: tuple[KnownTool, ...] = (*built_in, *brought.tools)
+    return [tool.definition for tool in tools]
+
+
+def _changed(
+    verb: str, backend: FileBackend[AgentBook], change: Change, name: str, *, json: bool
+) -> int:
+    """Make a change there or here, and say so."""
+    backend.ask(lambda client: change(client.agents), change)
+    if json:
+        row = backend.ask(lambda client: client.agents.get(name), lambda book: book.row(name))
+        sys.stdout.write(json_line(row))
+    else:
+        print(f"{verb} {name}.")
+    return ANSWERED
+
+
+def _parsed(text: str, place: Path, defaults: Mapping[str, object], name: str) -> Agent:
+    agent = parse_agent(text, place, defaults)
+    if agent.name != name:
+        raise ValidationError(
+            f"{place}: name: an agent keeps its name; `callboard agents clone {name} {agent.name}` "
+            "makes one of another.",
+            field="name",
+        )
+    return agent
+
+
+def _read(file: Path) -> tuple[str, Path]:
+    if str(file) == "-":
+        return sys.stdin.read(), Path("stdin")
+    try:
+        return file.read_text(), file
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"{file} can't be read: {error}") from error
+
+
+def _edited(text: str, name: str) -> tuple[str, Path, Path]:
+    """Return the text as a person's editor left it, its file, and the folder that was made for it."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValidationError(f"the editor's command {command!r} can't be read: {error}") from None
+    if not words:
+        raise ValidationError(
+            "VISUAL and EDITOR name no editor: set one, or pass --file with the agent as TOML."
+        )
+    folder = Path(tempfile.mkdtemp(prefix="callboard.agent-"))
+    path = folder / f"{name}.toml"
+    path.write_text(text)
+    try:
+        code = subprocess.run([*words, str(path)], check=False).returncode
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise ValidationError(f"{words[0]} can't be started: {error.strerror or error}") from error
+    if code:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise ValidationError(f"{words[0]} ended with {code}: nothing was changed.")
+    return *_read(path), folder
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _cells(row: AgentRow) -> tuple[str, ...]:
+    tools = "all" if row.has_all_tools else str(len(row.tools))
+    model = safe_line(row.model or "")
+    source = row.source.replace("_", "-")
+    return row.name, model, str(row.policy), tools, source, safe_line(row.description)

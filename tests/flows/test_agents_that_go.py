@@ -1,0 +1,243 @@
+"""Agents that are deleted or vanish: their sessions go on with General Assistant, and say so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import callboard
+from callboard.config.managed import load_managed
+from callboard.embedding.agents import AgentBook
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import Agent
+from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
+from callboard.runtime.events import AgentSwitched
+from callboard.runtime.wire.fields import Role
+from support.cli.command import Command
+from support.cli.command import command as command
+from support.gateway.configured_daemon import served
+from support.gateway.daemon_scene import open_client
+from support.portal.doors import options_of
+
+READER = Agent(name="reader", prompt="You read.", tools=("read_file",))
+
+
+def scripted(folder: Path, *steps: Any) -> dict[str, Any]:
+    return {**options_of(folder), "model": callboard.ScriptedModel(steps)}
+
+
+async def switches(runtime: callboard.Runtime, session_id: str) -> list[AgentSwitched]:
+    """What the session has said about other agents."""
+    found = await runtime.store.events(session_id)
+    return [each.event for each in found if isinstance(each.event, AgentSwitched)]
+
+
+async def agent_of(runtime: callboard.Runtime, session_id: str) -> str:
+    row = await runtime.store.session(session_id)
+    assert row is not None
+    return row.agent
+
+
+async def test_a_deleted_agents_sessions_move_with_an_event_in_each(tmp_path: Path) -> None:
+    async with callboard.open_runtime(**options_of(tmp_path)) as runtime:
+        await runtime.agents.create(READER)
+        mine = [await runtime.create_session(agent="reader") for _ in range(3)]
+        other = await runtime.create_session()
+        await mine[0].delete()  # one in the bin, which may be restored
+        gone = await runtime.agents.delete("reader")
+        assert gone.moved_sessions == 3
+        for session in mine:
+            assert await agent_of(runtime, session.session_id) == "general"
+            [said] = await switches(runtime, session.session_id)
+            assert (said.agent, said.reason) == ("general", "the agent 'reader' was deleted")
+        assert await switches(runtime, other.session_id) == []
+        with pytest.raises(NotFoundError):
+            await runtime.create_session(agent="reader")
+
+
+async def test_a_turn_that_runs_ends_under_the_agent_that_it_began_with(tmp_path: Path) -> None:
+    began, go_on = trio.Event(), trio.Event()
+
+    @callboard.tool(tier="read_only")
+    async def wait_here() -> str:
+        """Waits."""
+        began.set()
+        await go_on.wait()
+        return "waited"
+
+    model = callboard.ScriptedModel(
+        [reply(calls=[("wait_here", {})]), reply("Done."), reply("Again.")]
+    )
+    options = {**options_of(tmp_path), "model": model, "tools": [wait_here]}
+    async with callboard.open_runtime(**options) as runtime:
+        await runtime.agents.create(Agent(name="waiter", prompt="You wait.", tools=("wait_here",)))
+        session = await runtime.create_session(agent="waiter")
+        answers: list[str] = []
+
+        async def run() -> None:
+            answers.append(await session.run("Wait."))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            await began.wait()
+            await runtime.agents.delete("waiter")
+            assert await agent_of(runtime, session.session_id) == "general"
+            go_on.set()
+        assert answers == ["Done."]
+        await session.run("Once more.")
+        systems = [request.system for request in model.requests]
+        assert ["You wait." in system for system in systems] == [True, True, False]
+
+
+async def test_one_that_vanished_from_the_operators_file_is_told_once(tmp_path: Path) -> None:
+    options = scripted(tmp_path, reply("One."), reply("Two."), reply("Three."))
+    options["config"].write_text('[agents.late]\nprompt = "Late."\n')
+    async with callboard.open_runtime(**options) as runtime:
+        session = await runtime.create_session(agent="late")
+        await session.run("1?")
+        options["config"].write_text("")
+        await runtime.reload()
+        assert await switches(runtime, session.session_id) == []  # it did nothing since
+        assert await session.run("2?") == "Two."
+        await session.run("3?")
+        [said] = await switches(runtime, session.session_id)
+        assert (said.agent, said.reason) == ("general", "there is no agent 'late' now")
+        assert await agent_of(runtime, session.session_id) == "general"
+
+
+async def test_a_store_that_is_opened_with_other_agents_keeps_its_own(tmp_path: Path) -> None:
+    options = options_of(tmp_path)
+    async with callboard.open_runtime(**{**options, "agents": [READER]}) as runtime:
+        session = await runtime.create_session(agent="reader")
+    async with callboard.open_runtime(**options) as runtime:
+        assert await agent_of(runtime, session.session_id) == "reader"
+        assert await switches(runtime, session.session_id) == []
+
+
+async def test_a_deletion_that_was_cut_off_is_finished_at_the_next_start(tmp_path: Path) -> None:
+    """The file is on disk, and the process was killed before a session moved."""
+    options = options_of(tmp_path)
+    folder = options["config"].parent
+    async with callboard.open_runtime(**options) as runtime:
+        await runtime.agents.create(READER)
+        session = await runtime.create_session(agent="reader")
+    AgentBook(options["config"], runtime.tools()).delete("reader")
+    assert load_managed(folder).deleted_agents == ("reader",)
+    async with callboard.open_runtime(**options) as runtime:
+        [said] = await switches(runtime, session.session_id)
+        assert said.reason == "the agent 'reader' was deleted"
+        assert load_managed(folder).deleted_agents == ()
+        # One of the same name is another agent, and gets none of these sessions.
+        await runtime.agents.create(READER)
+        assert await agent_of(runtime, session.session_id) == "general"
+
+
+async def test_a_token_for_the_old_agent_is_none_for_general_assistant(tmp_path: Path) -> None:
+    async with served(tmp_path, '[agents.late]\nprompt = "Late."\n') as (daemon, _):
+        token = daemon.new_token("guest", Role.OPERATOR, agents=("late",))
+        async with open_client(daemon) as admin, open_client(daemon, token) as guest:
+            session = await guest.create_session(agent="late")
+            await guest.prompt(session.session_id, "What is 2 + 2?")  # the control
+            (tmp_path / "config" / "callboard.toml").write_text("")
+            await admin.upkeep.reload()
+            with pytest.raises(NotFoundError):
+                await guest.prompt(session.session_id, "What is 2 + 2?")
+            await admin.prompt(session.session_id, "What is 2 + 2?")
+
+
+# ── two of one name ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_clash_is_refused_with_both_places(tmp_path: Path) -> None:
+    options = options_of(tmp_path)
+    own = '[limits]\nmax_repeats = 7\n[agents.reader]\nprompt = "Mine."\n'
+    async with callboard.open_runtime(**options) as runtime:
+        await runtime.agents.create(READER)
+        options["config"].write_text(own)
+        with pytest.raises(
+            ValidationError, match=r"callboard\.toml, line 3: .*managed\.toml, line"
+        ):
+            await runtime.reload()
+        assert (await runtime.agents.get("reader")).prompt == "You read."  # the last good one
+        assert (await runtime.agents.delete("reader")).moved_sessions == 0
+        assert (await runtime.agents.get("reader")).prompt == "Mine."
+        for change in (
+            partial(runtime.agents.create, READER),
+            partial(runtime.agents.update, READER),
+            partial(runtime.agents.delete, "reader"),
+        ):
+            with pytest.raises(ConflictError, match=r"stands in .*callboard\.toml, line 3"):
+                await change()
+
+
+async def test_whoever_was_slower_is_told(tmp_path: Path) -> None:
+    async with callboard.open_runtime(**options_of(tmp_path)) as runtime:
+        made = await runtime.agents.create(READER)
+        changed = Agent(name="reader", prompt="Mine.", updated_at_ms=made.updated_at_ms)
+        late = Agent(name="reader", prompt="Yours.", updated_at_ms=(made.updated_at_ms or 0) - 1)
+        with pytest.raises(ConflictError, match="changed meanwhile"):
+            await runtime.agents.update(late)
+        await runtime.agents.update(changed)
+        assert (await runtime.agents.get("reader")).prompt == "Mine."
+
+
+async def test_a_program_without_files_says_what_it_needs(tmp_path: Path) -> None:
+    async with callboard.open_runtime(model="rehearsal", workspace=tmp_path) as runtime:
+        assert [row.name for row in await runtime.agents.list()] == ["general"]
+        with pytest.raises(ConflictError, match="config=PATH"):
+            await runtime.agents.create(READER)
+        with pytest.raises(ConflictError, match="config=PATH"):
+            await runtime.reload()
+        change = await runtime.reload(callboard.Settings(agents={"reader": READER}))
+        assert change.changed == ("agents",)
+        assert (await runtime.agents.get("reader")).prompt == "You read."
+
+
+async def test_no_workspace_holds_the_files(tmp_path: Path) -> None:
+    """A model that may write there could make itself an agent that is asked nothing."""
+    options = {**options_of(tmp_path), "workspace": tmp_path}
+    async with callboard.open_runtime(**options) as runtime:
+        with pytest.raises(ValidationError):
+            await runtime.create_session()
+        await runtime.create_session(workspace=tmp_path / "work")  # the control
+
+
+# ── the command line ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_edit_opens_the_editor_and_refuses_what_does_not_parse(command: Command) -> None:
+    assert (await command("agents", "create", "reader", "--prompt", "You read.")).code == 0
+    assert (await command("agents", "edit", "reader")).code != 0  # no editor is named
+    command.has_editor("path.write_text(text.replace('You read.', 'You read aloud.'))")
+    assert (await command("agents", "edit", "reader")).out == "Changed reader.\n"
+    shown = await command("agents", "show", "reader")
+    assert "You read aloud." in shown.out
+    assert "read_file" in shown.out
+    command.has_editor("path.write_text('description = \"x\"\\ntemperature = 9\\n')")
+    refused = await command("agents", "edit", "reader")
+    assert refused.code == 1
+    assert "reader.toml, line 2: temperature" in refused.err
+    kept = refused.err.partition("--file ")[2].partition("`")[0]
+    command.has_editor("raise SystemExit('no editor is needed')")
+    again = await command("agents", "edit", "reader", "--file", kept)
+    assert "line 2: temperature" in again.err
+    shutil.rmtree(os.path.dirname(kept))
+    assert "You read aloud." in (await command("agents", "show", "reader")).out
+
+
+async def test_delete_moves_sessions_without_a_daemon(command: Command) -> None:
+    await command("agents", "create", "reader", "--prompt", "You read.")
+    asked = await command("run", "--model", "rehearsal", "--agent", "reader", "What is 2 + 2?")
+    assert asked.code == 0
+    deleted = await command("agents", "delete", "reader")
+    assert deleted.out == "Deleted reader. A session goes on with general.\n"
+    [row] = (await command("sessions", "--json")).lines
+    assert row["agent"] == "general"
+    again = await command("agents", "delete", "reader")
+    assert (again.code, "no agent 'reader'" in again.err) == (1, True)

@@ -1,0 +1,308 @@
+"""The doors through which agents and settings are managed, with the same methods each: one table, many drivers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+import trio
+
+import callboard
+from callboard.config.managed import agent_toml
+from callboard.portals import aio
+from callboard.runtime.definitions import Agent
+from callboard.runtime.errors import CallboardError
+from callboard.runtime.wire.agents import AgentRow
+from support.cli.command import Command, Finished
+from support.gateway.configured_daemon import served
+from support.gateway.daemon_scene import open_client
+
+RunHere = Callable[..., Awaitable[Finished]]
+
+
+class Door(ABC):
+    """A way to the agents. What is refused raises a `CallboardError` with the words that a person sees.
+
+    Attributes:
+        source: What its agents say where they come from.
+    """
+
+    source = "managed"
+
+    @abstractmethod
+    async def rows(self) -> dict[str, AgentRow]:
+        """Return the agents by name."""
+
+    @abstractmethod
+    async def create(self, agent: Agent) -> None:
+        """Make an agent."""
+
+    @abstractmethod
+    async def update(self, agent: Agent) -> None:
+        """Change an agent as a whole."""
+
+    @abstractmethod
+    async def clone(self, name: str, new_name: str) -> None:
+        """Copy an agent."""
+
+    @abstractmethod
+    async def delete(self, name: str) -> None:
+        """Delete an agent."""
+
+    @abstractmethod
+    async def setting(self, name: str) -> Any:
+        """Return the value of a setting."""
+
+    @abstractmethod
+    async def set(self, name: str, value: Any) -> None:
+        """Set a setting; `None` takes it back."""
+
+
+class Methods(Door):
+    """A door of methods that are awaited, of a `Runtime` or a `Client`."""
+
+    def __init__(self, place: Any) -> None:
+        self._place = place
+
+    async def rows(self) -> dict[str, AgentRow]:
+        return {row.name: row for row in await self._do("list")}
+
+    async def create(self, agent: Agent) -> None:
+        await self._do("create", agent)
+
+    async def update(self, agent: Agent) -> None:
+        await self._do("update", agent)
+
+    async def clone(self, name: str, new_name: str) -> None:
+        await self._do("clone", name, new_name)
+
+    async def delete(self, name: str) -> None:
+        await self._do("delete", name)
+
+    async def setting(self, name: str) -> Any:
+        return (await self._do("get", name, of="settings")).value
+
+    async def set(self, name: str, value: Any) -> None:
+        await self._do("set", name, value, of="settings")
+
+    async def _do(self, method: str, *arguments: Any, of: str = "agents") -> Any:
+        return await getattr(getattr(self._place, of), method)(*arguments)
+
+
+class Blocking(Methods):
+    """A door of methods that block."""
+
+    async def _do(self, method: str, *arguments: Any, of: str = "agents") -> Any:
+        its = getattr(getattr(self._place, of), method)
+        return await trio.to_thread.run_sync(its, *arguments)
+
+
+class Asyncio(Methods):
+    """A door of methods that are awaited on an event loop in another thread."""
+
+    def __init__(self, loop: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]], place: Any):
+        super().__init__(place)
+        self._loop = loop
+
+    async def _do(self, method: str, *arguments: Any, of: str = "agents") -> Any:
+        return await self._loop(getattr(getattr(self._place, of), method)(*arguments))
+
+
+class CommandLine(Door):
+    """`callboard agents` and `callboard settings`; an agent goes in as a TOML file."""
+
+    def __init__(self, command: Command, run: RunHere) -> None:
+        self._command = command
+        self._run = run
+
+    async def rows(self) -> dict[str, AgentRow]:
+        lines = await self._do("list", "--json")
+        found = [msgspec.convert(json.loads(line), AgentRow) for line in lines.splitlines()]
+        return {row.name: row for row in found}
+
+    async def create(self, agent: Agent) -> None:
+        await self._do("create", agent.name, "--file", self._written(agent))
+
+    async def update(self, agent: Agent) -> None:
+        await self._do("edit", agent.name, "--file", self._written(agent))
+
+    async def clone(self, name: str, new_name: str) -> None:
+        await self._do("clone", name, new_name)
+
+    async def delete(self, name: str) -> None:
+        await self._do("delete", name)
+
+    async def setting(self, name: str) -> Any:
+        return json.loads(await self._do("get", name, of="settings"))
+
+    async def set(self, name: str, value: Any) -> None:
+        words = ("unset", name) if value is None else ("set", name, json.dumps(value))
+        await self._do(*words, of="settings")
+
+    def _written(self, agent: Agent) -> str:
+        file = self._command.workspace / "agent.toml"
+        file.write_text(agent_toml(agent))
+        return str(file)
+
+    async def _do(self, *words: str, of: str = "agents") -> str:
+        done = await self._run(self._command, of, *words)
+        if done.code:
+            raise CallboardError(done.err)
+        return done.out
+
+
+class Toml(Door):
+    """The operator's own file, in an editor, and a reload."""
+
+    source = "callboard.toml"
+
+    def __init__(self, file: Path, runtime: callboard.Runtime) -> None:
+        self._file = file
+        self._runtime = runtime
+        self._tables: dict[str, Any] = {}
+        self._settings: dict[str, dict[str, Any]] = {}
+
+    async def rows(self) -> dict[str, AgentRow]:
+        return {row.name: row for row in await self._runtime.agents.list()}
+
+    async def create(self, agent: Agent) -> None:
+        values = {name: getattr(agent, name) for name in agent.__struct_fields__}
+        plain = msgspec.to_builtins(values)
+        table = {name: value for name, value in plain.items() if value is not None}
+        await self._write({**self._tables, agent.name: _without_null(table)})
+
+    async def update(self, agent: Agent) -> None:
+        await self.create(agent)
+
+    async def clone(self, name: str, new_name: str) -> None:
+        copy = {**self._tables[name], "name": new_name}
+        await self._write({**self._tables, new_name: copy})
+
+    async def delete(self, name: str) -> None:
+        await self._write({n: its for n, its in self._tables.items() if n != name})
+
+    async def setting(self, name: str) -> Any:
+        return (await self._runtime.settings.get(name)).value
+
+    async def set(self, name: str, value: Any) -> None:
+        table, _, field = name.partition(".")
+        self._settings = {} if value is None else {table: {field: value}}
+        try:
+            await self._write(self._tables)
+        except CallboardError:
+            self._settings = {}
+            raise
+
+    async def _write(self, tables: dict[str, Any]) -> None:
+        before = self._file.read_text()
+        self._file.write_text(tomli_w.dumps({"agents": tables, **self._settings}))
+        try:
+            await self._runtime.reload()
+        except CallboardError:
+            self._file.write_text(before)
+            raise
+        self._tables = tables
+
+
+def _without_null(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_null(value) if isinstance(value, dict) else value
+        for name, value in table.items()
+        if value is not None
+    }
+
+
+def options_of(folder: Path) -> dict[str, Any]:
+    """The arguments of a runtime with files of its own."""
+    (folder / "config").mkdir(mode=0o700, parents=True)
+    (folder / "work").mkdir()
+    (folder / "config" / "callboard.toml").touch()
+    return {
+        "model": "rehearsal",
+        "config": folder / "config" / "callboard.toml",
+        "data": folder / "data",
+        "workspace": folder / "work",
+        "environ": {"CALLBOARD_HOME": str(folder)},
+    }
+
+
+@asynccontextmanager
+async def _trio(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
+    async with callboard.open_runtime(**options_of(folder)) as runtime:
+        yield Methods(runtime)
+
+
+@asynccontextmanager
+async def _plain(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
+    options = options_of(folder)
+    runtime = await trio.to_thread.run_sync(lambda: callboard.start_in_thread(**options))
+    try:
+        yield Blocking(runtime)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(runtime.close)
+
+
+@asynccontextmanager
+async def _asyncio(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="asyncio")
+    thread.start()
+
+    async def on_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        return await trio.to_thread.run_sync(future.result)
+
+    try:
+        options = options_of(folder)
+
+        async def opened() -> aio.Runtime:
+            return await aio.open_runtime(**options)
+
+        runtime = await on_loop(opened())
+        try:
+            yield Asyncio(on_loop, runtime)
+        finally:
+            with trio.CancelScope(shield=True):
+                await on_loop(runtime.aclose())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(thread.join)
+        loop.close()
+
+
+@asynccontextmanager
+async def _websocket(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
+    async with served(folder) as (daemon, _), open_client(daemon) as client:
+        yield Methods(client)
+
+
+@asynccontextmanager
+async def _command_line(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
+    yield CommandLine(Command(folder), run)
+
+
+@asynccontextmanager
+async def _toml(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
+    options = options_of(folder)
+    async with callboard.open_runtime(**options) as runtime:
+        yield Toml(options["config"], runtime)
+
+
+DOORS = {
+    "trio": _trio,
+    "asyncio": _asyncio,
+    "plain": _plain,
+    "websocket": _websocket,
+    "commands": _command_line,
+    "toml": _toml,
+}
