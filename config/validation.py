@@ -31,10 +31,12 @@ def checked(given: _Struct, place: str) -> _Struct:
         ValidationError: A value is not what it may be; `field` names the setting.
     """
     kind = type(given)
+    # Not msgspec.structs.fields, which reads the annotations of each class every time.
+    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
     values = {
-        field.encode_name: _inner(getattr(given, field.name), f"{place}.{field.encode_name}")
-        for field in msgspec.structs.fields(given)
-        if getattr(given, field.name) is not msgspec.UNSET
+        shown: _inner(value, f"{place}.{shown}")
+        for name, shown in names
+        if (value := getattr(given, name)) is not msgspec.UNSET
     }
     try:
         return msgspec.convert(values, kind, strict=True)

@@ -1,7 +1,7 @@
 """A process that has imported callboard once, and forks a command's process in a tenth of the time.
 
-The imports are most of what a command costs, and the tests run a thousand of them. What is forked
-is a process of its own with the arguments, environment, folder, descriptors and terminal that it
+The imports are most of what a command costs, and the tests run a thousand of them. It has played a turn, too, for
+which decoders of messages were made. What is forked is a process of its own with the arguments, environment, folder, descriptors and terminal that it
 was given; instead of the command it can run a file, as `python FILE` does. How a process starts by
 itself is for the tests that start one.
 """
@@ -20,13 +20,21 @@ import runpy
 import signal
 import socket
 import sys
+import tempfile
 import termios
+import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+import trio
+from trio._core import _thread_cache
+
 import callboard
 from callboard.__main__ import main
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 
 LONGEST_REQUEST = 1 << 17
 """Of one message: the arguments and the environment."""
@@ -35,6 +43,7 @@ LONGEST_REQUEST = 1 << 17
 def serve(requests: socket.socket) -> NoReturn:
     """Answers requests until the other side is gone."""
     _import_all()
+    _play_something()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those between
@@ -53,6 +62,34 @@ def _import_all() -> None:
     for module in pkgutil.walk_packages(callboard.__path__, "callboard."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+
+
+def _play_something() -> None:
+    """Play a turn on a store, with a model behind HTTP; no thread is left, for a fork would not have it."""
+    usual = _thread_cache.IDLE_TIMEOUT
+    _thread_cache.IDLE_TIMEOUT = 0.01  # type: ignore[assignment]
+    with tempfile.TemporaryDirectory() as folder:
+        trio.run(_play, Path(folder))
+    while threading.active_count() > 1:
+        time.sleep(0.01)
+    _thread_cache.IDLE_TIMEOUT = usual
+
+
+async def _play(folder: Path) -> None:
+    (folder / "work").mkdir()
+    read = reply(calls=[("read_file", {"path": "none"})])
+    async with (
+        open_scripted_server([read, reply("Hello.")]) as server,
+        callboard.open_runtime(
+            model="scripted",
+            base_url=server.base_url,
+            workspace=folder / "work",
+            data=folder / "data",
+            environ={},
+            agents=[callboard.Agent(name="reader", tools=("read_file",))],  # no sandbox is measured
+        ) as runtime,
+    ):
+        await (await runtime.create_session(agent="reader")).run("Hello.")
 
 
 def _watch(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
