@@ -32,8 +32,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Text
 from callboard.runtime.store import memory_store as backlog_module
 from callboard.runtime.store.ledger import Ledger
-from callboard.runtime.store.memory_store import Backlog, open_memory_store
-from callboard.runtime.store.migrations import migrate
+from callboard.runtime.store.memory_store import Backlog, _fill, open_memory_store
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.runtime.stream import Usage
 
@@ -97,7 +96,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.connection = apsw.Connection(":memory:")
-        migrate(self.connection, "it")
+        _fill(self.connection)
         self.ledger = Ledger(self.connection, "it", lambda: 1_000, lambda: 0.0)
 
     def rows(self) -> dict[str, Sequence[object]]:

@@ -168,16 +168,18 @@ json_values = st.recursive(
 )
 
 
+MADE = make(ISSUE, **{"$defs": {"item": ITEM}})
+
+
 @given(st.dictionaries(st.sampled_from([*ISSUE]) | st.text(max_size=3), json_values, max_size=8))
 def test_any_json_is_decoded_or_refused_and_the_canonical_form_is_stable(
     arguments: dict[str, Any],
 ) -> None:
-    made = make(ISSUE, **{"$defs": {"item": ITEM}})
     try:
-        decoded = made.decode(json.dumps(arguments))
+        decoded = MADE.decode(json.dumps(arguments))
     except ToolFailure:
         return
-    assert made.decode(decoded.canonical) == decoded
+    assert MADE.decode(decoded.canonical) == decoded
 
 
 # ── which schemas ────────────────────────────────────────────────────────────────────────────────
