@@ -259,6 +259,14 @@ PLANTED = (
         found_by="a_crash_ends_what_was_allowed",
     ),
     Planted(
+        "a started call runs again after a crash",
+        "runtime/store/recovery.py",
+        "(call.call_id in asked and call.started_at_ms is None)",
+        "call.call_id in asked",
+        seed=24,
+        found_by="no_effect_happens_twice",
+    ),
+    Planted(
         "a detached child's answer is never delivered",
         "actors/session/session.py",
         "            await self._services.tree.detached.deliver(self.session_id, wakes=not self._is_stopping)\n",
