@@ -388,7 +388,10 @@ async def _copy(chat: Talk, argument: str) -> None:
         blocks = _CODE.findall(text)
         text = blocks[-1] if blocks else ""
     if not text:
-        raise NotFoundError("there is nothing to copy yet")
+        lacks = (
+            "the last answer has no block of code" if argument else "there is nothing to copy yet"
+        )
+        raise NotFoundError(lacks)
     if len(text) > MAX_COPIED_CHARS:
         raise ValidationError(
             f"that is longer than {MAX_COPIED_CHARS} characters, which few terminals take"
