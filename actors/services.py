@@ -119,8 +119,10 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
         """Return the options that turns of a session have here, by itself or by a session above it."""
         if not self.given_options:
             return None
-        ids = (session_id, *(each.session_id for each in above))
-        return next(filter(None, map(self.given_options.get, ids)), None)
+        if (own := self.given_options.get(session_id)) is not None:
+            return own
+        found = filter(None, (self.given_options.get(each.session_id) for each in above))
+        return next((options.inherited for options in found), None)
 
     async def settle_agent(
         self, conversation: Conversation, append: Callable[[AgentSwitched], Awaitable[object]]

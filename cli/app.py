@@ -286,6 +286,8 @@ def _prompt_mistake(prompt: str | None, flags: RunFlags) -> str | None:
     if prompt is None:
         if not flags.resume:
             return "PROMPT is missing: say what to do"
+        if flags.answer_schema is not None:
+            return "--answer-schema goes with a prompt"
         return "--attach goes with a prompt" if flags.attach else None
     return None if prompt.strip() else "the prompt is empty: say what to do"
 
@@ -299,7 +301,7 @@ def _run(
     *,
     verbose: bool,
 ) -> int:
-    from .run.answer import check_output
+    from .run.answer import check_output, read_schema
     from .run.attachments import read_attachments
     from .run.choice import RunOptions
 
@@ -311,6 +313,7 @@ def _run(
     if mistake := _prompt_mistake(prompt, flags):
         return wrong_usage(mistake, command)
     files = tuple(path for path in flags.attach if str(path) != "-")
+    form = None if flags.answer_schema is None else read_schema(flags.answer_schema)
     options = RunOptions(
         prompt=prompt,
         flags=flags,
@@ -320,6 +323,7 @@ def _run(
         is_recorded=command == "record",
         is_verbose=verbose,
         config=config,
+        answer_schema=form,
     )
     from ..config.files import load_settings
     from ..runtime.disk.core_dumps import forbid_core_dumps

@@ -7,6 +7,7 @@ read the same everywhere.
 from __future__ import annotations
 
 import base64
+import re
 
 from ..runtime.history import Attachment
 
@@ -20,6 +21,24 @@ _TEXT_TYPES = frozenset(
     for name in ("json", "xml", "yaml", "x-yaml", "toml", "javascript", "sql", "x-sh", "x-ndjson")
 )
 _TEXT_SUFFIXES = ("+json", "+xml", "+yaml")
+
+
+_SEES = re.compile(
+    r"claude|gemini|gpt-4o|gpt-4\.|gpt-4-(turbo|vision)|gpt-[5-9]|(?:^|/)o[134]"
+    r"|[-_.\d]vl|vision|omni|llava|pixtral|gemma-?[34]|llama-?4|mistral-(small|medium|large)-(3|25|latest)"
+    r"|grok-[4-9]|internvl|minicpm-v|moondream|glm-4\.\d+v|kimi-k2\.[5-9]|qwen3\.[5-9]",
+    re.IGNORECASE,
+)
+_BLIND = re.compile(r"o[13]-mini|o1-preview|gpt-4-0|codex-mini|embed", re.IGNORECASE)
+
+
+def sees(model: str) -> bool:
+    """Return whether a model is known to take images.
+
+    What a person attaches is sent to any model; what a tool returns only to these: a request with an image is
+    refused by others, and would be refused in every later turn.
+    """
+    return _SEES.search(model) is not None and _BLIND.search(model) is None
 
 
 def media_type(attachment: Attachment) -> str:

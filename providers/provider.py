@@ -148,6 +148,10 @@ class Dialect(Protocol):
         """Build the request in this format. Finished rounds are encoded once and kept."""
         ...
 
+    def binds_answer(self, request: ModelRequest) -> bool:
+        """Return whether the provider binds its text to the `answer_schema`, or is only asked to in words."""
+        ...
+
     def auth_headers(self, key: str) -> dict[str, str]:
         """Return the headers that carry the key."""
         ...

@@ -129,6 +129,10 @@ class ThinkingEffort(enum.StrEnum):
     HIGH = "high"
 
 
+ThinkingWord: TypeAlias = Literal["off", "low", "medium", "high"]
+"""An effort as a program may also write it."""
+
+
 class SessionKind(enum.StrEnum):
     """What a session is in the session tree."""
 
@@ -394,6 +398,51 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: StoredInteger
 
 
+class Attachment(msgspec.Struct, frozen=True):
+    """An image or a file beside an input, or in the result of a tool.
+
+    Models get text files everywhere, and images and PDF files if their provider accepts them; of others
+    they only get the name.
+
+    Attributes:
+        media_type: Like `image/png`, `application/pdf` or `text/plain`.
+        data: The bytes.
+        name: The file's name, for the model and for people; may be empty.
+
+    Example:
+        notes = callboard.Attachment("text/plain", b"Milk, bread.", name="list.txt")
+        print(await session.run("What is on the list?", attachments=[notes]))
+    """
+
+    media_type: str
+    data: bytes
+    name: str = ""
+
+
+class Image(msgspec.Struct, frozen=True):
+    """An image that a tool returns, alone or in a list with texts, for a model that sees.
+
+    Attributes:
+        data: The bytes of a PNG, JPEG, GIF or WebP file.
+        name: The file's name, for the model and for people; may be empty.
+
+    Example:
+        import base64
+
+        DOT = (
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+        )
+
+        @callboard.tool
+        def draw() -> list:
+            '''Draws a dot.'''
+            return ["It is small.", callboard.Image(base64.b64decode(DOT), "dot.png")]
+    """
+
+    data: bytes
+    name: str = ""
+
+
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a tool.
 
@@ -403,6 +452,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         artifacts: What the call produced beside its output.
         both_ends: Text fields of `output` that are shortened in their middle if the output is too
             large for the model. Without any, the output is cut at its end.
+        attachments: Images and files that the model sees beside the output, if it can.
 
     Example:
         @callboard.tool
@@ -415,6 +465,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     display: str = ""
     artifacts: tuple[Artifact, ...] = ()
     both_ends: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
 
 MAX_OUTPUT_TOKENS = 10_000_000

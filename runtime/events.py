@@ -36,6 +36,7 @@ from .event_types.permissions import GrantRevoked as GrantRevoked
 from .event_types.permissions import PrivateDataRead as PrivateDataRead
 from .event_types.permissions import SessionTainted as SessionTainted
 from .event_types.plan import PlanSet as PlanSet
+from .event_types.turns import AnswerRejected as AnswerRejected
 from .event_types.turns import MessagesDeleted as MessagesDeleted
 from .event_types.turns import TurnOutcome as TurnOutcome
 from .event_types.turns import TurnSetAside as TurnSetAside
@@ -230,6 +231,8 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
         message: What happened and what to do, if it was not answered.
         unreaped: The names of what was still running after the time for cleaning up, and of threads of
             plain functions, which can't be stopped.
+        answer: The answer as canonical JSON, if a form was given for it and it has that.
+        message_id: The message that has that answer, as `MessageRow` names it.
 
     Example:
         async for event in turn:
@@ -243,6 +246,8 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
     message: str = ""
     unreaped: tuple[str, ...] = ()
     duration_ms: StoredInteger = 0
+    answer: str = ""
+    message_id: str = ""
 
 
 class TurnSuspended(Event, frozen=True, kw_only=True, tag="turn_suspended"):
@@ -339,6 +344,7 @@ DurableEvent = (
     | TurnResumed
     | TurnEnded
     | TurnSetAside
+    | AnswerRejected
     | AgentSwitched
     | TitleSet
     | MessagesDeleted

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from .definitions import Attachment as Attachment
 from .definitions import CallStatus
 from .errors import ValidationError
 
@@ -66,27 +67,6 @@ MAX_ATTACHED_BYTES = 20 * 1024 * 1024
 """All attachments of one input: what providers accept in one request, in base64."""
 
 
-class Attachment(msgspec.Struct, frozen=True):
-    """An image or a file beside an input.
-
-    Models get text files everywhere, and images and PDF files if their provider accepts them; of others
-    they only get the name.
-
-    Attributes:
-        media_type: Like `image/png`, `application/pdf` or `text/plain`.
-        data: The bytes.
-        name: The file's name, for the model and for people; may be empty.
-
-    Example:
-        notes = callboard.Attachment("text/plain", b"Milk, bread.", name="list.txt")
-        print(await session.run("What is on the list?", attachments=[notes]))
-    """
-
-    media_type: str
-    data: bytes
-    name: str = ""
-
-
 class Input(msgspec.Struct, frozen=True, tag_field="type", tag="input", gc=False):
     """An input of a person, or of the runtime."""
 
@@ -129,12 +109,13 @@ def text_of(parts: Iterable[Part]) -> str:
 
 
 class Result(msgspec.Struct, frozen=True, tag_field="type", tag="result", gc=False):
-    """The one result of a call: `content` is the JSON text that the model gets."""
+    """The one result of a call: `content` is the JSON text that the model gets, with files beside it."""
 
     call_id: str
     name: str
     content: str
     is_error: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
 
 Item = Input | Answer | Result

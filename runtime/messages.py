@@ -317,7 +317,8 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     """Store an input and give it a turn, now or after the turns that wait.
 
     `subscription` gets everything from this input on, and pauses its turns while it is full. With
-    `is_untrusted`, strangers may have written the text, which taints the session.
+    `is_untrusted`, strangers may have written the text, which taints the session. `widens` names the agent
+    whose policy the options may exceed; `None` is whichever the session has.
     """
 
     session_id: str
@@ -328,7 +329,7 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     subscription: Subscription | None = None
     request: RequestKey | None = None
     options: TurnOptions | None = None
-    widens: str = ""
+    widens: str | None = ""
     is_untrusted: bool = False
 
     def abandon(self) -> None:

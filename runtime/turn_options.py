@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
+from .budget import MAX_AMOUNT, Budget, narrowed
 from .definitions import (
     MAX_OUTPUT_TOKENS,
     MAX_TEMPERATURE,
@@ -14,11 +15,18 @@ from .definitions import (
     Fallbacks,
     ModelName,
     Preset,
+    PresetWord,
     ThinkingEffort,
+    ThinkingWord,
     ToolDefinition,
 )
 from .errors import ValidationError
 from .stream import MAX_ARGUMENT_BYTES
+
+MAX_SCHEMA_CHARS = 256 * 1024
+"""The schema of an answer; foreign schemas are bounded so, too."""
+MAX_TOOLS = 1000
+"""Names of tools in the options of a turn; more than any model is offered."""
 
 STRICTNESS = (Preset.AUTO, Preset.BALANCED, Preset.STRICT)
 """The presets, from the one that asks least to the one that asks most."""
@@ -46,6 +54,15 @@ class TurnOptions(
         policy: The preset.
         calls: Calls of tools that its turn makes side by side, as if a model had asked for them. No model
             is asked in that turn.
+        tools: Those of the agent's tools that the turn has; `()` is none.
+        timeout_seconds: How long the turn may take, waiting for people included.
+        answer_schema: The text of a JSON Schema, of type object, that the final answer must fit.
+
+    Example:
+        options = callboard.TurnOptions(temperature=0.2, tools=("get_current_time",))
+        session = await client.create_session()
+        ticket = await client.prompt(session.session_id, "What time is it?", options=options)
+        print(ticket.input_id)
     """
 
     model: ModelName | None = None
@@ -55,6 +72,9 @@ class TurnOptions(
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
     policy: Preset | None = None
     calls: Annotated[tuple[GivenCall, ...], msgspec.Meta(max_length=MAX_GIVEN_CALLS)] = ()
+    tools: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_TOOLS)] | None = None
+    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=MAX_AMOUNT)] | None = None
+    answer_schema: Annotated[str, msgspec.Meta(max_length=MAX_SCHEMA_CHARS)] | None = None
 
     def widens(self, agent: Agent) -> bool:
         """Whether these options ask less than the agent's preset does."""
@@ -69,9 +89,91 @@ class TurnOptions(
             "temperature": self.temperature,
             "max_output_tokens": self.max_output_tokens,
             "policy": None if self.widens(agent) and not may_widen else self.policy,
+            "tools": self._tools_of(agent),
+            "turn_budget": self._budget_of(agent),
         }
         changes = {name: value for name, value in given.items() if value is not None}
         return msgspec.structs.replace(agent, **changes)
+
+    def over(self, others: TurnOptions) -> TurnOptions:
+        """Return these options, and those of the others that are not among them."""
+        given = msgspec.structs.asdict(self)
+        changes = {name: value for name, value in given.items() if value is not None}
+        return msgspec.structs.replace(others, **changes)
+
+    @property
+    def inherited(self) -> TurnOptions:
+        """The options for what the turn leaves to others: sessions below it, and late results."""
+        return msgspec.structs.replace(self, answer_schema=None, timeout_seconds=None, calls=())
+
+    def _tools_of(self, agent: Agent) -> tuple[str, ...] | None:
+        if self.tools is None or agent.tools is None:
+            return self.tools
+        return tuple(name for name in self.tools if name in agent.tools)
+
+    def _budget_of(self, agent: Agent) -> Budget | None:
+        if self.timeout_seconds is None:
+            return None
+        return narrowed(agent.turn_budget, Budget(seconds=self.timeout_seconds))
+
+
+class TurnKeywords(TypedDict, total=False):
+    """The fields of `TurnOptions` as keywords; `None` is as the agent has it."""
+
+    model: str | None
+    fallbacks: Sequence[str] | None
+    thinking: ThinkingEffort | ThinkingWord | None
+    temperature: float | None
+    max_output_tokens: int | None
+    policy: Preset | PresetWord | None
+    tools: Sequence[str] | None
+    timeout_seconds: float | None
+
+
+class PromptKeywords(TurnKeywords, total=False):
+    """The keywords of a prompt: its options, and what goes with the input itself."""
+
+    budget: Budget | None
+    is_untrusted: bool
+
+
+_CHOICES: dict[str, Iterable[str]] = {"thinking": ThinkingEffort, "policy": Preset}
+_OF_INPUT = PromptKeywords.__annotations__.keys() - TurnKeywords.__annotations__.keys()
+
+
+def options_of_keywords(
+    keywords: PromptKeywords, answer_schema: dict[str, Any] | None = None
+) -> TurnOptions | None:
+    """Return the options that a program gives by keyword, or `None` without any.
+
+    Raises:
+        TypeError: There is no such keyword.
+        ValidationError: A value is not valid; its `field` is the keyword.
+    """
+    if not keywords and answer_schema is None:
+        return None
+    if unknown := keywords.keys() - PromptKeywords.__annotations__.keys():
+        raise TypeError(f"a prompt has no option {', '.join(sorted(unknown))}")
+    given = {
+        name: value
+        for name, value in keywords.items()
+        if value is not None and name not in _OF_INPUT
+    }
+    for name, value in given.items():
+        try:
+            msgspec.convert({name: value}, TurnOptions)
+        except msgspec.ValidationError as error:
+            choices = _CHOICES.get(name)
+            why = str(error).partition(" - at `$")[0]
+            if choices is not None:
+                why = f"it is one of {', '.join(choices)}"
+            raise ValidationError(f"{name}={value!r:.80}: {why}.", field=name) from error
+    options = msgspec.convert(given, TurnOptions)
+    check_fallbacks(options.fallbacks or ())
+    if answer_schema is not None:
+        text = msgspec.json.encode(answer_schema).decode()
+        options = msgspec.structs.replace(options, answer_schema=text)
+    return None if options == TurnOptions() else options
 
 
 def no_laxer(agent: Agent, preset: Preset | None) -> Agent:

@@ -18,7 +18,8 @@ PRINTS = {
     "A system prompt, and agents of your own": r"list\.txt",
     "A session again": r"user What time is it in Tokyo\?\n(.*\n)*\['What time is it in Tokyo\?'\]",
     "An approval with other arguments": r'It is gone\.\n\{"path":"old\.txt"\} success',
-    "A typed answer": r"Verdict\(is_positive=True, reasons=\['fast'\]\)",
+    "An answer in a form of yours": r"\ATrue \['fast'\]\n\Z",
+    "Other options for one turn": r"list\.txt",
     "Testing your program": r"\A\Z",
 }
 """What the first program of a section prints."""

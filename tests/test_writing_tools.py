@@ -30,6 +30,7 @@ CALLS: dict[str, list[tuple[dict[str, Any], Any]]] = {
         ({"name": "lamp", "on": True}, {"lamp": True}),
         ({"name": "door", "on": True}, "validation_error"),
     ],
+    "draw": [({}, ["It is small.", {"file": "dot.png", "media_type": "image/png", "size": 67}])],
     "factorize": [({"number": 12}, [2, 2, 3])],
     "population": [
         ({"city": "Oslo"}, {"city": "Oslo", "population": 709_000}),

@@ -16,6 +16,7 @@ from .schema.function import check_definition
 from .schema.validation import (
     OutputCheck,
     WrongArguments,
+    canonical,
     parse_arguments,
     prune,
     result_of,
@@ -46,11 +47,12 @@ class ForeignTool(Tool):
             )
         self.definition = definition
         self._execute = execute
-        self._validator = ForeignValidator(definition.name, definition.parameters)
+        where = f"tool {definition.name}"
+        self._validator = ForeignValidator(where, definition.parameters)
         self._shape = foreign_shape(self._validator.schema)
         self._check: OutputCheck | None = None
         if definition.output is not None:
-            self._check = ForeignValidator(definition.name, definition.output).check
+            self._check = ForeignValidator(where, definition.output).check
         check_definition(definition)
 
     def decode(self, arguments: str) -> Arguments:
@@ -61,8 +63,7 @@ class ForeignTool(Tool):
             self._validator.check(value, len(arguments))
         except WrongArguments as wrong:
             raise wrong.failure(self.definition.name, self.definition.parameters) from None
-        canonical = msgspec.json.encode(value, order="deterministic").decode()
-        return Arguments(value, canonical, spelling_note(taken) if taken else "")
+        return Arguments(value, canonical(value), spelling_note(taken) if taken else "")
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""

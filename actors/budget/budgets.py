@@ -286,6 +286,12 @@ class TurnBudget:
     def _retime(self) -> None:
         self._bound.deadline = trio.current_time() + self._time_left
 
+    def is_own_time_over(self, seconds: float) -> bool:
+        """Whether the turn ends by this limit of its own."""
+        own, *others = self._scopes
+        is_first = all(own.time_left <= each.time_left for each in others)
+        return own.limit.seconds == seconds and is_first
+
     def out_of_time(self) -> str:
         """Return whose time is over, in words."""
         scope = min(self._scopes, key=lambda each: each.time_left)

@@ -505,6 +505,7 @@ class CallBatch:
             duration_ms=round((trio.current_time() - since) * 1000),
             hosts=hosts_of(ready),
             attempts_left=outcome.attempts_left,
+            attachments=outcome.attachments,
         )
 
     async def _record_results(self, *, at_once: bool) -> None:

@@ -23,6 +23,7 @@ import msgspec
 
 from ...runtime.definitions import (
     Artifact,
+    Attachment,
     CallStatus,
     Effect,
     ErrorType,
@@ -31,9 +32,9 @@ from ...runtime.definitions import (
     ToolFailure,
     ToolResult,
 )
-from ...runtime.errors import CallboardError
+from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.event_types.calls import ToolGivenUp
-from ...runtime.history import Call
+from ...runtime.history import Call, checked_attachments
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents, ApprovalAnswer, CallPlace, JournalMessage
 from ...runtime.redaction import redact, redacting_logger
@@ -69,6 +70,7 @@ class CallOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         full_output: The whole output as JSON text, when `content` is a part of it.
         failure: What a failure says to the model, as JSON values; `None` for a success.
         attempts_left: How often the model may still try, when its arguments were wrong.
+        attachments: Images and files beside it.
     """
 
     status: CallStatus
@@ -78,6 +80,7 @@ class CallOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     full_output: str | None = None
     failure: dict[str, Any] | None = None
     attempts_left: int | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 def success(result: ToolResult, call: Call, max_bytes: int) -> CallOutcome:
@@ -85,6 +88,8 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> CallOutcome:
     # A field of another type would be stored and then make the session unreadable.
     if type(result.display) is not str or result.artifacts != () or result.both_ends != ():
         result = msgspec.convert(msgspec.structs.asdict(result), ToolResult)
+    if result.attachments:
+        result = with_files(call.name, result)
     output = msgspec.json.encode(result.output)
     if len(output) <= max_bytes:
         return CallOutcome(
@@ -92,6 +97,7 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> CallOutcome:
             content='{"status":"success","result":' + output.decode() + "}",
             display=result.display[:MAX_DISPLAY_CHARS],
             artifacts=result.artifacts and _first(result.artifacts),
+            attachments=result.attachments,
         )
     cut = cut_output(result, output, call.call_id, max_bytes)
     kept = _kept(call, len(output))
@@ -101,6 +107,7 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> CallOutcome:
         display=result.display[:MAX_DISPLAY_CHARS],
         artifacts=(*_first(result.artifacts), *kept),
         full_output=output.decode() if kept else None,
+        attachments=result.attachments,
     )
 
 
@@ -108,6 +115,29 @@ def _first(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
     sizes = accumulate(len(each.kind) + len(each.id) + _ARTIFACT_CHARS for each in artifacts)
     count = sum(1 for _ in takewhile(lambda size: size <= MAX_ARTIFACT_CHARS, sizes))
     return artifacts[:count]
+
+
+MAX_RESULT_FILE_BYTES = 5 * 1024 * 1024
+"""All files of one result: they are sent with every later request, and a turn may have many results."""
+
+
+def with_files(name: str, result: ToolResult) -> ToolResult:
+    """Return the result with its files checked; raise `ToolFailure` for what no provider would take."""
+    try:
+        files = checked_attachments(result.attachments)
+    except ValidationError as error:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"{name} ran, but a file in its result can't be shown: {error}.",
+        ) from error
+    size = sum(len(file.data) for file in files)
+    if size > MAX_RESULT_FILE_BYTES:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"{name} ran, but the files in its result have {size} bytes, and {MAX_RESULT_FILE_BYTES} are the "
+            "most. Make them smaller, or fewer.",
+        )
+    return msgspec.structs.replace(result, attachments=files)
 
 
 def _kept(call: Call, size: int) -> tuple[Artifact, ...]:

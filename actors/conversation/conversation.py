@@ -23,6 +23,7 @@ from ...runtime.errors import StorageError
 from ...runtime.event_types.plan import PlanItem, plan_lines
 from ...runtime.events import (
     AgentSwitched,
+    AnswerRejected,
     ApprovalAnswered,
     ApprovalAsked,
     AttemptCharged,
@@ -79,6 +80,13 @@ GONE = (
     "in memory. Start again what is still needed. (A note of callboard; no person wrote it.) {named}"
 )
 """What the model reads of background processes that ended with callboard's own."""
+
+
+NOT_TAKEN = (
+    "Your answer was not taken: {problem}. Answer again, whole and in the form that was asked for. (A note of "
+    "callboard; no person wrote it.)"
+)
+"""What the model reads of a text that does not have the form of the answer."""
 
 
 class TurnBeginning:
@@ -191,6 +199,7 @@ class Conversation:
         is_deleted: Whether it is hidden, and takes no inputs.
         is_interrupted: Whether an input interrupts the turn that has not ended.
         last_turn: Where the latest turn began, and how it ended.
+        rejected_answers: How many answers of the latest turn did not have the form given for them.
         attempts_left: How often the latest turn may still call each tool wrongly, for tools that
             it did.
         pending: Calls that wait for a person without holding a turn up.
@@ -230,6 +239,7 @@ class Conversation:
         self.asked: tuple[Input, ...] = ()
         self.last_turn = TurnBeginning()
         self.attempts_left: dict[str, int] = {}
+        self.rejected_answers = 0
         self.budgets = SessionBudgets()
         self.options = SessionOptions()
         self._attempts_before: Mapping[str, int] = {}
@@ -341,11 +351,16 @@ class Conversation:
         | SessionRestored
         | AgentSwitched
         | MessagesDeleted
+        | AnswerRejected
         | PlanSet
         | TurnResumed
         | Ignored,
     ) -> None:
         match event:
+            case AnswerRejected():
+                self.rejected_answers += 1
+                if not event.call_id:
+                    self._tail.append(Input(NOT_TAKEN.format(problem=event.problem)))
             case SessionBudgetSet():
                 self.budgets.fold(event)
             case SessionDeleted() | SessionRestored():
@@ -376,7 +391,7 @@ class Conversation:
         self.last_turn.begin(event.turn_id, self._rounds, self._tail)
         self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
         self.turn_policy = event.policy
-        self.attempts_left, self._attempts_before = {}, {}
+        self.attempts_left, self._attempts_before, self.rejected_answers = {}, {}, 0
         self.is_interrupted, self.asked = False, ()
         for input_id in event.input_ids:
             self._ask(input_id)
@@ -465,7 +480,11 @@ class Conversation:
         if event.attempts_left is not None:
             self.attempts_left[event.name] = event.attempts_left
         self._results[event.call_id] = Result(
-            event.call_id, event.name, event.result, is_error=is_error(event.status)
+            event.call_id,
+            event.name,
+            event.result,
+            is_error=is_error(event.status),
+            attachments=event.attachments,
         )
         if not self.open_calls:
             self._finish_round()

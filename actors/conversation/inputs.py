@@ -16,8 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from ...runtime.definitions import Agent, CallStatus, InputMode, InputSource
 from ...runtime.errors import PermissionRefused
 from ...runtime.events import (
@@ -54,8 +52,13 @@ def queued(modes: Mapping[str, InputMode]) -> dict[str, InputMode]:
     }
 
 
-def accepted(input_id: str, message: SubmitInput) -> InputAccepted:
-    """Return the event of an input."""
+def accepted(input_id: str, message: SubmitInput, agent: Agent | None) -> InputAccepted:
+    """Return the event of an input to a session with this agent."""
+    widens, options = message.widens, message.options
+    if widens is None:
+        steers = message.mode is InputMode.STEER
+        is_wider = agent is not None and (steers if options is None else options.widens(agent))
+        widens = agent.name if agent is not None and is_wider else ""
     return InputAccepted(
         input_id=input_id,
         text=message.text,
@@ -64,7 +67,7 @@ def accepted(input_id: str, message: SubmitInput) -> InputAccepted:
         mode=message.mode,
         request=message.request,
         options=message.options,
-        widens=message.widens,
+        widens=widens,
     )
 
 
@@ -140,9 +143,14 @@ class InputOptions(NamedTuple):
         return InputOptions(self.options)
 
     @property
-    def without_calls(self) -> InputOptions:
-        """The same for what follows from its turn: that makes no calls of its own."""
-        return InputOptions(msgspec.structs.replace(self.options, calls=()), self.widens)
+    def inherited(self) -> InputOptions:
+        """The same for a late result of the turn."""
+        return InputOptions(self.options.inherited)
+
+    def over(self, others: InputOptions) -> InputOptions:
+        """Return the same with the others' where these say nothing."""
+        widens = others.widens if self.options.policy is None else self.widens
+        return InputOptions(self.options.over(others.options), widens)
 
     def applied(self, agent: Agent) -> Agent:
         """Return the agent with the options; it may be another than the one they may widen."""
@@ -211,8 +219,8 @@ class SessionOptions:
                 if self.again is not None and event.input_ids:
                     self._of_inputs[event.input_ids[0]] = self.again
             case CallDeferred():
-                if self.again is not None:
-                    self._of_calls[event.call_id] = self.again.without_calls
+                if self.turn is not None:
+                    self._of_calls[event.call_id] = self.turn.inherited
 
     def _take(self, input_id: str) -> InputOptions | None:
         self._wideners.discard(input_id)
@@ -278,7 +286,7 @@ class PendingCalls:
                     before = f"{known} (and since as {before})"
                 if isinstance(event, CallDeferred):
                     return at, Input(asked_again_text(event, before))
-                return at, Input(late_text(event, before))
+                return at, Input(late_text(event, before), event.attachments)
         return None
 
 

@@ -364,7 +364,7 @@ def _item_bytes(item: Item) -> int:
         case Answer():
             return sum(map(_part_bytes, item.parts))
         case _:
-            return text_bytes(item.content)
+            return text_bytes(item.content) + ATTACHMENT_CHARS * len(item.attachments)
 
 
 def _part_bytes(part: Part) -> int:

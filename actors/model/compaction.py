@@ -134,7 +134,7 @@ def _size(item: Item) -> int:
         case Answer():
             return sum(map(_part_size, item.parts))
         case Result():
-            return len(item.content)
+            return len(item.content) + ATTACHMENT_CHARS * len(item.attachments)
 
 
 def _part_size(part: Part) -> int:

@@ -360,7 +360,8 @@ class Session:
             try:
                 self.fold_committed()  # it may be deleted by now
                 await self._begin_waiting(nursery)
-                stored = accepted(input_id, message)
+                agent = self._services.agents.get(self.conversation.agent)
+                stored = accepted(input_id, message, agent)
                 ticket = await self._accept(stored, is_untrusted=message.is_untrusted)
             except CallboardError as error:
                 self._subscribers.remove(input_id)

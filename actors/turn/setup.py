@@ -11,11 +11,11 @@ import msgspec
 from ...config.settings import Limits
 from ...runtime.definitions import Agent, ToolDefinition
 from ...runtime.events import DurableEvent, LiveEvent
-from ...runtime.kernel.delivery import Hold, Subscription
+from ...runtime.kernel.delivery import AnswerReader, Hold, Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, DispatcherMessage
 from ...runtime.store.rows import OpenTurn
-from ...runtime.turn_options import no_laxer
+from ...runtime.turn_options import TurnOptions, no_laxer
 from ...tools.skills.shelf import skills_prompt
 from ..budget.budgets import BudgetBook
 from ..conversation.conversation import Conversation
@@ -24,6 +24,8 @@ from ..model.choice import ModelChoice, ProviderHealth
 from ..model.stream import StartModelCall
 from ..people.lineage import agent_named, narrowed, under
 from ..services import SessionServices
+
+_NO_OPTIONS = TurnOptions()
 
 
 class TurnHost(Protocol):
@@ -80,6 +82,9 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         channel: Where the session's own people are.
         end_children: Cancels what the turn has delegated.
         gone: Background processes of the session that ended with an earlier process.
+        answer_schema: The text of the form of the final answer, if one is given.
+        answer_type: Reads that form for whoever waits for the answer; without, the schema alone counts.
+        timeout_seconds: How long whoever asked gives the turn.
     """
 
     agent: Agent
@@ -95,6 +100,9 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     channel: str | None = None
     end_children: Callable[[str, str], Awaitable[None]] | None = None
     gone: tuple[str, ...] = ()
+    answer_schema: str | None = None
+    answer_type: AnswerReader | None = None
+    timeout_seconds: float | None = None
 
 
 def setup_turn(
@@ -119,10 +127,12 @@ def setup_turn(
     )
     model = conversation.model
     given = services.options_given(host.session_id, host.lineage)
-    if options is None and given is not None:
-        options = InputOptions(given, conversation.agent)
+    if given is not None:
+        lasting = InputOptions(given, conversation.agent)
+        options = lasting if options is None else options.over(lasting)
+    wanted = _NO_OPTIONS if options is None else options.options
     if options is not None:
-        agent, model = options.applied(agent), options.options.model or model
+        agent, model = options.applied(agent), wanted.model or model
     is_policy_given = services.is_policy_given or (given is not None and given.policy is not None)
     if goes_on and not is_policy_given:
         agent = no_laxer(agent, conversation.turn_policy)
@@ -153,4 +163,7 @@ def setup_turn(
             for each in conversation.background
             if not services.programs.knows(host.session_id, each)
         ),
+        answer_schema=wanted.answer_schema,
+        answer_type=None if pacer is None else pacer.answer_type,
+        timeout_seconds=wanted.timeout_seconds,
     )

@@ -15,12 +15,21 @@ stored under a shield.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import trio
+from msgspec.structs import replace
 
 from ...providers.provider import ModelRequest, ModelTarget
 from ...runtime.definitions import CallStatus, ErrorType
-from ...runtime.errors import BudgetError, CallboardError, InternalError, StorageError
+from ...runtime.errors import (
+    BudgetError,
+    CallboardError,
+    DeadlineError,
+    InternalError,
+    ProviderError,
+    StorageError,
+)
 from ...runtime.events import (
     CallFinished,
     CallProgress,
@@ -33,7 +42,7 @@ from ...runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
-from ...runtime.history import Call, Part
+from ...runtime.history import Call, Part, text_of
 from ...runtime.identity import new_id, now_ms
 from ...runtime.messages import CallPlace, RunCalls
 from ...runtime.store.recovery import closing_events
@@ -44,6 +53,9 @@ from ..calls.outcome import failure_outcome
 from ..model.answer import AnswerBuilder, TokenCount
 from .model_caller import ModelCaller, wait_gone
 from .setup import TurnHost, TurnSetup
+
+if TYPE_CHECKING:
+    from .structured import AnswerForm
 
 _STORE_FAILED = StreamError(
     error_type=StorageError.type,
@@ -98,6 +110,7 @@ class Turn:
         self._asked = self._recorded() if suspended is not None else None
         self._suspends = False
         self._is_lost = False
+        self._form: AnswerForm | None = None
         self._unreaped: list[str] = []
 
     def started(self) -> TurnStarted:
@@ -194,6 +207,10 @@ class Turn:
         """Alternate between model and tools until there is an end; return the last events."""
         if self._setup.skills is not None and (skills := await self._setup.skills()):
             self._system = f"{self._setup.agent.prompt}\n\n{skills}".lstrip()
+        if (schema := self._setup.answer_schema) is not None:
+            from .structured import AnswerForm  # here: most turns have none
+
+            self._form = AnswerForm(schema, self._setup.answer_type, self._setup.tools)
         if self._asked is not None and (ended := await self._go_on(self._asked)):
             return [ended]
         if calls := self._given_calls():
@@ -210,11 +227,15 @@ class Turn:
             calls = tuple(part for part in message.parts if isinstance(part, Call))
             proposed = self._proposed(message, calls)
             stop = answer.done.stop_reason
-            if not calls or stop in (StopReason.MAX_TOKENS, StopReason.REFUSED):
+            is_cut = stop in (StopReason.MAX_TOKENS, StopReason.REFUSED)
+            if self._form is not None and not is_cut:
+                if last := await self._formed(self._form, message, calls, proposed):
+                    return last
+            elif not calls or is_cut:
                 why = "the answer was cut off"
                 cut_off = [cancelled_call(self.turn_id, call, why) for call in calls]
-                return [message, *proposed, *cut_off, self._ended(_OUTCOMES[stop])]
-            if ended := await self._run_calls(message, calls, proposed):
+                return [message, *proposed, *cut_off, self._cut_or_ended(message, stop)]
+            elif ended := await self._run_calls(message, calls, proposed):
                 return [ended]
 
     def _given_calls(self) -> tuple[Call, ...]:
@@ -242,6 +263,38 @@ class Turn:
         )
         return await self._run_calls(message, calls, self._proposed(message, calls))
 
+    async def _formed(
+        self,
+        form: AnswerForm,
+        message: MessageCompleted,
+        calls: tuple[Call, ...],
+        proposed: tuple[CallProposed, ...],
+    ) -> list[DurableEvent] | None:
+        """Run the calls of an answer, or take it; return the last events, if the turn ends by it."""
+        given = form.given(calls)
+        if others := tuple(call for call in calls if call not in given):
+            refused = form.beside_others(message, given)
+            ended = await self._run_calls(message, others, (*proposed, *refused))
+            return [ended] if ended is not None else None
+        judged = form.judged(message, text_of(message.parts), given)
+        events: list[DurableEvent] = [message, *proposed, *judged.finished]
+        if judged.rejected is None:
+            where = f"call:{given[0].call_id}" if given else message.message_id
+            ended = self._ended("answered")
+            return [*events, replace(ended, answer=judged.answer, message_id=where)]
+        events.append(judged.rejected)
+        if why := form.given_up(judged.rejected, self._host.conversation.rejected_answers):
+            return [*events, self._ended("failed", error_type=ProviderError.type, message=why)]
+        self._asked = message
+        await self._host.append(*events)
+        return None
+
+    def _cut_or_ended(self, message: MessageCompleted, stop: StopReason) -> TurnEnded:
+        if self._form is None:
+            return self._ended(_OUTCOMES[stop])
+        why = self._form.why_none(message)
+        return self._ended(_OUTCOMES[stop], error_type=ProviderError.type, message=why)
+
     def _recorded(self) -> MessageCompleted:
         """Return a stand-in for an answer on record, of which only the id is needed."""
         message_id = self._host.conversation.message_id
@@ -257,7 +310,7 @@ class Turn:
 
     def _request(self, target: ModelTarget) -> ModelRequest:
         agent = self._setup.agent
-        return ModelRequest(
+        request = ModelRequest(
             model=target.model,
             provider=target.signer,
             system=self._system,
@@ -267,6 +320,10 @@ class Turn:
             temperature=agent.temperature,
             thinking=agent.thinking,
         )
+        if self._form is None:
+            return request
+        is_again = self._host.conversation.rejected_answers > 0
+        return self._form.asked_for(request, target, is_again=is_again)
 
     # ── the tools ────────────────────────────────────────────────────────────────────────────────
 
@@ -274,7 +331,7 @@ class Turn:
         self,
         message: MessageCompleted,
         calls: tuple[Call, ...],
-        proposed: tuple[CallProposed, ...] | None,
+        proposed: tuple[DurableEvent, ...] | None,
         approvals: tuple[ApprovalRow, ...] = (),
     ) -> TurnEnded | None:
         """Hand the calls to the dispatcher and wait until all of them are gone.
@@ -349,7 +406,7 @@ class Turn:
             channel=self._setup.channel,
             lineage=self._host.lineage,
             task=conversation.task,
-            options=given.without_calls.options if (given := conversation.options.turn) else None,
+            options=given.options.inherited if (given := conversation.options.turn) else None,
         )
 
     def _has_run(self, call_id: str) -> bool:
@@ -476,6 +533,12 @@ class Turn:
             return self._ended("cancelled", message=self._reason)
         if self._is_lost:
             return self._failed(_STORE_FAILED)
+        seconds = self._setup.timeout_seconds
+        if seconds is not None and self._budget.is_own_time_over(seconds):
+            text = (
+                f"The turn took longer than the {seconds:g} s that it was given (timeout_seconds)."
+            )
+            return self._ended("budget", error_type=DeadlineError.type, message=text)
         return self._ended("budget", message=self._budget.out_of_time())
 
     def _failed(self, error: StreamError) -> TurnEnded:

@@ -26,6 +26,7 @@ from ...providers.provider import Endpoint, ModelTarget
 from ...runtime.definitions import Agent
 from ...runtime.errors import ConflictError, NotFoundError
 from ...runtime.events import (
+    AnswerRejected,
     CallFinished,
     CallProposed,
     DurableEvent,
@@ -58,6 +59,7 @@ from ...runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
+from ...tools.schema.validation import WrongArguments
 from ..budget.budgets import BudgetBook
 from ..conversation.conversation import Conversation
 from ..model.choice import ModelChoice, ProviderHealth
@@ -164,6 +166,7 @@ class Replay:
         self._models: Mailbox[StartModelCall] = Mailbox("recorded answers", MAILBOX_CAPACITY)
         self._calls: Mailbox[DispatcherMessage] = Mailbox("recorded results", MAILBOX_CAPACITY)
         self._choice = ModelChoice(ModelTarget(provider="", model=""), (), ProviderHealth())
+        self._checks = RecordedChecks()
         self._turn: Turn | None = None
         self._heard = trio.Event()
         self._turn_ids: dict[str, str] = {}
@@ -236,6 +239,7 @@ class Replay:
         return True
 
     def _new_turn(self, input_id: str) -> Turn:
+        brought = self.conversation.options.of(input_id)
         return Turn(
             self,
             input_id,
@@ -247,6 +251,8 @@ class Replay:
                 budgets=self._budgets,
                 health=ProviderHealth(),
                 limits=self._limits,
+                answer_schema=None if brought is None else brought.options.answer_schema,
+                answer_type=self._checks,
             ),
         )
 
@@ -275,10 +281,20 @@ class Replay:
     # ── what a turn needs of its session ─────────────────────────────────────────────────────────
 
     async def append(self, *events: DurableEvent) -> None:
-        """Fold events that the turn has made; they are stored nowhere."""
+        """Fold events that the turn has made; they are stored nowhere.
+
+        The results of an answer that was not taken, and why it was not, come from the record.
+        """
         await trio.lowlevel.checkpoint()
+        is_rejected = any(isinstance(event, AnswerRejected) for event in events)
+        if not is_rejected or isinstance(events[-1], TurnEnded):
+            for event in events:
+                self._add(event)
+            return
         for event in events:
-            self._add(event)
+            if isinstance(event, MessageCompleted | CallProposed):
+                self._add(event)
+        await self._pass_answer()
 
     async def append_end(self, *events: DurableEvent) -> None:
         """Append the end of a turn, as `append` does."""
@@ -330,6 +346,7 @@ class Replay:
             case MessageCompleted(incomplete=True) as said:
                 await self._speak_in_part(said, outlet)
             case MessageCompleted() as said:
+                self._checks.rejected = await self._tape.rejection()
                 await outlet.send(whole_answer(said))
             case TurnEnded(outcome="failed") as ended:
                 await outlet.send([StreamError(error_type=ended.error_type, message=ended.message)])
@@ -355,9 +372,12 @@ class Replay:
 
     async def _finish(self, request: RunCalls) -> None:
         """Take over the results of the calls, if they are those on record."""
+        proposed = [each for each in request.preamble if isinstance(each, CallProposed)]
         for event in request.preamble:
-            self._add(event)
-        if await self._pass_answer() == [call.call_id for call in request.calls]:
+            if not isinstance(event, CallFinished):
+                self._add(event)
+        call_ids = [each.call_id for each in proposed or request.calls]
+        if await self._pass_answer() == call_ids:
             await self._wind()
 
     async def _pass_answer(self) -> list[str]:
@@ -417,6 +437,23 @@ class Replay:
             where.append(kept)
 
 
+class RecordedChecks:
+    """Says of each answer that has to have a form what the record says.
+
+    Attributes:
+        rejected: What is wrong with the answer that is next.
+    """
+
+    def __init__(self) -> None:
+        self.rejected: AnswerRejected | None = None
+
+    def read(self, text: str) -> tuple[None, str]:
+        """Return nothing; raise `WrongArguments` for an answer that was not taken."""
+        if self.rejected is not None:
+            raise WrongArguments(self.rejected.problem)
+        return None, ""
+
+
 Pages = Callable[[int], Awaitable[Sequence[Stored]]]
 """Returns the page of events after a `seq`; an empty one at the end."""
 MAX_SHOWN = 120
@@ -441,6 +478,19 @@ class Tape:
     def take(self) -> Stored:
         """Take the next event, which `look` has loaded."""
         return self._ahead.popleft()
+
+    async def rejection(self) -> AnswerRejected | None:
+        """Return why the answer that is next was not taken; `None` when it was."""
+        at = 1
+        while True:
+            for stored in list(self._ahead)[at:]:
+                if isinstance(stored.event, AnswerRejected):
+                    return stored.event
+                if isinstance(stored.event, MessageCompleted | TurnEnded):
+                    return None
+            at = len(self._ahead)
+            if not await self._load():
+                return None
 
     async def end_of_turn(self) -> TurnEnded | None:
         """Return the end of the turn that is next, or runs; `None` when it has none on record."""

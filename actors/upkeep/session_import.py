@@ -31,7 +31,7 @@ from ...runtime.events import (
     TurnOutcome,
     TurnSetAside,
 )
-from ...runtime.history import LOST, Opaque, Part, Thinking
+from ...runtime.history import LOST, Opaque, Part, Thinking, checked_attachments
 from ...runtime.identity import new_id
 from ...runtime.turn_options import check_fallbacks
 from ..conversation.conversation import CONTRADICTIONS, Conversation
@@ -102,6 +102,7 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
             forked_from="",
         )
     if isinstance(event, InputAccepted):
+        checked_attachments(event.attachments)
         options = event.options
         if options is not None:
             check_fallbacks(options.fallbacks or ())
@@ -110,6 +111,7 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
     if isinstance(event, TurnSetAside):
         return replace(event, request=None)
     if isinstance(event, CallFinished):
+        checked_attachments(event.attachments)
         return replace(event, hosts=())
     if isinstance(event, MessageCompleted):
         return replace(event, parts=tuple(_readable(event.parts)), is_copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -32,10 +33,12 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
 
 
 class RunAnswer:
-    """The last answer among the events of a run."""
+    """The last answer among the events of a run; with a form, the last that has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_form: bool = False) -> None:
+        self._has_form = has_form
         self._text = ""
+        self._formed: str | None = None
         self._outcome = ""
 
     def see(self, event: object) -> None:
@@ -45,14 +48,16 @@ class RunAnswer:
                 self._text = self._outcome = ""
             case MessageCompleted(parts=parts):
                 self._text = text_of(parts)
-            case TurnEnded(outcome=outcome):
-                self._outcome = outcome
+            case TurnEnded(outcome=outcome, answer=answer):
+                self._outcome, self._formed = outcome, answer or self._formed
             case _:
                 pass
 
     @property
     def text(self) -> str | None:
         """The answer; `None` where there is none."""
+        if self._has_form:
+            return self._formed
         return self._text if self._outcome in GIVEN else None
 
     def ended(self, code: int, message: str) -> RunEnded:
@@ -70,6 +75,21 @@ def check_output(path: Path) -> None:
         raise _refusal(f"{path} is a folder")
     if not folder.is_dir():
         raise _refusal(f"there is no folder {folder}")
+
+
+def read_schema(path: Path) -> dict[str, Any]:
+    """Return the JSON Schema in a file; raise `ValidationError` when no answer can fit it."""
+    from ...tools.schema.answers import SchemaAnswer  # here: few runs have one
+
+    try:
+        schema = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise _refusal(f"{path} can't be read: {error.strerror}", "answer-schema") from error
+    except ValueError as error:
+        raise _refusal(f"{path} is not JSON ({error})", "answer-schema") from error
+    if not isinstance(schema, dict):
+        raise _refusal(f"{path} holds no JSON Schema, which is an object", "answer-schema")
+    return SchemaAnswer(schema).schema
 
 
 def write_answer(text: str, path: Path) -> None:
@@ -92,5 +112,5 @@ def whole_line(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def _refusal(why: str) -> ValidationError:
-    return ValidationError(f"--output: {why}; nothing was sent.", field="output")
+def _refusal(why: str, option: str = "output") -> ValidationError:
+    return ValidationError(f"--{option}: {why}; nothing was sent.", field=option)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         piped_bytes: How much of it is a file on stdin, beside the prompt.
         is_verbose: Whether it says more on the way; see `VerboseLines`.
         config: The file of the configuration, when one is named.
+        answer_schema: The form of the answer, when one is given.
     """
 
     prompt: str | None
@@ -42,6 +44,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_recorded: bool = False
     is_verbose: bool = False
     config: Path | None = None
+    answer_schema: dict[str, Any] | None = None
 
 
 class RunTarget(msgspec.Struct, frozen=True, kw_only=True):

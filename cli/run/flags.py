@@ -109,6 +109,15 @@ class TurnFlags:
     max_tokens: Annotated[
         int | None, Parameter(help="The most tokens of one answer; by default the provider's.")
     ] = None
+    tools: Annotated[
+        str | None,
+        Parameter(
+            help="Which of the agent's tools there are, as in read_file,search_files; '' is none."
+        ),
+    ] = None
+    timeout: Annotated[
+        float | None, Parameter(help="How many seconds a turn may take, waiting for you included.")
+    ] = None
 
     budget: Annotated[
         str | None, Parameter(help="What the turn may use: " + EXAMPLE + ", or some of these.")
@@ -120,6 +129,7 @@ class TurnFlags:
 
     def mistake(self) -> str | None:
         """Return what is wrong with the values, if something is."""
+        from ...runtime.budget import MAX_AMOUNT
         from ...runtime.definitions import MAX_FALLBACKS, MAX_OUTPUT_TOKENS, MAX_TEMPERATURE
 
         if self.model is not None and not self.model.strip():
@@ -136,6 +146,8 @@ class TurnFlags:
             return f"--temperature is between 0 and {MAX_TEMPERATURE:g}"
         if self.max_tokens is not None and not 1 <= self.max_tokens <= MAX_OUTPUT_TOKENS:
             return f"--max-tokens is between 1 and {MAX_OUTPUT_TOKENS}"
+        if self.timeout is not None and not 0 < self.timeout <= MAX_AMOUNT:
+            return "--timeout is a number of seconds above 0"
         for option, text in (("budget", self.budget), ("session-budget", self.session_budget)):
             try:
                 _ = None if text is None else budget_of(text)
@@ -164,6 +176,8 @@ class TurnFlags:
             temperature=self.temperature,
             max_output_tokens=self.max_tokens,
             policy=None if self.policy is None else Preset(self.policy),
+            tools=None if self.tools is None else tuple(filter(None, _words(self.tools))),
+            timeout_seconds=self.timeout,
         )
 
     def apply(self, settings: Settings, name: str) -> Settings:
@@ -196,6 +210,10 @@ class TurnFlags:
         return msgspec.structs.replace(settings, agents={**settings.agents, name: agent})
 
 
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
+
+
 @dataclass(frozen=True)
 class RunFlags(TurnFlags):
     """What the command line says of a run."""
@@ -212,6 +230,12 @@ class RunFlags(TurnFlags):
     output: Annotated[
         Path | None,
         Parameter(name=("--output", "-o"), help="Write the answer to this file, not to stdout."),
+    ] = None
+    answer_schema: Annotated[
+        Path | None,
+        Parameter(
+            help="A file with a JSON Schema: the answer is JSON that fits it, alone on stdout."
+        ),
     ] = None
     resume: Annotated[
         bool,

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ...config.settings import Settings
+from ...embedding.options import check_turn_options
 from ...embedding.runtime import Runtime, host_of, lend, wish_of
 from ...embedding.session import Session
 from ...providers.recording import RECORDINGS, open_recorder
@@ -64,7 +65,9 @@ async def open_local_place(
             recorder = await open_recorder(data / RECORDINGS) if options.is_recorded else None
             given, why = await lend(runtime, wish, recorder)
             model, reason = shown(given), choice.reason or why
-        place = LocalPlace(runtime, model, reason, flags.turn_options(given), channel)
+        wanted = flags.turn_options(given)
+        check_turn_options(host_of(runtime), wanted)
+        place = LocalPlace(runtime, model, reason, wanted, channel)
         try:
             yield place
         finally:

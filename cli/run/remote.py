@@ -8,8 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+import msgspec
 import trio
 
 from ...client.client import Client, connect_here
@@ -72,8 +73,8 @@ def check_options(options: RunOptions) -> None:
             )
     if options.prompt is None and turn_options(options, None) is not None:
         raise ConflictError(
-            "--model, --policy, --fallback, --thinking, --temperature and --max-tokens are for the "
-            "turn of a prompt; what was left goes on in the daemon as it was begun. Give a prompt, "
+            "--model, --policy, --fallback, --thinking, --temperature, --max-tokens, --tools and --timeout "
+            "are for the turn of a prompt; what was left goes on in the daemon as it was begun. Give a prompt, "
             "or leave them out."
         )
 
@@ -240,11 +241,15 @@ class RemoteSession:
         text: str,
         attachments: Iterable[Attachment] = (),
         *,
+        answer: dict[str, Any] | None = None,
         budget: Budget | None = None,
         is_untrusted: bool = False,
     ) -> RemoteTurn:
         """Return a turn for this input, which is sent when the turn is entered."""
         client, options = self._place.client, self._place.wanted
+        if answer is not None:
+            text = msgspec.json.encode(answer).decode()
+            options = msgspec.structs.replace(options or TurnOptions(), answer_schema=text)
         send = partial(
             client.prompt,
             self.session_id,

@@ -12,7 +12,7 @@ import signal
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:  # whichever the run works with is imported when it opens
 
     RunPlace: TypeAlias = LocalPlace | RemotePlace
     RunSession: TypeAlias = Session | RemoteSession
-    RunTurn: TypeAlias = Turn | RemoteTurn
+    RunTurn: TypeAlias = Turn[Any] | RemoteTurn
 
 
 class UnansweredCalls:
@@ -140,7 +140,8 @@ class _Job:
         self._recordings = data / RECORDINGS if options.is_recorded else None
         flags, self._stdout = options.flags, Output(1)
         self._output = self._stdout
-        if flags.json or (os.isatty(1) and not flags.quiet):
+        is_shown = os.isatty(1) and not flags.quiet and options.answer_schema is None
+        if flags.json or is_shown:
             self._view = view_of(self._output.write, settings, json=flags.json)
         else:
             self._output = Output(2)
@@ -151,7 +152,7 @@ class _Job:
         if asking is not None:
             self._channel = channel_at(asking, self._output, self._view, data, nursery)
         self.screens = {self._stdout, self._output, asking.screen if asking else self._output}
-        self._answer = RunAnswer()
+        self._answer = RunAnswer(has_form=options.answer_schema is not None)
         self._details: VerboseLines | None = None
         if options.is_verbose:
             from ...config.prices import PriceTable  # here: few runs say so much
@@ -254,6 +255,7 @@ class _Job:
             turn = session.prompt(
                 options.prompt,
                 options.attachments,
+                answer=options.answer_schema,
                 budget=budget,
                 is_untrusted=options.is_piped,
             )

@@ -20,6 +20,7 @@ from ...runtime.event_types.plan import PlanSet, progress_of
 from ...runtime.event_types.undo import ChangesUndone
 from ...runtime.events import (
     AgentSwitched,
+    AnswerRejected,
     AttemptFailed,
     HistoryCompacted,
     InputAccepted,
@@ -150,7 +151,14 @@ def answer_line(answered: ApprovalAnswered) -> str:
     return f"{decision}{lasting}{who}{reason}"
 
 
-TroubleEvent = AgentSwitched | AttemptFailed | ModelSwitched | ProviderSetAside | HistoryCompacted
+TroubleEvent = (
+    AgentSwitched
+    | AttemptFailed
+    | ModelSwitched
+    | ProviderSetAside
+    | HistoryCompacted
+    | AnswerRejected
+)
 
 
 def trouble_line(event: TroubleEvent) -> str:
@@ -169,6 +177,8 @@ def trouble_line(event: TroubleEvent) -> str:
         case ProviderSetAside():
             wait = seconds(round(event.seconds * 1000))
             return f"{event.provider} is set aside for {wait}: {event.reason}"
+        case AnswerRejected():
+            return f"the answer was not taken: {event.problem}"
         case HistoryCompacted():
             rounds = counted(event.rounds, "round")
             if event.why_left_out:

@@ -10,19 +10,15 @@ import msgspec
 from ...runtime.definitions import CallStatus, InputSource
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.events import (
-    AgentSwitched,
     ApprovalAnswered,
     ApprovalAsked,
-    AttemptFailed,
     CallDeferred,
     CallFinished,
     CallProposed,
     HistoryCompacted,
     InputAccepted,
     MessageCompleted,
-    ModelSwitched,
     PlanSet,
-    ProviderSetAside,
     Stored,
     TurnEnded,
 )
@@ -30,7 +26,7 @@ from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.store.rows import SessionRow
 from ..terminal.escaping import safe_line, safe_text
 from ..terminal.style import counted, minute, seconds
-from .event_lines import LineEvent, answer_line, event_line, trouble_line
+from .event_lines import LineEvent, TroubleEvent, answer_line, event_line, trouble_line
 
 _TICKS = re.compile(r"`+")
 
@@ -84,13 +80,7 @@ class Markdown:
                 return ""
             case ApprovalAsked() | ApprovalAnswered() | CallDeferred() | CallFinished() as event:
                 return self._of_call(event)
-            case (
-                AgentSwitched()
-                | AttemptFailed()
-                | ModelSwitched()
-                | ProviderSetAside()
-                | HistoryCompacted() as event
-            ):
+            case event if isinstance(event, TroubleEvent):
                 head = f"{self._take_calls()}\n*{safe_line(trouble_line(event))}*\n"
                 if isinstance(event, HistoryCompacted):
                     head += f"\n## Summary\n\n{safe_text(event.summary).rstrip()}\n"

@@ -11,6 +11,7 @@ from ...runtime.definitions import CallStatus, InputSource
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.events import (
     AgentSwitched,
+    AnswerRejected,
     ApprovalAnswered,
     ApprovalAsked,
     AttemptFailed,
@@ -149,6 +150,7 @@ class Transcript:
                 | ModelSwitched()
                 | ProviderSetAside()
                 | HistoryCompacted()
+                | AnswerRejected()
             ):
                 if isinstance(event, HistoryCompacted) and not event.why_left_out:
                     self._count(event)

@@ -67,7 +67,7 @@ def is_large(event: DurableEvent) -> bool:
     if isinstance(event, InputAccepted):
         size = len(event.text) + sum(len(file.data) for file in event.attachments)
     elif isinstance(event, CallFinished):
-        size = len(event.full_output or "")
+        size = len(event.full_output or "") + sum(len(file.data) for file in event.attachments)
     return size > LARGE_EVENT
 
 

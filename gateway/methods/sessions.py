@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...config.prices import priced
+from ...embedding.options import check_turn_options
 from ...embedding.runtime import host_of
 from ...embedding.session import checked_mode
 from ...embedding.turn import checked_text
-from ...providers.catalog.table import check_provider
 from ...runtime.budget import checked_budget
 from ...runtime.definitions import InputMode
 from ...runtime.errors import (
@@ -23,7 +23,7 @@ from ...runtime.messages import InputTicket, RerunTurn, SubmitInput
 from ...runtime.store.feeds import DoneRequest
 from ...runtime.store.lists import SessionFilter, SessionPage, WordSearch
 from ...runtime.store.rows import MessageRow, SessionRow
-from ...runtime.turn_options import TurnOptions, check_fallbacks
+from ...runtime.turn_options import TurnOptions
 from ...runtime.wire import sessions as wire
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
@@ -291,8 +291,8 @@ async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
         raise ValidationError(
             "calls are of one input: give them with session/prompt", field="options"
         )
-    _check_models(caller, params.options)
     host = host_of(caller.runtime)
+    check_turn_options(host, params.options)
     given = host.given_options
 
     def leave() -> None:
@@ -330,16 +330,10 @@ async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> I
         PermissionRefused: More would run without asking, and the caller may not decide that.
     """
     options = params.options
-    if options is not None and params.mode is InputMode.STEER:
-        raise ValidationError(
-            "an input that steers a turn has no options: it becomes part of that turn. Leave them "
-            "out, or queue the input.",
-            field="options",
-        )
     if options is None:
         widens = row.agent if _may_widen(caller) else ""
     else:
-        _check_models(caller, options)
+        check_turn_options(host_of(caller.runtime), options, params.mode)
         widens = _widens(caller, row, options)
     return await host_of(caller.runtime).directory.ask(
         SubmitInput(
@@ -354,16 +348,6 @@ async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> I
             is_untrusted=params.is_untrusted,
         )
     )
-
-
-def _check_models(caller: Caller, options: TurnOptions) -> None:
-    """Raise now, and not when the turn begins: nobody would be there to see the error."""
-    host = host_of(caller.runtime)
-    if options.model is not None:
-        host.plan.models.target(options.model)
-    check_fallbacks(options.fallbacks or ())
-    for name in options.fallbacks or ():
-        check_provider(host.settings, name)
 
 
 def _widens(caller: Caller, row: SessionRow, options: TurnOptions) -> str:

@@ -27,6 +27,7 @@ import msgspec
 from ...runtime.definitions import ThinkingEffort, ToolDefinition
 from ...runtime.history import Answer
 from ...runtime.stream import StreamError
+from .. import attachments
 from ..error_answer import read_error_answer
 from ..provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
 from ..tool_names import sent_name
@@ -80,9 +81,15 @@ class AnthropicMessages:
         if system := _system(request, family):
             mark = CACHE_MARK if is_marked else b""
             parts += [b',"system":[{"type":"text","text":', _encode(system), mark, b"}]"]
-        messages = HistoryEncoder(request.provider).encode(request.rounds, is_marked=is_marked)
+        encoder = HistoryEncoder(request.provider, sees=attachments.sees(request.model))
+        messages = encoder.encode(request.rounds, is_marked=is_marked)
         parts += [b',"messages":[', messages, b"]}"]
         return HttpRequest(PATH, _HEADERS, b"".join(parts), names)
+
+    def binds_answer(self, request: ModelRequest) -> bool:
+        """Return whether the model takes schemas, and this one can be said."""
+        schema = request.answer_schema or {}
+        return claude_family(request.model).takes_schema and answer_format(schema) is not None
 
     def auth_headers(self, key: str) -> dict[str, str]:
         """Return the header that carries the key."""

@@ -106,12 +106,15 @@ class HistoryEncoder:
 
     Args:
         provider: Whose signatures and opaque parts go back.
+        sees: Whether the model takes the images of results.
     """
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, *, sees: bool = True) -> None:
         self._provider = provider
+        self._sees = sees
         # The encoded form depends on who answered, since that decides what goes back.
-        self._keys = [f"{NAME} {provider} {part}" for part in ("inputs", "answer", "results")]
+        parts = ("inputs", "answer", "results" if sees else "results in words")
+        self._keys = [f"{NAME} {provider} {part}" for part in parts]
 
     def encode(self, rounds: Sequence[Round], *, is_marked: bool) -> bytes:
         """Return the JSON of all messages, without the brackets of their list.
@@ -151,7 +154,7 @@ class HistoryEncoder:
     def _blocks(self, item: Round) -> list[bytes]:
         """Return the encoded blocks of the inputs, the answer and the results, joined by commas."""
         known = item.encoded
-        if self._keys[0] in known:
+        if self._keys[2] in known:
             return [known[key] for key in self._keys]
         blocks: list[list[Block | msgspec.Raw]] = [[], [], []]
         for each in item.items:
@@ -168,7 +171,7 @@ class HistoryEncoder:
             case Answer():
                 answer += self._answer_blocks(item)
             case Result():
-                results.append(_result_block(item))
+                results.append(_result_block(item, sees=self._sees))
             case _:
                 assert_never(item)
 
@@ -252,11 +255,13 @@ def _call_block(call: Call) -> Block:
     }
 
 
-def _result_block(result: Result) -> Block:
+def _result_block(result: Result, *, sees: bool) -> Block:
+    text = result.content if result.content.strip() else NOTHING_RETURNED
+    files = [_attachment_block(each, sees=sees) for each in result.attachments]
     block = {
         "type": "tool_result",
         "tool_use_id": _sent_id(result.call_id),
-        "content": result.content if result.content.strip() else NOTHING_RETURNED,
+        "content": [_text(text), *files] if files else text,
     }
     return {**block, "is_error": True} if result.is_error else block
 
@@ -277,11 +282,11 @@ def _input_blocks(item: Input) -> Iterator[Block]:
         yield _text(NOTHING_SAID)
 
 
-def _attachment_block(attachment: Attachment) -> Block:
+def _attachment_block(attachment: Attachment, *, sees: bool = True) -> Block:
     kind, size = attachments.media_type(attachment), len(attachment.data)
-    if kind in attachments.IMAGES and 0 < size <= MAX_IMAGE_BYTES:
+    if kind in attachments.IMAGES and 0 < size <= MAX_IMAGE_BYTES and sees:
         return {"type": "image", "source": _base64(attachment, kind)}
-    if kind == attachments.PDF and 0 < size <= MAX_PDF_BYTES:
+    if kind == attachments.PDF and 0 < size <= MAX_PDF_BYTES and sees:
         return _document(attachment, _base64(attachment, kind))
     if attachments.is_text(attachment):
         text = attachment.data.decode("utf-8", "replace")

@@ -91,6 +91,10 @@ class Gemini:
         path = f"/{_resource(request.model)}:streamGenerateContent?alt=sse"
         return HttpRequest(path, _HEADERS, b"".join(body), names)
 
+    def binds_answer(self, request: ModelRequest) -> bool:
+        """Return whether the model takes schemas beside tools, or there are none."""
+        return not request.tools or family_of(request.model).takes_schema_with_tools
+
     def auth_headers(self, key: str) -> dict[str, str]:
         """Return the header that carries the key."""
         return {"x-goog-api-key": key}

@@ -100,6 +100,7 @@ def _parts(
     inputs: list[_Part] = []
     answer: list[_Part] = []
     results: list[_Part] = []
+    files: list[_Part] = []
     made: dict[str, _Part] = {}
     for each in item.items:
         if isinstance(each, Input):
@@ -109,6 +110,9 @@ def _parts(
             answer += _answer(each, made, is_own=is_own, needs_signatures=needs_signatures)
         else:
             results.append(_result(each, made.get(each.call_id)))
+            # Beside the response: only the newest models take files inside of one.
+            files += map(_attachment, each.attachments)
+    results += files
     return inputs, answer, results
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from ...runtime.definitions import ThinkingEffort, ToolDefinition
+from .. import attachments
 from ..openai.dialect import OpenAiDialect, answer_schema
 from ..openai.families import openai_family
 from ..provider import NO_NAMES, HttpRequest, ModelRequest, ToolChoice
@@ -69,12 +70,17 @@ class OpenAiChat(OpenAiDialect):
         for key, value in self._options(request):
             head += [b',"%b":' % key.encode(), _encode(value)]
         head.append(b',"messages":[')
-        messages = ChatHistory(self._server, request.provider).encode(request.rounds)
+        sees = attachments.sees(request.model)
+        messages = ChatHistory(self._server, request.provider, sees=sees).encode(request.rounds)
         system = self._system(request)
         if system:
             messages.insert(0, _encode({"role": "system", "content": system}))
         body = b"".join((*head, b",".join(messages), b"]}"))
         return HttpRequest(PATH, _HEADERS, body, names)
+
+    def binds_answer(self, request: ModelRequest) -> bool:
+        """Return whether the server takes schemas."""
+        return self._server.takes_schema
 
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiChatDecoder:
         """Return a new decoder for one answer."""

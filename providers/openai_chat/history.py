@@ -41,11 +41,12 @@ _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 class ChatHistory:
     """Encodes rounds for one provider at one kind of server."""
 
-    def __init__(self, server: ChatServer, provider: str) -> None:
+    def __init__(self, server: ChatServer, provider: str, *, sees: bool = True) -> None:
         self._server = server
         self._provider = provider
+        self._sees = sees and server.takes_images
         # Both: who answered decides what goes back, the server decides its form.
-        self._key = f"{NAME} {server.name} {provider}"
+        self._key = f"{NAME} {server.name} {provider} {self._sees:d}"
 
     def encode(self, rounds: Sequence[Round]) -> list[bytes]:
         """Return the messages of each round, joined by commas.
@@ -82,16 +83,35 @@ class ChatHistory:
             if isinstance(each, Input):
                 inputs.append(each)
                 continue
+            if isinstance(each, Result):
+                call_id = self._server.sent_id(each.call_id)
+                content = each.content
+                if each.attachments:
+                    if shown := self._beside(each):
+                        inputs.append(shown)
+                    content = "\n\n".join([content, *self._in_words(each)])
+                yield {"role": "tool", "tool_call_id": call_id, "content": content}
+                continue
             if inputs:
                 yield self._user(inputs)
                 inputs = []
-            if isinstance(each, Answer):
-                yield self._assistant(each)
-            elif isinstance(each, Result):
-                call_id = self._server.sent_id(each.call_id)
-                yield {"role": "tool", "tool_call_id": call_id, "content": each.content}
+            yield self._assistant(each)
         if inputs:
             yield self._user(inputs)
+
+    def _beside(self, result: Result) -> Input | None:
+        """Return a person's message with what a tool's can't hold, which follows the results."""
+        shown = tuple(each for each in result.attachments if self._is_seen(each))
+        return Input(f"(From the result of {result.name}:)", shown) if shown else None
+
+    def _in_words(self, result: Result) -> Iterator[str]:
+        for each in result.attachments:
+            if not self._is_seen(each):
+                is_text = attachments.is_text(each)
+                yield attachments.as_text(each) if is_text else attachments.as_note(each)
+
+    def _is_seen(self, attachment: Attachment) -> bool:
+        return self._sees and self._shown(attachment) is not None
 
     def _user(self, inputs: list[Input]) -> Message:
         # One message: chat templates of local servers refuse two messages of a role in a row. Text
@@ -175,8 +195,14 @@ def _end_with_input(group: list[Round]) -> bool:
     for item in reversed(group):
         for each in reversed(item.items):
             if not (isinstance(each, Answer) and _is_empty(each)):
-                return isinstance(each, Input)
+                # Files of results may follow them in a message of a person's.
+                return isinstance(each, Input) or (isinstance(each, Result) and _has_files(item))
     return False
+
+
+def _has_files(item: Round) -> bool:
+    # A list, which is made at once: each result of each answer comes through here.
+    return bool([each for each in item.items if isinstance(each, Result) and each.attachments])
 
 
 def _arguments(text: str) -> str:

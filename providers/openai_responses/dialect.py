@@ -68,6 +68,10 @@ class OpenAiResponses(OpenAiDialect):
         body = b"".join((*head, b',"input":[', b",".join(items), b"]}"))
         return HttpRequest(PATH, _HEADERS, body, names)
 
+    def binds_answer(self, request: ModelRequest) -> bool:
+        """Return `True`: all models take schemas."""
+        return True
+
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiResponsesDecoder:
         """Return a new decoder for one answer."""
         return OpenAiResponsesDecoder(tool_names)

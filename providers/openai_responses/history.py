@@ -73,7 +73,8 @@ class ResponsesHistory:
         self._takes_reasoning = _WITHOUT_REASONING.match(name) is None
         # Who answered, whose model it is and what that takes decide what goes back.
         takes = "reasoning" if self._takes_reasoning else "text"
-        self._key = f"{NAME} {takes} {self._vendor} {provider}"
+        self._sees = attachments.sees(model)
+        self._key = f"{NAME} {takes} {self._vendor} {provider} {self._sees:d}"
 
     def encode(self, rounds: Sequence[Round]) -> list[bytes]:
         """Return the items of each round, joined by commas; each round is encoded once."""
@@ -101,10 +102,16 @@ class ResponsesHistory:
                 yield {
                     "type": "function_call_output",
                     "call_id": each.call_id,
-                    "output": each.content,
+                    "output": self._output(each),
                 }
         if inputs:
             yield _user(inputs)
+
+    def _output(self, result: Result) -> str | list[InputItem]:
+        if not result.attachments:
+            return result.content
+        shown = [_attachment(each, sees=self._sees) for each in result.attachments]
+        return [{"type": "input_text", "text": result.content}, *shown]
 
     def _answer(self, answer: Answer) -> list[InputItem]:
         knows = self._knows(answer)
@@ -159,12 +166,12 @@ def _input_parts(each: Input) -> Iterator[InputItem]:
         yield _attachment(attachment)
 
 
-def _attachment(attachment: Attachment) -> InputItem:
+def _attachment(attachment: Attachment, *, sees: bool = True) -> InputItem:
     kind = attachments.media_type(attachment)
-    if kind in attachments.IMAGES:
+    if kind in attachments.IMAGES and sees:
         url = attachments.as_data_url(attachment)
         return {"type": "input_image", "image_url": url, "detail": "auto"}
-    if kind == attachments.PDF:
+    if kind == attachments.PDF and sees:
         # The name is required beside the data, although the types don't say so.
         name = attachments.file_name(attachment) or "file.pdf"
         url = attachments.as_data_url(attachment)

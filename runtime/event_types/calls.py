@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..definitions import Artifact, CallStatus
+from ..definitions import Artifact, Attachment, CallStatus
 from ..text import StoredInteger
 from .durable import Event
 
@@ -56,6 +56,7 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
         hosts: The hosts that it connected to, including redirects.
         attempts_left: How often the model may still call the tool in this turn, if the arguments
             were wrong.
+        attachments: Images and files beside the result, for a model that can be shown them.
 
     Example:
         async for event in turn:
@@ -75,6 +76,7 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
     duration_ms: StoredInteger = 0
     hosts: tuple[str, ...] = ()
     attempts_left: StoredInteger | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class CallDeferred(Event, frozen=True, kw_only=True, tag="call_deferred"):

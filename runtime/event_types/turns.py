@@ -68,3 +68,24 @@ class MessagesDeleted(Event, frozen=True, kw_only=True, tag="messages_deleted"):
     """
 
     message_ids: tuple[str, ...]
+
+
+class AnswerRejected(Event, frozen=True, kw_only=True, tag="answer_rejected"):
+    """The answer does not have the form that was given for it; the model is asked again, twice at most.
+
+    Attributes:
+        message_id: The answer.
+        problem: What is wrong with it, for the model and for people.
+        call_id: The call that gave it, of which the model reads the result, where it was not a text.
+
+    Example:
+        async with session.prompt("Is it noon in Tokyo?", answer=bool) as turn:
+            async for event in turn:
+                if isinstance(event, callboard.AnswerRejected):
+                    print("not taken:", event.problem)
+    """
+
+    turn_id: str
+    message_id: str
+    problem: str
+    call_id: str = ""

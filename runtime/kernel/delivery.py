@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
@@ -280,16 +280,28 @@ MAX_WAITING_UPDATES = 64
 Update = Stored | LiveEvent
 
 
+class AnswerReader(Protocol):
+    """Reads an answer that has to have a form."""
+
+    def read(self, text: str) -> tuple[Any, str]:
+        """Return the value and its canonical JSON; raise what tools raise for wrong arguments."""
+        ...
+
+
 class Subscription:
     """One consumer's queue of a session's updates.
 
     `put` never blocks. `take` returns everything that waits, in order, to one reader at a time. Either
     side can close it. The consumer's next empty `take` raises the error that `close` was given.
+
+    Attributes:
+        answer_type: Reads the final answer for the consumer who wants it in a form of its own.
     """
 
-    __slots__ = ("_error", "_is_closed", "_paces", "_room", "_updates", "_wake")
+    __slots__ = ("_error", "_is_closed", "_paces", "_room", "_updates", "_wake", "answer_type")
 
-    def __init__(self) -> None:
+    def __init__(self, answer_type: AnswerReader | None = None) -> None:
+        self.answer_type = answer_type
         self._updates: deque[Update] = deque()
         self._wake: trio.Event | None = None
         self._room: trio.Event | None = None

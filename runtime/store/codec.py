@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from ..errors import ValidationError
-from ..events import DurableEvent, InputAccepted, MessageCompleted
+from ..events import CallFinished, DurableEvent, InputAccepted, MessageCompleted
 from ..history import Opaque
 from ..redaction import mask, redactor
 from ..text import without_surrogates
@@ -38,7 +38,7 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
     Raises:
         ValidationError: The event is too large, can't be decoded again, or an opaque part is not JSON.
     """
-    has_files = isinstance(event, InputAccepted) and bool(event.attachments)
+    has_files = isinstance(event, InputAccepted | CallFinished) and event.attachments != ()
     if has_files:
         event = _with_files(event, redactor.mask_file)
     try:
@@ -137,7 +137,7 @@ def _check_opaque_parts(message: MessageCompleted) -> None:
 
 
 def _with_files(event: DurableEvent, change: Callable[[bytes], bytes]) -> DurableEvent:
-    assert isinstance(event, InputAccepted)
+    assert isinstance(event, InputAccepted | CallFinished)
     files = tuple(
         msgspec.structs.replace(file, data=change(file.data)) for file in event.attachments
     )

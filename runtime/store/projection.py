@@ -17,6 +17,7 @@ from ..definitions import InputSource
 from ..event_types.memories import MemoryForgotten, MemoryStored
 from ..events import (
     AgentSwitched,
+    AnswerRejected,
     ApprovalAnswered,
     ApprovalAsked,
     AttemptCharged,
@@ -88,6 +89,7 @@ WithoutRows = (
 
 Rare = (
     AgentSwitched
+    | AnswerRejected
     | AttemptCharged
     | AttemptFailed
     | CallDeferred
@@ -369,6 +371,13 @@ class Projection:
         if self.title in {excerpt(text, MAX_TITLE_LENGTH) for text in removed}:
             self.title = ""  # the first words of one of them
 
+    def _say(self, event: ModelSwitched | AnswerRejected) -> None:
+        if isinstance(event, ModelSwitched):
+            name, text = "model", f"Model: {event.provider}/{event.model}, because: {event.reason}"
+        else:
+            name, text = "rejected", f"The answer was not taken: {event.problem}"
+        self._message(f"{name}:{self.head_seq + 1}", "system", text)
+
     def _apply_rare(self, event: Rare) -> None:
         match event:
             case PrivateDataRead() | FilesMarked():
@@ -384,9 +393,8 @@ class Projection:
                 count_attempt(self._connection, self.key, self.head_seq + 1, event, self.now_ms)
             case SessionBudgetSet():
                 set_budget(self._connection, self.key, event.budget)
-            case ModelSwitched():
-                text = f"Model: {event.provider}/{event.model}, because: {event.reason}"
-                self._message(f"model:{self.head_seq + 1}", "system", text)
+            case ModelSwitched() | AnswerRejected():
+                self._say(event)
             case HistoryCompacted():
                 self._summary(event)
             case AgentSwitched():

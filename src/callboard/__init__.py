@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from .runtime.channel import ChannelMessage as ChannelMessage
     from .runtime.channel import UserQuestion as UserQuestion
     from .runtime.definitions import Agent as Agent
+    from .runtime.definitions import Attachment as Attachment
     from .runtime.definitions import ErrorType as ErrorType
+    from .runtime.definitions import Image as Image
     from .runtime.definitions import Preset as Preset
     from .runtime.definitions import Resource as Resource
     from .runtime.definitions import Tier as Tier
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from .runtime.event_types.calls import ToolGivenUp as ToolGivenUp
     from .runtime.event_types.inputs import InputDelivered as InputDelivered
     from .runtime.event_types.plan import PlanSet as PlanSet
+    from .runtime.event_types.turns import AnswerRejected as AnswerRejected
     from .runtime.event_types.turns import MessagesDeleted as MessagesDeleted
     from .runtime.event_types.turns import TurnSetAside as TurnSetAside
     from .runtime.events import AttemptFailed as AttemptFailed
@@ -86,9 +89,9 @@ if TYPE_CHECKING:
     from .runtime.events import ProviderSetAside as ProviderSetAside
     from .runtime.events import TurnEnded as TurnEnded
     from .runtime.handles import PersonAnswer as PersonAnswer
-    from .runtime.history import Attachment as Attachment
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
+    from .runtime.turn_options import TurnOptions as TurnOptions
     from .runtime.turns.activity import RuntimeStatus as RuntimeStatus
     from .runtime.turns.called_tool import CalledTool as CalledTool
     from .tools.context import ToolContext as ToolContext
@@ -112,16 +115,16 @@ else:
         ".runtime.turns.called_tool": "CalledTool",
         ".runtime.event_types.calls": "CallDeferred CallFinished CallProposed CallStarted ToolGivenUp",
         ".runtime.channel": "Channel ChannelMessage UserQuestion",
-        ".runtime.definitions": "Agent ErrorType Preset Resource Tier ToolFailure ToolResult",
+        ".runtime.definitions": "Agent Attachment ErrorType Image Preset Resource Tier ToolFailure ToolResult",
         ".runtime.errors": "ActorStopped AuthError BudgetError CallboardError ConflictError ContextOverflow DeadlineError InternalError NetworkError NotFoundError OverloadedError PermissionRefused ProviderError QuotaError StorageError StorageFull ToolError ValidationError",
         ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.handles": "PersonAnswer",
-        ".runtime.history": "Attachment",
         ".runtime.event_types.inputs": "InputDelivered",
         ".runtime.event_types.plan": "PlanSet",
+        ".runtime.turn_options": "TurnOptions",
         ".runtime.turns.activity": "RuntimeStatus",
         ".runtime.stream": "TextDelta ThinkingDelta",
-        ".runtime.event_types.turns": "MessagesDeleted TurnSetAside",
+        ".runtime.event_types.turns": "AnswerRejected MessagesDeleted TurnSetAside",
         ".embedding.session": "Session",
         ".tools.context": "ToolContext",
         ".tools.tool": "tool",

@@ -21,6 +21,7 @@ from callboard.runtime.definitions import CallStatus, SessionKind, Tier
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import (
     AgentSwitched,
+    AnswerRejected,
     ApprovalAsked,
     AttemptCharged,
     AttemptFailed,
@@ -300,7 +301,7 @@ def test_of_each_event_it_is_settled_what_becomes_of_it(kind: type) -> None:
 
 
 HARMLESS = {
-    AgentSwitched, AttemptCharged, AttemptFailed, CallDeferred, CallFinished, CallProposed, CallStarted,
+    AgentSwitched, AnswerRejected, AttemptCharged, AttemptFailed, CallDeferred, CallFinished, CallProposed, CallStarted,
     ChangesUndone, HistoryCompacted, InputAccepted, InputCancelled, InputDelivered, MessageCompleted, MessageSent,
     MessagesDeleted, ModelSwitched, PlanSet, PrivateDataRead, ProviderSetAside, SessionBudgetSet, SessionCreated,
     SessionDeleted, SessionRestored, SessionTainted, TitleSet, ToolGivenUp, TurnEnded, TurnResumed, TurnSetAside, TurnStarted,

@@ -178,8 +178,8 @@ class _Made:
     def watched(self) -> Generator[None]:
         usual: Any = self._kind.__init__  # type: ignore[misc]
 
-        def noted(made: object) -> None:
-            usual(made)
+        def noted(made: object, *given: object) -> None:
+            usual(made, *given)
             self._objects.append(made)
 
         with patch.object(self._kind, "__init__", noted):

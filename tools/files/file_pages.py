@@ -9,8 +9,9 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 
-from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
+from ...runtime.definitions import Attachment, ErrorType, ToolFailure, ToolResult
 from ...runtime.handles import ArtifactReader
+from ...runtime.history import MAX_NAME_CHARS, media_type_of
 from ...runtime.text import json_size
 from ..processes.threads import run_read
 from ..tool import ToolContext
@@ -26,6 +27,11 @@ MAX_OFFSET = 2**53
 """JSON numbers are exact up to it, and no file is larger."""
 MAX_PACKED = 4
 """Bytes of a file for one of JSON at most: an ASCII letter in UTF-32."""
+
+MAX_IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4
+"""Anthropic: 5 MB, counted in base64; the others take more."""
+_IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+"""How files begin that may be images."""
 
 ARTIFACT_PREFIX = "artifact:"
 
@@ -64,18 +70,19 @@ async def read_file(
     if path.startswith(ARTIFACT_PREFIX):
         source = await _artifact(path, context.artifacts)
     else:
-        files = reading(context)
+        workspace = reading(context)
 
         def piece(offset: int, limit: int) -> Piece:
-            content = files.read(path, offset=offset, limit=limit)
+            content = workspace.read(path, offset=offset, limit=limit)
             return content.data, content.info.size_bytes, content.info.modified_seconds
 
         source = piece
 
     most = context.max_result_bytes
-    output, size = await run_read(_page, source, shown(path), name, offset, limit, most)
+    output, size, files = await run_read(_page, source, shown(path), name, offset, limit, most)
     where = "" if offset is None and limit is None else f" from byte {offset or 0}"
-    return ToolResult(output=output, display=f"Read {shown(path)} ({in_bytes(size)}){where}")
+    display = f"Read {shown(path)} ({in_bytes(size)}){where}"
+    return ToolResult(output=output, display=display, attachments=files)
 
 
 async def _artifact(path: str, artifacts: ArtifactReader | None) -> Source:
@@ -91,11 +98,15 @@ async def _artifact(path: str, artifacts: ArtifactReader | None) -> Source:
 
 def _page(
     source: Source, path: str, name: str, offset: int | None, limit: int | None, most: int | None
-) -> tuple[dict[str, Any], int]:
+) -> tuple[dict[str, Any], int, tuple[Attachment, ...]]:
     start = offset or 0
     length = min(limit or MAX_READ_BYTES, MAX_READ_BYTES)
     data, size, modified = source(start, length)
-    if size > MAX_READ_BYTES and offset is None and limit is None:
+    is_whole = offset is None and limit is None
+    if is_whole and name == "utf-8" and (image := _image(source, path, data, size)) is not None:
+        said = {"content": "(An image, beside this result for models that see.)", "size": size}
+        return said, size, (image,)
+    if size > MAX_READ_BYTES and is_whole:
         raise ToolFailure(
             ErrorType.FILE_TOO_LARGE,
             f"{path}: it has {in_bytes(size)}, more than {MAX_READ_BYTES} at once. Read it in "
@@ -121,7 +132,19 @@ def _page(
     output["content"] = text
     if start + used < size:
         output["next_offset"] = start + used
-    return output, used
+    return output, used, ()
+
+
+def _image(source: Source, path: str, data: bytes, size: int) -> Attachment | None:
+    """Return the file as an image, if it is one that providers take."""
+    if (
+        not data.startswith(_IMAGES)
+        or (kind := media_type_of(data)) is None
+        or size > MAX_IMAGE_BYTES
+    ):
+        return None
+    whole = data if len(data) == size else source(0, size)[0]
+    return Attachment(kind, whole, path.rpartition("/")[2][-MAX_NAME_CHARS:])
 
 
 def _text(

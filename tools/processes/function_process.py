@@ -23,6 +23,7 @@ import trio
 from ...runtime.definitions import (
     Agent,
     Artifact,
+    Attachment,
     ErrorType,
     SessionKind,
     ToolDefinition,
@@ -93,6 +94,7 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned"):
     display: str
     artifacts: tuple[Artifact, ...]
     both_ends: tuple[str, ...]
+    attachments: tuple[Attachment, ...]
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):

@@ -64,12 +64,12 @@ class ForeignSchema:
     """A schema whose size, depth, references and branches are within bounds.
 
     Raises `ValidationError` when it is too large, too deep, branches too much, refers to something outside of
-    itself, or to itself without end.
+    itself, or to itself without end; `where` says whose it is.
     """
 
-    def __init__(self, tool_name: str, root: JsonSchema) -> None:
+    def __init__(self, where: str, root: JsonSchema) -> None:
         self.root = root
-        self._where = f"tool {tool_name}: its schema"
+        self._where = f"{where}: its schema"
         if not isinstance(root, (dict, bool)):
             raise self._refused(
                 f"is {str(root)[:200]}, and neither an object of keywords nor true or false"

@@ -40,13 +40,14 @@ _MAX_SHOWN = 200
 class ForeignValidator:
     """Checks whether values fit a schema, of JSON Schema 2020-12 unless its `$schema` says otherwise.
 
-    Raises `ValidationError` when the schema is wrong or not allowed, or jsonschema-rs is not installed.
+    Raises `ValidationError` when the schema is wrong or not allowed, or jsonschema-rs is not installed; `where`
+    says whose it is.
     """
 
-    def __init__(self, tool_name: str, schema: JsonSchema) -> None:
-        self._library = _library(tool_name)
-        self.schema = ForeignSchema(tool_name, schema)
-        self._validator = self._compile(tool_name, schema)
+    def __init__(self, where: str, schema: JsonSchema) -> None:
+        self._library = _library(where)
+        self.schema = ForeignSchema(where, schema)
+        self._validator = self._compile(where, schema)
 
     def check(self, value: Any, size: int | None = None) -> None:
         """Raise `WrongArguments` when the value, of plain JSON, does not fit; `size` is the length of its text."""
@@ -85,7 +86,7 @@ class ForeignValidator:
                     raise WrongArguments(f"`{name}` does not fit its schema", name)
         raise WrongArguments("the arguments do not fit the schema")
 
-    def _compile(self, tool_name: str, schema: JsonSchema) -> Any:
+    def _compile(self, where: str, schema: JsonSchema) -> Any:
         def refuse(uri: str) -> NoReturn:
             raise ValueError(f"{uri} is not fetched")
 
@@ -110,16 +111,16 @@ class ForeignValidator:
             )
             why = str(getattr(error, "message", error)).splitlines()[0][:_MAX_SHOWN]
             raise ValidationError(
-                f"tool {tool_name}: its schema is not valid{at}: {why}{advice}."
+                f"{where}: its schema is not valid{at}: {why}{advice}."
             ) from error
 
 
-def _library(tool_name: str) -> Any:
+def _library(where: str) -> Any:
     try:
         return importlib.import_module("jsonschema_rs")
     except ImportError as error:
         raise ValidationError(
-            f"tool {tool_name} comes with a JSON Schema of its own, and what validates those is "
+            f"{where} comes with a JSON Schema of its own, and what validates those is "
             'not installed. Install it: pip install "callboard[schemas]"'
         ) from error
 

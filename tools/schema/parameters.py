@@ -15,7 +15,7 @@ from typing import Annotated, Any, Optional
 import msgspec
 import msgspec.inspect
 
-from ...runtime.definitions import ToolResult
+from ...runtime.definitions import Attachment, Image, ToolResult
 from ...runtime.errors import ValidationError
 from .validation import is_model, model_of, plain_of
 
@@ -152,6 +152,12 @@ def output_schema(kind: Any, tool_name: str) -> dict[str, Any]:
     return _inlined(kind, null_is_absent=False)
 
 
+def answer_schema(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a type that an answer is to have; raise `ValidationError` when there is none."""
+    _check_type(kind, "answer", "answer")
+    return _inlined(kind, null_is_absent=True)
+
+
 # ── the signature ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -256,7 +262,7 @@ def _is_mutable(value: object) -> bool:
 
 
 def _declares_fields(annotation: Any) -> bool:
-    if not isinstance(annotation, type) or annotation is ToolResult:
+    if not isinstance(annotation, type) or annotation in (ToolResult, Image, Attachment):
         return False
     return (
         issubclass(annotation, msgspec.Struct)

@@ -25,7 +25,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
-from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
+from ...runtime.definitions import Attachment, ErrorType, Image, ToolFailure, ToolResult
+from ...runtime.history import media_type_of
 from ...runtime.stream import MAX_ARGUMENT_BYTES
 from ...runtime.text import excerpt
 from ..failures import failed
@@ -72,21 +73,19 @@ class WrongArguments(Exception):
 
 
 class Validator:
-    """Decodes the arguments of one tool to a Struct; a model whose arguments are wrong is shown the schema."""
+    """Decodes the arguments of one tool to a type; a model whose arguments are wrong is shown the schema."""
 
-    def __init__(
-        self, tool_name: str, struct: type[msgspec.Struct], schema: dict[str, Any]
-    ) -> None:
+    def __init__(self, tool_name: str, kind: Any, schema: dict[str, Any]) -> None:
         self._tool_name = tool_name
-        self._struct = struct
+        self._kind = kind
         self._schema = schema
 
     @cached_property
     def _shape(self) -> Shape | None:
-        return shape_of(types.type_info(self._struct))
+        return shape_of(types.type_info(self._kind))
 
     def decode(self, text: str) -> tuple[Any, str, str]:
-        """Return the Struct, the canonical JSON and `spelling_note`; raise `ToolFailure` (`validation_error`)."""
+        """Return the value, the canonical JSON and `spelling_note`; raise `ToolFailure` (`validation_error`)."""
         taken: dict[str, str] = {}
         try:
             tree = prune(parse_arguments(text), self._shape, taken)
@@ -96,22 +95,32 @@ class Validator:
         canonical = msgspec.json.encode(tree, order="deterministic").decode()
         return value, canonical, spelling_note(taken) if taken else ""
 
+    def read(self, text: str) -> tuple[Any, str]:
+        """Return the value and the canonical JSON; raise `WrongArguments`."""
+        value, tree = self._convert(prune(parse_arguments(text), self._shape, {}))
+        return value, canonical(tree)
+
     def _convert(self, tree: Any) -> tuple[Any, Any]:
         try:
-            return msgspec.convert(tree, self._struct, str_keys=True, dec_hook=model_of), tree
+            return msgspec.convert(tree, self._kind, str_keys=True, dec_hook=model_of), tree
         except msgspec.ValidationError as error:
             first = error
         # Some providers send every number as a float.
         whole = _whole_numbers(tree)
         try:
-            return msgspec.convert(whole, self._struct, str_keys=True, dec_hook=model_of), whole
+            return msgspec.convert(whole, self._kind, str_keys=True, dec_hook=model_of), whole
         except msgspec.ValidationError as error:
             # The second is about another place when the first was only about 1.0.
             last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
             from .complaint import explain, with_words  # here, as below: most calls are right
 
-            message = with_words(with_keys(str(last), tree, self._struct))
+            message = with_words(with_keys(str(last), tree, self._kind))
             raise WrongArguments(*explain(message, lambda: self._schema)) from None
+
+
+def canonical(tree: Any) -> str:
+    """Return the one form of a value as JSON, with sorted keys."""
+    return msgspec.json.encode(tree, order="deterministic").decode()
 
 
 def _whole_numbers(value: Any) -> Any:
@@ -485,6 +494,8 @@ def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolR
     what the tool declares.
     """
     is_plain = not isinstance(returned, ToolResult)
+    if returned.__class__ in _MAY_HAVE_FILES and (parts := _in_parts(returned)) is not None:
+        returned, is_plain = parts, False
     result = ToolResult(output=returned) if is_plain else returned
     try:
         output = msgspec.to_builtins(result.output, str_keys=True, enc_hook=plain_of)
@@ -513,6 +524,47 @@ def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolR
         output if isinstance(output, str) else encoded[:MAX_DISPLAY_BYTES].decode(errors="ignore")
     )
     return ToolResult(output=output, display=excerpt(text, MAX_DISPLAY_CHARACTERS))
+
+
+_MAY_HAVE_FILES = frozenset({Image, Attachment, list, tuple})
+
+
+def _in_parts(returned: Any) -> ToolResult | None:
+    """Return the result of images and files, alone or in a list, which go beside the output; or `None`."""
+    if isinstance(returned, Image | Attachment):
+        file = _file_of(returned)
+        return ToolResult(output=_said(file), display=_shown(file), attachments=(file,))
+    if not any(isinstance(part, Image | Attachment) for part in returned):
+        return None
+    files: list[Attachment] = []
+    output: list[Any] = []
+    for part in returned:
+        if isinstance(part, Image | Attachment):
+            files.append(_file_of(part))
+            part = _said(files[-1])
+        output.append(part)
+    shown = ", ".join(map(_shown, files))
+    return ToolResult(output=output, display=shown, attachments=tuple(files))
+
+
+def _file_of(part: Image | Attachment) -> Attachment:
+    if isinstance(part, Attachment):
+        return part
+    kind = media_type_of(part.data)
+    if kind is None or not kind.startswith("image/"):
+        raise failed(
+            f"the data of callboard.Image({part.name!r:.80}) is none of PNG, JPEG, GIF and WebP. Return "
+            "callboard.Attachment(media_type, data) for a file of another kind."
+        )
+    return Attachment(kind, part.data, part.name)
+
+
+def _said(file: Attachment) -> dict[str, Any]:
+    return {"file": file.name, "media_type": file.media_type, "size": len(file.data)}
+
+
+def _shown(file: Attachment) -> str:
+    return f"{file.name or 'a file'} ({file.media_type}, {len(file.data)} bytes)"
 
 
 def check_of(kind: Any) -> OutputCheck:

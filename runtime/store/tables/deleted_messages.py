@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ...events import (
+    AnswerRejected,
     CallDeferred,
     CallFinished,
     CallProposed,
@@ -25,6 +26,7 @@ from ...events import (
     QuestionAnswered,
     QuestionAsked,
     Stored,
+    TurnEnded,
 )
 from ...history import Call, Part, Refusal, Text
 
@@ -36,7 +38,15 @@ _BLANK: dict[type[Event], dict[str, Any]] = {
     InputAccepted: {"text": DELETED, "attachments": ()},
     HistoryCompacted: {"summary": DELETED},
     CallProposed: {"arguments": _NO_ARGUMENTS},
-    CallFinished: {"result": _NO_RESULT, "arguments": None, "display": "", "full_output": None},
+    CallFinished: {
+        "result": _NO_RESULT,
+        "arguments": None,
+        "display": "",
+        "full_output": None,
+        "attachments": (),
+    },
+    TurnEnded: {"answer": ""},
+    AnswerRejected: {"problem": DELETED},
     CallDeferred: {"result": _NO_RESULT},
     QuestionAsked: {"question": DELETED, "options": ()},
     QuestionAnswered: {"answer": DELETED},
@@ -84,6 +94,8 @@ def _left_of(event: DurableEvent, seq: int, gone: Collection[str]) -> DurableEve
         message_id = event.input_id
     elif isinstance(event, HistoryCompacted):
         message_id = f"summary:{seq}"
+    elif isinstance(event, TurnEnded | AnswerRejected):
+        message_id = event.message_id
     if message_id in gone or _is_gone(getattr(event, "call_id", ""), gone):
         return replace(event, **blank)
     return event

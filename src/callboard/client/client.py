@@ -6,26 +6,21 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-import msgspec
 import trio
 
 from ..runtime.approval import ApprovalAnswer, ApprovalRequest
 from ..runtime.budget import Budget
 from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.channel import UserQuestion
-from ..runtime.definitions import InputMode
 from ..runtime.errors import CallboardError, ShortTracebacks, ValidationError, shorten
-from ..runtime.events import Stored
-from ..runtime.history import Attachment
 from ..runtime.identity import new_id
 from ..runtime.kernel.live_lists import lists_named
 from ..runtime.kernel.user_code import check_trio
 from ..runtime.store.feeds import Topic
 from ..runtime.store.lists import Hit, SessionPage
 from ..runtime.store.rows import ApprovalRow, GrantRow, MessageRow, SessionRow
-from ..runtime.turn_options import TurnOptions
 from ..runtime.wire import sessions as wire
 from ..runtime.wire.approvals import (
     AnswerQuestion,
@@ -58,7 +53,8 @@ from .administration import (
 from .files import fetch_file, send_file
 from .link import ConnectionBroke, Link, Place
 from .pages import read_approvals, read_messages
-from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
+from .prompts import ClientPrompts
+from .subscriptions import ClientSubscriptions, RemoteTopic
 from .tools import ToolRequests
 
 if TYPE_CHECKING:  # what a request needs of it is imported when it is made
@@ -68,10 +64,8 @@ if TYPE_CHECKING:  # what a request needs of it is imported when it is made
 MAX_APPROVALS = 100
 """Questions listed at most."""
 
-Result = TypeVar("Result")
 
-
-class Client(ToolRequests):
+class Client(ClientPrompts, ToolRequests):
     """A connection to a daemon, made by `connect`.
 
     Attributes:
@@ -89,8 +83,7 @@ class Client(ToolRequests):
     """
 
     def __init__(self, place: Place, *, is_own: bool = False) -> None:
-        self._subscriptions = ClientSubscriptions(place, is_own)
-        self._link = self._subscriptions.link
+        super().__init__(ClientSubscriptions(place, is_own))
         self.agents = ClientAgents(self)
         self.settings = ClientSettings(self)
         self.memories = ClientMemories(self)
@@ -119,34 +112,6 @@ class Client(ToolRequests):
         """The daemon's answer to the hello: its version, the token's role, its methods."""
         assert self._link.welcome is not None
         return self._link.welcome
-
-    async def request(
-        self,
-        method: str,
-        params: msgspec.Struct,
-        result: type[Result],
-        *,
-        key: str | None = None,
-    ) -> Result:
-        """Call any method of the protocol; the others are short forms of this.
-
-        Args:
-            method: Its name.
-            params: What it takes.
-            result: What it gives.
-            key: A text for this request and no other. The daemon does the request once, however often
-                it comes, so after a broken connection it is sent again over the next one.
-
-        Raises:
-            CallboardError: What the daemon says is wrong, by its type.
-            NetworkError: The connection broke before the answer came, and there was no key; or the
-                daemon is away for minutes.
-            OverloadedError: The daemon is stopping (the kind `stopping`), and there was no key, or it
-                did not come back.
-            DeadlineError: The daemon is there, but has not answered for a minute, or a quarter of an
-                hour for methods that may take long, such as `store/backup`.
-        """
-        return await self._link.request(method, params, result, key=key)
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -187,87 +152,10 @@ class Client(ToolRequests):
         wanted = wire.ListMessages(session_id, after, before, latest_first, limit)
         return await read_messages(self, wanted)
 
-    async def prompt(
-        self,
-        session_id: str,
-        text: str,
-        attachments: Iterable[Attachment] = (),
-        *,
-        budget: Budget | None = None,
-        mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
-        options: TurnOptions | None = None,
-        is_untrusted: bool = False,
-        key: str | None = None,
-    ) -> wire.Ticket:
-        """Prompt a session; the input is on record, once, when this returns.
-
-        It waits while the daemon is away, or restarts, for two minutes at most. A prompt that was given
-        up may be sent again with the same `key`, and is still on record once.
-
-        For `mode` see `Session.submit`. `options` replace those of the agent for its turn. With
-        `is_untrusted`, strangers may have written the text.
-        """
-        params = wire.Prompt(
-            session_id=session_id,
-            content=text,
-            attachments=tuple(attachments),
-            budget=budget,
-            mode=InputMode(mode),
-            options=options,
-            is_untrusted=is_untrusted,
-        )
-        key = key or new_id("request")
-        return await self.request("session/prompt", params, wire.Ticket, key=key)
-
-    async def ask(
-        self,
-        session_id: str,
-        text: str,
-        attachments: Iterable[Attachment] = (),
-        *,
-        budget: Budget | None = None,
-    ) -> str:
-        """Prompt and return the answer's text, waiting while the daemon is away.
-
-        Cancelling it leaves the turn to go on: `cancel` ends that. A call that must be allowed
-        waits for whoever answers.
-
-        Raises:
-            ConflictError: This client is subscribed to the session already: read the answer there.
-            CallboardError: The turn was not answered; the error's type says why.
-        """
-        async with self.events(session_id) as events:
-            ticket = await self.prompt(session_id, text, attachments, budget=budget)
-            answer = AnswerOf(ticket.input_id)
-            async for event in events:
-                if isinstance(event, Stored):
-                    answer.see(event)
-                if answer.is_over:
-                    break
-        return answer.result()
-
     async def cancel(self, session_id: str, reason: str = "cancelled by a client") -> bool:
         """Cancel the running turn and wait until it is gone; return whether one ran."""
         params = wire.Cancel(session_id=session_id, reason=reason)
         return (await self.request("session/cancel", params, wire.Cancelled)).was_running
-
-    def events(
-        self, session_id: str, *, after_seq: int | None = None, epoch: str | None = None
-    ) -> RemoteEvents:
-        """Subscribe to a session, after an event or from now on: enter it, then iterate.
-
-        It continues by itself over broken connections and restarts of the daemon, and waits while it
-        is away. To continue after a `seq` that was kept, pass its `epoch` too: when the store is
-        another one by then, such as a restored backup, that is a `ConflictError` of the kind `seq`.
-        Events that only a later version knows are skipped.
-
-        Example:
-            async with client.events(session.session_id) as events:
-                await client.prompt(session.session_id, "What time is it in Tokyo?")
-                async for event in events:
-                    print(event)
-        """
-        return RemoteEvents(self._subscriptions, session_id, after_seq, epoch)
 
     async def wait_lists(self, known: Mapping[str, int]) -> dict[str, int]:
         """Wait until one of these lists has changed; return the revisions of all of them.

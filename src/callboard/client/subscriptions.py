@@ -20,7 +20,13 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 import trio
 
-from ..runtime.errors import CallboardError, ConflictError, NetworkError, ValidationError
+from ..runtime.errors import (
+    CallboardError,
+    ConflictError,
+    NetworkError,
+    ShortTracebacks,
+    ValidationError,
+)
 from ..runtime.event_types.inputs import InputDelivered
 from ..runtime.events import (
     InputCancelled,
@@ -104,7 +110,8 @@ class RemoteFeed(ABC, Generic[Item]):
 
     async def __aenter__(self) -> Self:
         try:
-            await self._ensure_subscribed()
+            with ShortTracebacks():
+                await self._ensure_subscribed()
         except BaseException:
             self._subscriptions.remove(self)
             raise
@@ -130,9 +137,10 @@ class RemoteFeed(ABC, Generic[Item]):
             CallboardError: The session is gone, the store is another one, or the token is not valid.
         """
         while not self._items:
-            if self._error is not None:
-                raise self._error
-            await self._ensure_subscribed()
+            with ShortTracebacks():
+                if self._error is not None:
+                    raise self._error
+                await self._ensure_subscribed()
             if not self._items and self._is_subscribed:
                 self._wake = trio.Event()
                 await self._wake.wait()
@@ -453,5 +461,5 @@ class AnswerOf:
         return self.text
 
     def _end(self, ended: TurnEnded) -> None:
-        self.is_over = True
+        self.is_over, self.text = True, ended.answer or self.text
         self._error = None if ended.outcome == "answered" else error_of_turn(ended)

@@ -17,15 +17,19 @@ from ..config.validation import checked
 from ..providers.catalog.table import check_provider
 from ..providers.provider import LocalModel
 from ..runtime.channel import Channel
-from ..runtime.definitions import Agent, Preset, PresetWord
+from ..runtime.definitions import Agent, InputMode, Preset, PresetWord
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..runtime.redaction import redacting_logger
+from ..runtime.text import did_you_mean
+from ..runtime.turn_options import check_fallbacks
 from ..tools.registry import unknown_tools
 from ..tools.tool import Tool
 
 if TYPE_CHECKING:
     from ..runtime.http.client import AsyncClient, GivenHttp
+    from ..runtime.turn_options import TurnOptions
+    from .host import Host
 
 log = redacting_logger(__name__)
 
@@ -173,6 +177,44 @@ def check_tools_of(own: Sequence[Agent], known: Collection[str]) -> None:
             if line.endswith("?"):
                 raise ValidationError(line, field="agents")
             log.warning("%s", line)
+
+
+def check_turn_options(
+    host: Host,
+    options: TurnOptions,
+    mode: InputMode = InputMode.QUEUE,
+    *,
+    has_form: bool = False,
+) -> None:
+    """Raise now, and not when the turn begins: nobody would be there to see the error.
+
+    With `has_form`, the schema of the answer was checked before.
+
+    Raises:
+        ValidationError: The input steers, and has no turn of its own; or there is no such tool, or no answer
+            can have the form.
+        NotFoundError: There is no such provider.
+    """
+    if mode is InputMode.STEER:
+        raise ValidationError(
+            "an input that steers a turn has no options: it becomes part of that turn. Leave them "
+            "out, or queue the input.",
+            field="options",
+        )
+    if options.model is not None:
+        host.plan.models.target(options.model)
+    check_fallbacks(options.fallbacks or ())
+    for name in options.fallbacks or ():
+        check_provider(host.settings, name)
+    known = host.plan.registry.names()
+    for name in options.tools or ():
+        if name not in known:
+            close = did_you_mean(name, known)
+            raise ValidationError(f"there is no tool {name!r}.{close}", field="tools")
+    if options.answer_schema is not None and not has_form:
+        from ..tools.schema.answers import SchemaAnswer, schema_in  # here: most turns have none
+
+        SchemaAnswer(schema_in(options.answer_schema))
 
 
 def _check_fallbacks(agents: Mapping[str, Agent], settings: Settings) -> None:

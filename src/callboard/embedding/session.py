@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from ..config.prices import priced
 from ..config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
@@ -17,7 +17,7 @@ from ..runtime.event_types.turns import RerunWay
 from ..runtime.events import SessionBudgetSet, Stored, StreamBatch
 from ..runtime.history import Attachment, checked_attachments
 from ..runtime.identity import RequestKey
-from ..runtime.kernel.delivery import Subscription
+from ..runtime.kernel.delivery import AnswerReader, Subscription
 from ..runtime.messages import (
     AppendEvents,
     CancelTurn,
@@ -28,8 +28,12 @@ from ..runtime.messages import (
     SubmitInput,
 )
 from ..runtime.store.rows import MessageRow
+from ..runtime.turn_options import PromptKeywords, options_of_keywords
 from .host import Host
+from .options import check_turn_options
 from .turn import Turn, TurnEvent, checked_text
+
+Value = TypeVar("Value")
 
 
 class Session:
@@ -45,14 +49,44 @@ class Session:
         self._host = host
         self.session_id = session_id
 
+    @overload
     def prompt(
         self,
         text: str,
         attachments: Iterable[Attachment] = (),
         *,
-        budget: Budget | None = None,
-        is_untrusted: bool = False,
-    ) -> Turn:
+        answer: None = None,
+        **options: Unpack[PromptKeywords],
+    ) -> Turn: ...
+
+    @overload
+    def prompt(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: type[Value],
+        **options: Unpack[PromptKeywords],
+    ) -> Turn[Value]: ...
+
+    @overload
+    def prompt(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: Mapping[str, Any],
+        **options: Unpack[PromptKeywords],
+    ) -> Turn[dict[str, Any]]: ...
+
+    def prompt(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: Any = None,
+        **options: Unpack[PromptKeywords],
+    ) -> Turn[Any]:
         """Return a turn for this input: enter it with `async with`, then iterate over its events.
 
         The input is stored when the block is entered; while another turn runs it waits for its
@@ -61,33 +95,64 @@ class Session:
         Args:
             text: What is asked.
             attachments: Images and files beside it.
-            budget: What the turn may use; the limits of its agent and its session hold too.
-            is_untrusted: Whether strangers may have written the text: it then taints the session.
+            answer: The form of the final answer: a msgspec Struct, a dataclass, a TypedDict, a Pydantic model
+                or another type that JSON can carry, or a JSON Schema of an object. `Turn.answer` returns such
+                an object; a wrong answer is asked for again, twice at most.
+            **options: `budget` (what the turn may use; the limits of its agent and its session hold too);
+                `is_untrusted` (whether strangers may have written the text: it then taints the session); and
+                in place of the agent's own, for the turn and what it delegates: `model`
+                (`PROVIDER/MODEL`), `fallbacks`, `thinking`, `temperature`, `max_output_tokens`, `policy`,
+                `tools` (some of the agent's), `timeout_seconds` (of this turn; then it is a `DeadlineError`).
+
+        Raises:
+            ValidationError: An option is not valid, or no answer can have the form.
+            NotFoundError: There is no such provider.
         """
-        message = SubmitInput(
+        form = _form_of(answer)
+        subscription = Subscription(None if form is None else form[1])
+        return Turn(self._host, self._input(text, attachments, subscription, form, options))
+
+    def _input(
+        self,
+        text: str,
+        attachments: Iterable[Attachment],
+        subscription: Subscription | None,
+        form: _Form | None,
+        keywords: PromptKeywords,
+        mode: InputMode = InputMode.QUEUE,
+        request: RequestKey | None = None,
+    ) -> SubmitInput:
+        options = options_of_keywords(keywords, None if form is None else form[0])
+        if options is not None:
+            # A form that somebody waits for is checked already.
+            check_turn_options(self._host, options, mode, has_form=subscription is not None)
+        return SubmitInput(
             session_id=self.session_id,
             text=checked_text(text),
             attachments=checked_attachments(attachments),
-            budget=checked_budget(budget),
-            subscription=Subscription(),
-            is_untrusted=is_untrusted,
+            budget=checked_budget(keywords.get("budget")),
+            mode=mode,
+            subscription=subscription,
+            request=request,
+            options=options,
+            widens=None,  # the program decides what its agents may do
+            is_untrusted=keywords.get("is_untrusted", False),
         )
-        return Turn(self._host, message)
 
     async def submit(
         self,
         text: str,
         attachments: Iterable[Attachment] = (),
         *,
-        budget: Budget | None = None,
+        answer: type | Mapping[str, Any] | None = None,
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
         request: RequestKey | None = None,
-        is_untrusted: bool = False,
+        **options: Unpack[PromptKeywords],
     ) -> InputTicket:
         """Store an input, whose turn then runs by itself; it is on record when this returns.
 
-        The first arguments are those of `prompt`. A `request` that was done already is refused with a
-        `ConflictError`. To see what happens, use `follow`.
+        The other arguments are those of `prompt`. A `request` that was done already is refused with a
+        `ConflictError`. To see what happens, use `follow`: the `answer` is in `TurnEnded`.
 
         Args:
             mode: What happens while a turn runs. By default the input waits in a queue for its own
@@ -104,16 +169,9 @@ class Session:
                     if isinstance(event, callboard.TurnEnded):
                         break
         """
+        how = checked_mode(mode, options.get("budget"))
         ticket: InputTicket = await self._host.directory.ask(
-            SubmitInput(
-                session_id=self.session_id,
-                text=checked_text(text),
-                attachments=checked_attachments(attachments),
-                budget=checked_budget(budget),
-                mode=checked_mode(mode, budget),
-                request=request,
-                is_untrusted=is_untrusted,
-            )
+            self._input(text, attachments, None, _form_of(answer), options, how, request)
         )
         return ticket
 
@@ -204,17 +262,65 @@ class Session:
         """
         return self._rerun("regenerate", message_id)
 
+    @overload
     async def run(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
-    ) -> str:
-        """Prompt, and return the final answer's text. Cancelling it cancels the turn.
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: None = None,
+        **options: Unpack[PromptKeywords],
+    ) -> str: ...
+
+    @overload
+    async def run(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: type[Value],
+        **options: Unpack[PromptKeywords],
+    ) -> Value: ...
+
+    @overload
+    async def run(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: Mapping[str, Any],
+        **options: Unpack[PromptKeywords],
+    ) -> dict[str, Any]: ...
+
+    async def run(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: Any = None,
+        **options: Unpack[PromptKeywords],
+    ) -> Any:
+        """Prompt, and return the final answer: its text, or what `answer` says. Cancelling it cancels the turn.
 
         Arguments are those of `prompt`.
 
         Raises:
-            CallboardError: The turn was not answered; the error's type says why.
+            CallboardError: The turn was not answered; the error's type says why. A `ProviderError` when no
+                answer had the form.
+
+        Example:
+            import msgspec
+
+            class Verdict(msgspec.Struct):
+                is_positive: bool
+
+            model = callboard.ScriptedModel([callboard.reply('{"is_positive": true}')])
+            async with callboard.open_runtime(model=model) as runtime:
+                session = await runtime.create_session()
+                verdict = await session.run("It came fast. Judge this.", answer=Verdict)
+                print(verdict.is_positive)
         """
-        async with self.prompt(text, attachments, budget=budget) as turn:
+        async with self.prompt(text, attachments, answer=answer, **options) as turn:
             return await turn.answer()
 
     async def set_budget(self, budget: Budget | None) -> None:
@@ -365,6 +471,19 @@ class Session:
         return await self._host.undoing.undo(
             self.session_id, call_id, force=force, dry_run=dry_run, undone_by="application"
         )
+
+
+_Form = tuple[dict[str, Any], AnswerReader]
+"""A JSON Schema, and what reads answers that fit it."""
+
+
+def _form_of(answer: Any) -> _Form | None:
+    if answer is None:
+        return None
+    from ..tools.schema.answers import SchemaAnswer, TypedAnswer  # here: most prompts have none
+
+    form = SchemaAnswer(answer) if isinstance(answer, Mapping) else TypedAnswer(answer)
+    return form.schema, form
 
 
 def checked_mode(mode: str, budget: Budget | None) -> InputMode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import trio
 
@@ -25,6 +25,13 @@ from ..runtime.history import text_of
 from ..runtime.messages import CancelTurn, RerunTurn, ResumeTurn, SubmitInput
 from ..runtime.stream import AnyStreamEvent
 from .host import Host
+
+if TYPE_CHECKING:  # type checkers bring these along; at run time a default is not needed
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Value = TypeVarWithDefault("Value", default=str)
+else:
+    Value = TypeVar("Value")
 
 LEAVE_SECONDS = 15.0
 """How long leaving a turn's block waits for the turn to be gone, even when itself cancelled."""
@@ -46,8 +53,10 @@ _NOTED = frozenset({MessageCompleted, TurnEnded, InputCancelled})
 """Events on record that say how the turn stands; most say nothing about it."""
 
 
-class Turn:
+class Turn(Generic[Value]):
     """One turn, from an input to the final answer; made by `Session.prompt` or `Session.resume`.
+
+    `Turn[Verdict]` is that of a prompt with `answer=Verdict`.
 
     Attributes:
         input_id: The input's id, once entered.
@@ -108,7 +117,7 @@ class Turn:
         with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
             await self.cancel("the program left the turn")
 
-    def __aiter__(self) -> Turn:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> TurnEvent:
@@ -152,8 +161,8 @@ class Turn:
             return event.event
         return event
 
-    async def answer(self) -> str:
-        """Read to the end and return the final answer's text.
+    async def answer(self) -> Value:
+        """Read to the end and return the final answer: its text, or what the prompt's `answer` says.
 
         Raises:
             CallboardError: The turn was not answered; the error's type says why.
@@ -166,9 +175,11 @@ class Turn:
             if self.ended is None:
                 updates = await self._subscription.take()
                 self._events.extend(update for update in updates if isinstance(update, Stored))
-        if self.ended.outcome == "answered":
-            return self._answer
-        raise error_of_turn(self.ended)
+        if self.ended.outcome != "answered":
+            raise error_of_turn(self.ended)
+        form, text = self._subscription.answer_type, self.ended.answer or self._answer
+        value: Value = text if form is None else form.read(text)[0]  # type: ignore[assignment]
+        return value
 
     async def cancel(self, reason: str = "cancelled by the program") -> None:
         """Cancel the turn; return when everything of it is gone. Its events can still be read."""

@@ -11,21 +11,21 @@ documentation, whose examples are therefore for Trio.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, Unpack, overload
 
 from ..embedding import runtime as embedded
 from ..embedding.agents import RuntimeAgents
 from ..embedding.settable import RuntimeSettings
 from ..embedding.turn import Turn as TrioTurn
-from ..embedding.turn import TurnEvent
-from ..runtime.budget import Budget
+from ..embedding.turn import TurnEvent, Value
 from ..runtime.errors import ActorStopped, ConflictError
 from ..runtime.history import Attachment
 from ..runtime.store.interface import StoreReader
+from ..runtime.turn_options import PromptKeywords
 from .event_loop import close_portal, cross, cross_to_end, forwarded, forwarded_to
 from .portal import Handle, Portal, RuntimeHandle, TurnHandle
 
@@ -59,21 +59,94 @@ class Session(Handle[embedded.Session]):
         super().__init__(portal, session)
         self.session_id = session.session_id
 
+    @overload
     def prompt(
         self,
         text: str,
         attachments: Iterable[Attachment] = (),
         *,
-        budget: Budget | None = None,
-        is_untrusted: bool = False,
-    ) -> Turn:
+        answer: None = None,
+        **options: Unpack[PromptKeywords],
+    ) -> Turn: ...
+
+    @overload
+    def prompt(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: type[Value],
+        **options: Unpack[PromptKeywords],
+    ) -> Turn[Value]: ...
+
+    @overload
+    def prompt(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: Mapping[str, Any],
+        **options: Unpack[PromptKeywords],
+    ) -> Turn[dict[str, Any]]: ...
+
+    def prompt(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: Any = None,
+        **options: Unpack[PromptKeywords],
+    ) -> Turn[Any]:
         """Return a turn for this input: enter it with `async with`, then iterate over its events.
 
         Entering the block stores the input; it waits in a queue while another turn runs. Leaving the
-        block before the end cancels the turn and waits until it is gone.
+        block before the end cancels the turn and waits until it is gone. For the arguments see
+        `callboard.Session.prompt`.
         """
-        turn = self._inner.prompt(text, attachments, budget=budget, is_untrusted=is_untrusted)
+        turn: TrioTurn[Any] = self._inner.prompt(text, attachments, answer=answer, **options)
         return Turn(self._portal, turn)
+
+    @overload
+    async def run(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: None = None,
+        **options: Unpack[PromptKeywords],
+    ) -> str: ...
+
+    @overload
+    async def run(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: type[Value],
+        **options: Unpack[PromptKeywords],
+    ) -> Value: ...
+
+    @overload
+    async def run(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: Mapping[str, Any],
+        **options: Unpack[PromptKeywords],
+    ) -> dict[str, Any]: ...
+
+    async def run(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        answer: Any = None,
+        **options: Unpack[PromptKeywords],
+    ) -> Any:
+        """Prompt, and return the final answer; see `callboard.Session.run`."""
+        made = partial(self._inner.run, text, attachments, answer=answer, **options)
+        return await cross(self._portal, made)
 
     def follow(self) -> Following:
         """Follow the session from now on; see `callboard.Session.follow`."""
@@ -99,7 +172,6 @@ class Session(Handle[embedded.Session]):
 
     messages = forwarded(embedded.Session.messages)
     delete_messages = forwarded(embedded.Session.delete_messages)
-    run = forwarded(embedded.Session.run)
     submit = forwarded(embedded.Session.submit)
     cancel = forwarded(embedded.Session.cancel)
     set_budget = forwarded(embedded.Session.set_budget)
@@ -133,7 +205,7 @@ class Following(Handle[embedded.Following]):
         return event
 
 
-class Turn(TurnHandle):
+class Turn(TurnHandle[Value]):
     """One turn, from an input to the final answer, made by `Session.prompt`."""
 
     async def __aenter__(self) -> Self:
@@ -171,8 +243,11 @@ class Turn(TurnHandle):
         first = await self._next_event()
         return [] if first is None else [first, *self._fetched()]
 
-    answer = forwarded(TrioTurn.answer)
-    cancel = forwarded(TrioTurn.cancel)
+    async def answer(self) -> Value:
+        """Read to the end and return the final answer; see `callboard.Turn.answer`."""
+        return await cross(self._portal, self._inner.answer)
+
+    cancel = forwarded(TrioTurn[Any].cancel)
 
     async def _next_event(self) -> TurnEvent | None:
         event = self._inner.next_event_nowait()

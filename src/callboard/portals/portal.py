@@ -29,7 +29,7 @@ from ..config.settings import DialectName, DialectWord, Settings
 from ..embedding import runtime as embedded
 from ..embedding.host import CLOSED
 from ..embedding.tools import WireFormatWord
-from ..embedding.turn import LEAVE_SECONDS, Turn, TurnEvent
+from ..embedding.turn import LEAVE_SECONDS, Turn, TurnEvent, Value
 from ..providers.provider import LocalModel
 from ..runtime.channel import Channel
 from ..runtime.definitions import Agent, Preset, PresetWord, ToolDefinition
@@ -134,7 +134,7 @@ class Portal:
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.started: Future[embedded.Runtime] = _promise()
         self.ended: Future[None] = _promise()
-        self.turns: set[Turn] = set()
+        self.turns: set[Turn[Any]] = set()
         self._options = options
         self._scope = trio.CancelScope()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -284,7 +284,7 @@ class Portal:
         return stopped
 
 
-async def _fetch_rest(turn: Turn) -> None:
+async def _fetch_rest(turn: Turn[Any]) -> None:
     """Fetch the remaining events of a turn that is over; its queue is bounded and closed."""
     with suppress(ActorStopped):
         while await turn.fetch_events():
@@ -327,7 +327,7 @@ class RuntimeHandle(Handle[embedded.Runtime]):
         return self._inner.plugins()
 
 
-class TurnHandle(Handle[Turn]):
+class TurnHandle(Handle[Turn[Value]]):
     """The properties of a turn that need no waiting, as of the last event that was read.
 
     It is safe without a lock: the portal's thread only appends to the turn's deque and the reader
