@@ -164,6 +164,7 @@ class Client(ClientPrompts, ToolRequests):
         """
         wanted = KnownLists(lists_named(known))
         while True:
+            await trio.lowlevel.checkpoint()
             with suppress(ConnectionBroke):  # asked again over the next connection
                 found = await self.request("list/wait", wanted, ListRevisions)
                 if found.revisions != wanted.known:
