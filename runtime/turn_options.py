@@ -36,6 +36,9 @@ MAX_GIVEN_CALLS = 256
 """As many as one answer of a model may ask for."""
 
 
+ToolName = Annotated[str, msgspec.Meta(max_length=ToolDefinition.max_name_length)]
+
+
 class GivenCall(msgspec.Struct, frozen=True):
     """A call that a program makes itself; `arguments` is the text of a JSON object."""
 
@@ -72,8 +75,8 @@ class TurnOptions(
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
     policy: Preset | None = None
     calls: Annotated[tuple[GivenCall, ...], msgspec.Meta(max_length=MAX_GIVEN_CALLS)] = ()
-    tools: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_TOOLS)] | None = None
-    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=MAX_AMOUNT)] | None = None
+    tools: Annotated[tuple[ToolName, ...], msgspec.Meta(max_length=MAX_TOOLS)] | None = None
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=0.001, le=MAX_AMOUNT)] | None = None
     answer_schema: Annotated[str, msgspec.Meta(max_length=MAX_SCHEMA_CHARS)] | None = None
 
     def widens(self, agent: Agent) -> bool:

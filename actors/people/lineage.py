@@ -154,6 +154,12 @@ def agent_named(agents: Mapping[str, Agent], name: str) -> Agent:
         NotFoundError: There is neither; the message lists the names that exist.
     """
     agent = agents.get(name) or agents.get(GENERAL_AGENT)
+    return agent if agent is not None else known_agent(agents, name)
+
+
+def known_agent(agents: Mapping[str, Agent], name: str) -> Agent:
+    """Return the agent of this name; raise `NotFoundError`, which lists the names that exist."""
+    agent = agents.get(name)
     if agent is None:
         known = ", ".join(sorted(agents))
         close = did_you_mean(name, agents)

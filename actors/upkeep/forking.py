@@ -112,7 +112,7 @@ def forked_events(
 
 
 def _folded(events: Sequence[Stored]) -> Conversation:
-    conversation = Conversation()
+    conversation, seq = Conversation(), 0
     try:
         for seq, each in enumerate(events, 1):
             conversation.fold(replace(each, seq=seq))

@@ -13,10 +13,12 @@ import trio
 
 import callboard
 from callboard.client.administration import (
+    ClientAgents,
     ClientKeys,
     ClientMemories,
     ClientModels,
     ClientProviders,
+    ClientSettings,
     ClientTokens,
     ClientUpkeep,
 )
@@ -28,6 +30,8 @@ from support.gateway.daemon_scene import open_daemon
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {
+    "agents": ClientAgents,
+    "settings": ClientSettings,
     "memories": ClientMemories,
     "providers": ClientProviders,
     "models": ClientModels,

@@ -40,7 +40,8 @@ RUNS_TOOLS = {
 RUNS_NONE = {
     "Runtime": {
         "answer", "answer_question", "approval", "approvals", "complete", "create_session", "definitions_for",
-        "get_session", "grants", "list_models", "plugins", "purge", "questions", "register", "revoke", "search", "sessions", "status", "test_provider", "tools", "unregister", "usage",
+        "get_session", "grants", "list_models", "plugins", "purge", "questions", "register",
+        "reload", "revoke", "search", "sessions", "status", "test_provider", "tools", "unregister", "usage", "wait_lists",
     },
     "Session": {
         "cancel", "changes", "delete", "delete_messages", "follow", "fork", "messages", "rename", "restore",

@@ -63,7 +63,7 @@ def in_trio(folder: Path) -> Seen:
 
 def submitted(folder: Path) -> Seen:
     async def main() -> Seen:
-        model = callboard.ScriptedModel([reply("Done.")])
+        model, policy = callboard.ScriptedModel([reply("Done.")]), None
         async with open_in(folder, model, agents=STRICT) as runtime:
             session = await runtime.create_session()
             async with session.follow() as events:
@@ -80,7 +80,7 @@ def submitted(folder: Path) -> Seen:
 
 def under_asyncio(folder: Path) -> Seen:
     async def main() -> Seen:
-        model = callboard.ScriptedModel([reply("Done.")])
+        model, policy = callboard.ScriptedModel([reply("Done.")]), None
         async with callboard.aio.open_runtime(model=model, agents=STRICT, environ={}) as runtime:
             session = await runtime.create_session()
             async with session.prompt("Go.", **GIVEN) as turn:

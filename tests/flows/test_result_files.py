@@ -20,6 +20,7 @@ from callboard.runtime.history import Input, Result
 from support.flows.format_stage import FORMATS, open_formats
 from support.replayed import differences
 from support.stage import open_in, open_local_stage
+from support.tools import process_tools
 
 
 def png(width: int = 1, height: int = 1) -> bytes:
@@ -52,12 +53,6 @@ def describe() -> list[Any]:
     return ["It is black.", callboard.Image(PNG), report]
 
 
-@callboard.tool(tier="read_only", effect="read", process=True)
-def look_apart() -> list[Any]:
-    """Looks from a process of its own."""
-    return [callboard.Image(PNG, "apart.png")]
-
-
 @callboard.tool(tier="read_only", effect="read")
 def return_odd(size: int) -> callboard.ToolResult | callboard.Image:
     """Returns what can't be shown."""
@@ -67,7 +62,7 @@ def return_odd(size: int) -> callboard.ToolResult | callboard.Image:
     return callboard.ToolResult(output="It is large.", attachments=(file,))
 
 
-TOOLS = [look, describe, look_apart, return_odd]
+TOOLS = [look, describe, process_tools.look_apart, return_odd]
 
 
 def finished(events: list[Stored]) -> list[CallFinished]:
@@ -157,7 +152,7 @@ async def test_a_model_that_does_not_see_is_told_so(tmp_path: Path, choice: str)
 async def test_it_is_there_after_a_restart_in_a_replay_and_in_an_imported_session(
     tmp_path: Path,
 ) -> None:
-    steps = [reply(calls=[("look", {}), ("look_apart", {})]), reply("Black.")]
+    steps = [reply(calls=[("look", {}), ("look_apart", {"data": ENCODED})]), reply("Black.")]
     async with open_in(tmp_path, steps, "disk", tools=TOOLS) as runtime:
         session = await runtime.create_session()
         await session.run("Look.")

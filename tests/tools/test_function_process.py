@@ -59,8 +59,9 @@ async def test_its_lines_are_progress() -> None:
         == "callgeneralNone"
     )
     assert lines[:4] == ["one", "two", "three", "four"]
-    assert "".join(lines[4:]) == "x" * 10_000
-    assert max(map(len, lines)) <= function_process.MAX_LINE_BYTES
+    pieces = [line.removesuffix("…") for line in lines[4:]]
+    assert "".join(pieces) == "x" * 10_000
+    assert max(map(len, pieces)) <= function_process.MAX_LINE_BYTES
 
 
 @pytest.mark.parametrize(

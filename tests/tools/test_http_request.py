@@ -387,7 +387,7 @@ async def test_a_cut_body_and_a_changed_method_are_told_together() -> None:
 async def test_the_refusal_is_the_same_whether_something_is_there_or_not() -> None:
     async with open_web(page()) as web:
         texts = []
-        for url in (f"http://127.1:{web.server.port}/", "http://127.1:9/"):
+        for url in (f"http://0.0.0.0:{web.server.port}/", "http://0.0.0.0:9/"):
             failed = await web.failure(url=url)
             assert failed.error_type is ErrorType.URL_NOT_ALLOWED
             texts.append(str(failed).replace(url, "URL"))

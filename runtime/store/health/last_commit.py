@@ -113,7 +113,8 @@ class LastCommit:
     def note_purge(self, connection: apsw.Connection) -> None:
         """Note a purge, with the last event that is on record now."""
         self._purge = connection.execute(LOG_HEAD).get
-        self.note(*(connection.execute(_SELECT_LAST).fetchone() or (0, 0, "", b"")))
+        last: tuple[int, int, str, bytes] | None = connection.execute(_SELECT_LAST).fetchone()
+        self.note(*(last or (0, 0, "", b"")))
 
     def close(self) -> None:
         """Close the file."""

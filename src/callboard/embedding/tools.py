@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import msgspec
 import trio
 
-from ..actors.people.lineage import agent_named
+from ..actors.people.lineage import known_agent
 from ..providers.provider import ModelRequest
 from ..runtime.budget import Budget, checked_budget
 from ..runtime.definitions import Agent, SessionKind, ToolDefinition
@@ -77,7 +77,7 @@ class RuntimeTools:
                     print(definition["function"]["name"])
         """
         return definitions_of(
-            self._host.plan.registry, agent_named(self._host.agents, agent), wire_format
+            self._host.plan.registry, known_agent(self._host.agents, agent), wire_format
         )
 
     async def call_tool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import enum
 import os
@@ -90,3 +91,9 @@ def plain(x: int) -> int:
 
 
 doubled = tool(process=True, name="doubled")(plain)
+
+
+@callboard.tool(tier="read_only", effect="read", process=True)
+def look_apart(data: str) -> list[callboard.Image]:
+    """Looks from a process of its own at a picture, in base64."""
+    return [callboard.Image(base64.b64decode(data), "apart.png")]
