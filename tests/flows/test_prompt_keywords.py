@@ -143,7 +143,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"thinking": "much"}, callboard.ValidationError, "one of off, low, medium, high"),
     ({"policy": "lax"}, callboard.ValidationError, "one of auto, balanced, strict"),
     ({"tools": ["read_fil"]}, callboard.ValidationError, 'no tool \'read_fil\'. Did you mean "read_file"'),
-    ({"timeout_seconds": 0}, callboard.ValidationError, "timeout_seconds=0: Expected `float` > 0"),
+    ({"timeout_seconds": 0}, callboard.ValidationError, "timeout_seconds=0: Expected `float` >= 0.001"),
     ({"fallbacks": ["gpt-5"]}, callboard.ValidationError, "'gpt-5' is not PROVIDER/MODEL"),
     ({"model": "nobody/x"}, callboard.NotFoundError, "no provider 'nobody'"),
     ({"sampling": 1}, TypeError, "a prompt has no option sampling"),
