@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from callboard.config.managed import load_managed
 from callboard.providers.testing.script import reply
-from support.cli.chat_scene import chatting, leave, say, scripted
+from support.cli.chat_scene import chatting, leave, prompt, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
@@ -17,6 +17,5 @@ async def test_a_provider_is_added_while_a_chat_lasts(command: Command) -> None:
         assert "mine" in load_managed(command.home / "config").providers
         listed = {line["name"]: line for line in (await command("providers", "--json")).lines}
         assert listed["mine"]["source"] == "managed"
-        await say(terminal, "Hello")
-        await terminal.expect("Hello there.")
+        await prompt(terminal, "Hello", "Hello there.")
         await leave(terminal)
