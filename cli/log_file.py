@@ -41,6 +41,17 @@ class LogFile(RotatingFileHandler):
         """Ignore that the log can't be written: it must not disturb the run."""
 
 
+def close_log_files() -> None:
+    """Close the files of this process's log; the next record opens them again.
+
+    A forked process closes what it inherited. A file that it opens then may get the number of the log's, and
+    would get its lines.
+    """
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogFile):
+            handler.close()
+
+
 def wants_log_on_terminal(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether CALLBOARD_DEBUG is set."""
     return environ.get("CALLBOARD_DEBUG", "") not in {"", "0"}

@@ -9,6 +9,7 @@ It has no terminal: what ends the chat's process group ends no turn of another c
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ import trio
 from ...runtime.errors import CallboardError
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redacting_logger
+from ..log_file import close_log_files
 from .background import MAX_LINE_BYTES, SERVES, STOPPED, Background
 from .holder import holding
 from .own_runtime import OwnRuntime
@@ -60,6 +62,8 @@ def _become(own: OwnRuntime, line: socket.socket) -> NoReturn:
         nothing = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(nothing, standard)
+        close_log_files()
+        gc.freeze()  # what is garbage by now may close numbers that are other files' later
         kept = line.fileno()
         os.closerange(3, kept)  # of the shell: pipes whose end somebody waits for
         os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
