@@ -101,7 +101,7 @@ COMMANDS = {
     ),
     "session": (
         "store.sessions",
-        "Search, rename, delete and restore sessions; export and import.",
+        "Search, rename, fork, delete and restore sessions; export and import.",
     ),
     "undo": (
         "store.undo",

@@ -34,6 +34,7 @@ from ..run.flags import TurnFlags
 from ..sharing.holder import Holder, holding, running
 from ..sharing.lending import Lender, read_rules, wish_of_command
 from ..sharing.own_runtime import OwnRuntime
+from ..sharing.rules import check_place
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.output import Output
 from .place import ChatOptions, fit_folder
@@ -102,6 +103,7 @@ def chat(
         if fit is None:
             return ANSWERED
         place = fit
+    check_place(config, place)
     options = ChatOptions(
         workspace=place,
         agent=flags.agent or "general",

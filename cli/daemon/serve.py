@@ -25,6 +25,7 @@ from ...runtime.errors import ConflictError, ValidationError
 from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED
 from ..log_file import LOG_NAME
+from ..sharing.rules import check_place
 from .roots import own_folders
 from .serve_log import LogFormat, serve_log
 
@@ -58,7 +59,10 @@ def serve(
 
     def load() -> Settings:
         found = load_settings(config)
-        return msgspec.structs.replace(found, server=served(found.server, options, data))
+        server = served(found.server, options, data)
+        for root in server.roots:
+            check_place(config, Path(root))
+        return msgspec.structs.replace(found, server=server)
 
     settings, file = load(), config_file(config)
     plan = DaemonPlan(

@@ -87,3 +87,22 @@ async def test_case_69_an_embedded_runtime_reads_none_of_it_either(
             await play(await runtime.create_session(), "Go.")
         assert web.requests == []
     assert (asked, (workspace / "old.txt").exists()) == (["delete_file"], not says_yes)
+
+
+@pytest.mark.parametrize("name", ["run", "chat", "serve"])
+async def test_a_configuration_that_models_could_write_to_is_refused(
+    command: Command, name: str
+) -> None:
+    """In the folder that they work in only its own name is protected, and that of what programs manage."""
+    words = {"run": ("Hello",), "chat": (), "serve": ("--root", str(command.workspace))}[name]
+    (command.workspace / "rules.toml").write_text('model = "rehearsal"\n')
+    refused = await command(name, "--config", "rules.toml", *words)
+    assert refused.code == 1
+    assert "could change its own rules" in refused.err.replace("\n", " ")
+    assert "callboard.toml" in refused.err
+    if name == "run":  # the control
+        (command.workspace / "rules.toml").rename(command.workspace / "callboard.toml")
+        assert (await command("run", "--config", "callboard.toml", "Hello")).code == 0
+        denied = await command("run", "--config", "callboard.toml", "Write 'x' to managed.toml.")
+        assert "not allowed" in denied.err + denied.out
+        assert not (command.workspace / "managed.toml").exists()
