@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_args
 
 import msgspec
 
@@ -31,6 +31,9 @@ MAX_TOOLS = 1000
 STRICTNESS = (Preset.AUTO, Preset.BALANCED, Preset.STRICT)
 """The presets, from the one that asks least to the one that asks most."""
 
+
+Unattended: TypeAlias = Literal["deny", "defer"]
+"""What becomes of that which needs a person, while nobody sits there."""
 
 MAX_GIVEN_CALLS = 256
 """As many as one answer of a model may ask for."""
@@ -60,6 +63,8 @@ class TurnOptions(
         tools: Those of the agent's tools that the turn has; `()` is none.
         timeout_seconds: How long the turn may take, waiting for people included.
         answer_schema: The text of a JSON Schema, of type object, that the final answer must fit.
+        unattended: Nobody sits there: what needs a person is denied at once (`deny`), or its question waits
+            on record while the turn goes on (`defer`).
 
     Example:
         options = callboard.TurnOptions(temperature=0.2, tools=("get_current_time",))
@@ -78,6 +83,7 @@ class TurnOptions(
     tools: Annotated[tuple[ToolName, ...], msgspec.Meta(max_length=MAX_TOOLS)] | None = None
     timeout_seconds: Annotated[float, msgspec.Meta(ge=0.001, le=MAX_AMOUNT)] | None = None
     answer_schema: Annotated[str, msgspec.Meta(max_length=MAX_SCHEMA_CHARS)] | None = None
+    unattended: Unattended | None = None
 
     def widens(self, agent: Agent) -> bool:
         """Whether these options ask less than the agent's preset does."""
@@ -94,6 +100,7 @@ class TurnOptions(
             "policy": None if self.widens(agent) and not may_widen else self.policy,
             "tools": self._tools_of(agent),
             "turn_budget": self._budget_of(agent),
+            "defer": None if self.unattended is None else self.unattended == "defer",
         }
         changes = {name: value for name, value in given.items() if value is not None}
         return msgspec.structs.replace(agent, **changes)
@@ -131,6 +138,7 @@ class TurnKeywords(TypedDict, total=False):
     policy: Preset | PresetWord | None
     tools: Sequence[str] | None
     timeout_seconds: float | None
+    unattended: Unattended | None
 
 
 class PromptKeywords(TurnKeywords, total=False):
@@ -140,7 +148,11 @@ class PromptKeywords(TurnKeywords, total=False):
     is_untrusted: bool
 
 
-_CHOICES: dict[str, Iterable[str]] = {"thinking": ThinkingEffort, "policy": Preset}
+_CHOICES: dict[str, Iterable[str]] = {
+    "thinking": ThinkingEffort,
+    "policy": Preset,
+    "unattended": get_args(Unattended),
+}
 _OF_INPUT = PromptKeywords.__annotations__.keys() - TurnKeywords.__annotations__.keys()
 
 

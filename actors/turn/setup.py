@@ -79,7 +79,8 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         pacer: The consumer that may hold the reading up, if there is one.
         tools: What the model may ask for.
         skills: Returns what the model is told of skills, if it has the tool that reads them.
-        channel: Where the session's own people are.
+        channel: Where the session's own people are, if they may be asked.
+        lineage: The sessions above, with their people, if those may be asked.
         end_children: Cancels what the turn has delegated.
         gone: Background processes of the session that ended with an earlier process.
         answer_schema: The text of the form of the final answer, if one is given.
@@ -98,6 +99,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tools: tuple[ToolDefinition, ...] = ()
     skills: Callable[[], Awaitable[str]] | None = None
     channel: str | None = None
+    lineage: tuple[Ancestor, ...] = ()
     end_children: Callable[[str, str], Awaitable[None]] | None = None
     gone: tuple[str, ...] = ()
     answer_schema: str | None = None
@@ -142,6 +144,9 @@ def setup_turn(
         services.health,
     )
     tools = services.tools.definitions(agent.tools, conversation.kind)
+    channel, lineage = services.channels.own(conversation.kind, host.session_id), host.lineage
+    if wanted.unattended is not None:
+        channel, lineage = None, tuple(map(_without_people, lineage))
     reads_skills = any(definition.name == "skill" for definition in tools)
     return TurnSetup(
         agent=agent,
@@ -156,7 +161,8 @@ def setup_turn(
         skills=partial(skills_prompt, services.skills, conversation.workspace, agent.skills)
         if reads_skills
         else None,
-        channel=services.channels.own(conversation.kind, host.session_id),
+        channel=channel,
+        lineage=lineage,
         end_children=partial(services.tree.detached.cancel_below, host.session_id),
         gone=tuple(
             each
@@ -167,3 +173,7 @@ def setup_turn(
         answer_type=None if pacer is None else pacer.answer_type,
         timeout_seconds=wanted.timeout_seconds,
     )
+
+
+def _without_people(above: Ancestor) -> Ancestor:
+    return msgspec.structs.replace(above, channel=None)

@@ -404,7 +404,7 @@ class Turn:
             session_kind=conversation.kind,
             workspace=conversation.workspace,
             channel=self._setup.channel,
-            lineage=self._host.lineage,
+            lineage=self._setup.lineage,
             task=conversation.task,
             options=given.options.inherited if (given := conversation.options.turn) else None,
         )

@@ -102,7 +102,9 @@ class Session:
                 `is_untrusted` (whether strangers may have written the text: it then taints the session); and
                 in place of the agent's own, for the turn and what it delegates: `model`
                 (`PROVIDER/MODEL`), `fallbacks`, `thinking`, `temperature`, `max_output_tokens`, `policy`,
-                `tools` (some of the agent's), `timeout_seconds` (of this turn; then it is a `DeadlineError`).
+                `tools` (some of the agent's), `unattended` (nobody sits there: what needs a person is denied,
+                `deny`, or its question waits on record while the turn goes on, `defer`), `timeout_seconds`
+                (of this turn; then it is a `DeadlineError`).
 
         Raises:
             ValidationError: An option is not valid, or no answer can have the form.

@@ -1,0 +1,153 @@
+"""An input that something outside makes once: in a new session, or in one that there is.
+
+session  committed with the key (sender, method + SESSION, key)
+input    committed with the key (sender, method, key)
+
+Killed between the two, the next try finds the session by its key and goes on there. Of two tries at the same
+time the store refuses one, which then returns what the other made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+
+import msgspec
+
+from ...runtime.budget import Budget
+from ...runtime.definitions import GENERAL_AGENT
+from ...runtime.errors import ConflictError
+from ...runtime.events import InputAccepted
+from ...runtime.history import Attachment
+from ...runtime.identity import RequestKey
+from ...runtime.store.feeds import DoneRequest
+from ...runtime.turn_options import Unattended
+from ..runtime import Runtime, host_of
+from ..session import Session
+
+SESSION = "+session"
+"""Ends the method of the key under which the session of a new input is on record."""
+
+Workspace = Callable[[], AbstractAsyncContextManager[Path | None]]
+"""Gives the folder of a new session, around what begins it; `None` is the runtime's."""
+
+
+class OutsideInput(msgspec.Struct, frozen=True, kw_only=True):
+    """An input that nobody sits in front of.
+
+    Attributes:
+        request: Its name outside. The digest is only kept.
+        text: What is asked.
+        attachments: Files beside it.
+        agent: The agent of a new session.
+        title: The title of a new session.
+        budget: What its turn may use.
+        unattended: Whether what needs a person is denied, or its question waits; `None` is what the agent does:
+            one that defers defers, any other is denied.
+        is_untrusted: Whether strangers may have written the text: it then taints the session.
+    """
+
+    request: RequestKey
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    agent: str = GENERAL_AGENT
+    title: str = ""
+    budget: Budget | None = None
+    unattended: Unattended | None = None
+    is_untrusted: bool = False
+
+
+class MadeInput(msgspec.Struct, frozen=True):
+    """Where an input is on record; `is_new` says whether this call put it there."""
+
+    session_id: str
+    input_id: str
+    seq: int
+    is_new: bool
+
+
+async def submit_once(
+    runtime: Runtime,
+    given: OutsideInput,
+    *,
+    session_id: str | None = None,
+    workspace: Workspace = nullcontext,
+) -> MadeInput:
+    """Put an input on record, unless it is there; its turn then runs by itself.
+
+    Cancelled or killed anywhere, it can be called again.
+
+    Args:
+        runtime: Where.
+        given: The input.
+        session_id: The session that it is for, which the caller may choose. Without one, or when that is deleted
+            or gone, or has another agent, it gets a new one.
+        workspace: Gives the folder of a new session; by default the runtime's.
+
+    Raises:
+        NotFoundError: There is no such agent.
+        CallboardError: As `Runtime.create_session` and `Session.submit`; nothing of the input is on record.
+    """
+    if (made := await found(runtime, given.request)) is not None:
+        return made
+    session = await _session(runtime, given, session_id, workspace)
+    unattended = given.unattended or _as_agent(runtime, given.agent)
+    try:
+        ticket = await session.submit(
+            given.text,
+            given.attachments,
+            budget=given.budget,
+            request=given.request,
+            unattended=unattended,
+            is_untrusted=given.is_untrusted,
+        )
+    except ConflictError:
+        if (made := await found(runtime, given.request)) is None:
+            raise
+        return made  # somebody else's try was first
+    return MadeInput(session.session_id, ticket.input_id, ticket.seq, is_new=True)
+
+
+async def found(runtime: Runtime, request: RequestKey) -> MadeInput | None:
+    """Return the input that has this name outside, if it is on record."""
+    done: DoneRequest | None = await runtime.store.request(request)
+    if done is None:
+        return None
+    events = await runtime.store.events(done.session_id, after_seq=done.seq - 1, limit=1)
+    (event,) = (stored.event for stored in events)
+    assert isinstance(event, InputAccepted)
+    return MadeInput(done.session_id, event.input_id, done.seq, is_new=False)
+
+
+async def is_open(runtime: Runtime, session_id: str, agent: str) -> bool:
+    """Return whether a session takes inputs and has this agent."""
+    row = await runtime.store.session(session_id)
+    return row is not None and row.deleted_at_ms is None and row.agent == agent
+
+
+async def _session(
+    runtime: Runtime, given: OutsideInput, session_id: str | None, workspace: Workspace
+) -> Session:
+    if session_id is not None and await is_open(runtime, session_id, given.agent):
+        return await runtime.get_session(session_id)
+    name = msgspec.structs.replace(given.request, method=given.request.method + SESSION)
+    if (begun := await runtime.store.request(name)) is not None:
+        return await runtime.get_session(begun.session_id)
+    try:
+        async with workspace() as folder:
+            return await runtime.create_session(
+                agent=given.agent,
+                workspace=folder,
+                title=given.title,
+                request=name,
+            )
+    except ConflictError:
+        if (begun := await runtime.store.request(name)) is None:
+            raise
+        return await runtime.get_session(begun.session_id)
+
+
+def _as_agent(runtime: Runtime, name: str) -> Unattended:
+    agent = host_of(runtime).agents.get(name)
+    return "defer" if agent is not None and agent.defer else "deny"
