@@ -123,6 +123,7 @@ def _merged(file: Path, *, required: bool) -> Settings:
         )
     return msgspec.structs.replace(
         own,
+        files=configuration_files(file),
         model=own.model or managed.model,
         inactive=tuple(dict.fromkeys((*own.inactive, *managed.inactive))),
         providers={**managed.providers, **own.providers},
@@ -154,6 +155,12 @@ def load_own_settings(path: Path | None = None, *, required: bool | None = None)
 def config_file(path: Path | None = None) -> Path:
     """Return the operator's file: `path`, or callboard.toml in `config_folder()`."""
     return config_folder() / FILE_NAME if path is None else path
+
+
+def configuration_files(file: Path) -> tuple[str, ...]:
+    """Return the absolute paths of the operator's file and of the one that commands write beside it."""
+    own = file.expanduser().absolute()
+    return str(own), str(own.with_name(MANAGED_NAME))
 
 
 def read_managed(file: Path) -> ManagedSettings:
@@ -202,6 +209,8 @@ def parse_settings(
     providers = _providers(reader, document)
     prices = _prices(reader, document)
     rules = read_rules(reader, document)
+    if "files" in document:
+        raise reader.error(("files",), "a file does not say where it is; remove the line")
     document = without_rules(document)
     for table, given in (under or {}).items():
         if given and isinstance(document.get(table, {}), dict):

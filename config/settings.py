@@ -342,6 +342,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         agents: Configured agents, by name; `general` exists without being listed.
         prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
         rules: The policy's rules, those of agents too, each with its place in the file.
+        files: The files that say all this, by absolute paths, whether or not they exist. No session works where
+            it could write to them. They are no setting of a file: whoever reads it says where it is.
 
     Example:
         settings = callboard.Settings(
@@ -372,6 +374,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
     prices: dict[str, Price] = msgspec.field(default_factory=dict)
     rules: tuple[PlacedRule, ...] = ()
+    files: tuple[str, ...] = ()
 
     def agent(self, name: str = GENERAL_AGENT) -> Agent:
         """Return the agent of that name.

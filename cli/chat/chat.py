@@ -34,7 +34,6 @@ from ..run.flags import TurnFlags
 from ..sharing.holder import Holder, holding, running
 from ..sharing.lending import Lender, read_rules, wish_of_command
 from ..sharing.own_runtime import OwnRuntime
-from ..sharing.rules import check_place
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.output import Output
 from .place import ChatOptions, fit_folder
@@ -99,11 +98,10 @@ def chat(
     place = Path(folder_here(flags.workspace))
     session = session or ("last" if resume else None)
     if session is None and place.is_dir():
-        fit = fit_folder(place, (folder, config_folder()))
+        fit = fit_folder(place, (folder, config_folder(), *map(Path, settings.files)))
         if fit is None:
             return ANSWERED
         place = fit
-    check_place(config, place)
     options = ChatOptions(
         workspace=place,
         agent=flags.agent or "general",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +30,9 @@ def root_advice(folder: Path) -> str:
     )
 
 
-def own_folders(data: Path | None = None) -> tuple[Path, Path]:
-    """Return callboard's folders of data and of configuration, in which no session works."""
-    return (data_folder() if data is None else data), config_folder()
+def own_folders(data: Path | None = None, files: Sequence[str] = ()) -> tuple[Path, ...]:
+    """Return callboard's folders of data and of configuration, and its files, where no session works."""
+    return (data_folder() if data is None else data), config_folder(), *map(Path, files)
 
 
 async def create_session(

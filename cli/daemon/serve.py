@@ -25,7 +25,6 @@ from ...runtime.errors import ConflictError, ValidationError
 from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED
 from ..log_file import LOG_NAME
-from ..sharing.rules import check_place
 from .roots import own_folders
 from .serve_log import LogFormat, serve_log
 
@@ -59,10 +58,7 @@ def serve(
 
     def load() -> Settings:
         found = load_settings(config)
-        server = served(found.server, options, data)
-        for root in server.roots:
-            check_place(config, Path(root))
-        return msgspec.structs.replace(found, server=server)
+        return msgspec.structs.replace(found, server=served(found, options, data))
 
     settings, file = load(), config_file(config)
     plan = DaemonPlan(
@@ -87,18 +83,19 @@ def serve(
     return ANSWERED
 
 
-def served(settings: ServerSettings, options: ServeOptions, data: Path) -> ServerSettings:
+def served(found: Settings, options: ServeOptions, data: Path) -> ServerSettings:
     """Return the settings of the socket, with what the command line says.
 
     Raises:
         ValidationError: A value can't be, or the address is not this machine's alone and `--expose`
             is missing.
     """
+    settings, own = found.server, own_folders(data, found.files)
     given = {"host": options.host, "port": options.port}
     changed = {name: value for name, value in given.items() if value is not None}
     roots = tuple(str(root.expanduser().absolute()) for root in options.roots)
     for root in roots:  # `ServerSettings` knows no disk, and says less
-        check_root(root, own_folders(data))
+        check_root(root, own)
     wanted = {**msgspec.structs.asdict(settings), **changed, "roots": (*settings.roots, *roots)}
     try:
         server = msgspec.convert(wanted, ServerSettings)
@@ -112,7 +109,7 @@ def served(settings: ServerSettings, options: ServeOptions, data: Path) -> Serve
             field="host",
         )
     for root in settings.roots:
-        check_root(root, own_folders(data))
+        check_root(root, own)
     return server
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from ...config.files import config_folder
+from ...config.files import config_file, configuration_files
 from ...runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED, FAILED
@@ -118,12 +118,12 @@ def _plan(
     account: ServiceAccount | None, *, data: Path, config: Path | None, roots: tuple[Path, ...]
 ) -> ServicePlan:
     command = [sys.executable, "-m", "callboard", "serve", "--data", str(data)]
-    file = config if config is not None else config_folder() / "callboard.toml"
+    file = config_file(config)
     if config is not None or os.environ.get("CALLBOARD_HOME"):
         command += ["--config", str(file.expanduser().absolute())]
     whole = tuple(root.expanduser().absolute() for root in roots)
     for root in whole:
-        check_root(root, own_folders(data))
+        check_root(root, own_folders(data, configuration_files(file)))
         command += ["--root", str(root)]
     home = os.environ.get("CALLBOARD_HOME")
     return ServicePlan(

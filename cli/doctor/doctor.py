@@ -92,7 +92,7 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
     folder = named_data_path(data)
     all_settings, finding = read_settings(config)
     settings = all_settings.sandbox
-    sandbox = Sandbox(settings, forbidden=(folder, config_folder()))
+    sandbox = Sandbox(settings, forbidden=(folder, config_folder(), *map(Path, all_settings.files)))
     checks = (
         sandbox_finding(sandbox, config_file(config)),
         finding,

@@ -117,7 +117,7 @@ def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
         agent=agent,
         policies=PolicyBook(settings.rules, search_places(settings.search), settings.network.auto),
         registry=ToolRegistry(_tools(call, settings)),
-        forbidden=(data_folder(), config_folder()),
+        forbidden=(data_folder(), config_folder(), *map(Path, settings.files)),
     )
     return judge.answer(call)
 

@@ -15,7 +15,6 @@ from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ..record_names import find_session, folder_here, folders_of, nothing_here
-from ..sharing.rules import check_place
 from ..terminal.escaping import safe_line
 from .flags import RunFlags
 
@@ -72,7 +71,6 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         ValidationError: The options contradict that session.
     """
     if reader is None:
-        check_place(options.config, Path(folder_here(options.flags.workspace)))
         agent = options.flags.agent or "general"
         model, reason = _named(options, settings, agent)
         return RunTarget(session=None, agent=agent, model=model, reason=reason)
@@ -82,7 +80,6 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
     else:
         row = await find_session(reader, name)
     _check(options, row)
-    check_place(options.config, Path(row.workspace))
     model, reason = _named(options, settings, row.agent)
     if options.flags.model is None and options.flags.base_url is None:
         own = row.model or await _last_model(reader, row.session_id)

@@ -6,23 +6,7 @@ from pathlib import Path
 
 from ...config.daemon_file import RunningDaemon
 from ...config.files import config_file
-from ...runtime.errors import ConflictError, ValidationError
-
-CONFIG_NAME = "callboard.toml"
-"""The name under which no tool writes a file, whatever folder it is in."""
-
-
-def check_place(config: Path | None, folder: Path) -> None:
-    """Raise `ValidationError` for a `--config` in a folder where models may write to it."""
-    if config is None:
-        return
-    real = config.expanduser().resolve()
-    if real.name.casefold() != CONFIG_NAME and real.is_relative_to(folder.expanduser().resolve()):
-        raise ValidationError(
-            f"{config} lies in {folder}, so what runs there could change its own rules. Call it {CONFIG_NAME}, "
-            "which no tool writes, or keep it elsewhere.",
-            field="config",
-        )
+from ...runtime.errors import ConflictError
 
 
 class OwnRules:

@@ -93,6 +93,11 @@ def test_home_and_what_holds_it_are_no_roots(
         ):
             execute(["serve", "--port", "0", "--config", str(file)])
     assert f"callboard serve --root {work}" in root_advice(work)
+    file = work / "rules.toml"
+    file.write_text(f'[server]\nroots = ["{work}"]')
+    for words in ((), ("--root", str(work))):
+        with pytest.raises(ValidationError, match="could change its own rules"):
+            execute(["serve", "--port", "0", "--config", str(file), *words])
 
 
 def test_a_token_for_an_agent_that_is_not_there_says_so(folder: Path, capsys: Screen) -> None:

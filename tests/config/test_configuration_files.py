@@ -9,7 +9,9 @@ import pytest
 
 from callboard.config.files import (
     MAX_FILE_BYTES,
+    config_file,
     config_folder,
+    configuration_files,
     data_folder,
     load_settings,
     parse_settings,
@@ -189,7 +191,7 @@ def test_callboard_home_holds_both_folders(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
     assert config_folder() == tmp_path / "config"
     assert data_folder() == tmp_path / "data"
-    assert load_settings() == Settings()
+    assert load_settings() == Settings(files=configuration_files(config_file()))
     config_folder().mkdir()
     (config_folder() / "callboard.toml").write_text("policy = 'auto'")
     assert load_settings().policy is Preset.AUTO

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,23 @@ async def test_no_client_adds_the_system_a_home_or_callboards_own_folders(
             root.unlink()
         root.symlink_to(tmp_path / "ann" / "bin")
         await client.create_session(workspace=str(root))
+
+
+async def test_no_client_adds_the_folder_of_the_configuration(tmp_path: Path) -> None:
+    (work := tmp_path / "work").mkdir()
+    for name, problem in (("rules.toml", "could change its own rules"), ("callboard.toml", None)):
+        (work / name).touch()
+        given = callboard.load_settings(work / name)
+        async with open_daemon(configured=given) as daemon, open_client(daemon) as client:
+            for folder in (tmp_path, work):
+                with (
+                    nullcontext()
+                    if problem is None
+                    else pytest.raises(ValidationError, match=problem)
+                ):
+                    await client.request("root/add", WorkspaceRoot(str(folder)), WorkspaceRoots)
+            if problem is None:
+                await client.create_session(workspace=str(work))
 
 
 @pytest.mark.parametrize("path", ["/", "//", "/.", "/tmp/..", "/proc/self/root"])

@@ -182,6 +182,53 @@ def test_sources_below_usr_may_be_worked_on(
         assert "closed to sessions" in why_no_root(str(tmp_path / closed))
 
 
+def test_the_files_of_the_configuration_are_in_none(home: Path, tmp_path: Path) -> None:
+    """Under a name that tools write, by a link that they could replace, and before the file is there."""
+    work, safe = home / "project", tmp_path / "safe"
+    safe.mkdir()
+    (safe / "rules.toml").touch()
+    (work / "link.toml").symlink_to(safe / "rules.toml")
+    (safe / "linked.toml").symlink_to(work / "src" / "rules.toml")
+    (work / "src" / "callboard.toml").symlink_to(work / "src" / "rules.toml")
+    (work / "way").symlink_to(safe)
+    (work / "callboard.toml").touch()
+    closed = ["rules.toml", "src/rules.toml", "link.toml", "way/rules.toml", "way/../rules.toml"]
+    for file in (
+        *(work / name for name in closed),
+        safe / "linked.toml",
+        work / "src/callboard.toml",
+    ):
+        files = (*own(home), file)
+        assert "could change its own rules" in why_no_root(str(work), files), file
+        assert "call it callboard.toml" in why_no_root(str(work), files, is_lone=True), file
+        (work / "docs").mkdir(exist_ok=True)
+        check_root(work / "docs", files)
+    for file in (
+        work / "callboard.toml",
+        work / "managed.toml",
+        safe / "rules.toml",
+    ):  # the controls
+        check_root(work, (*own(home), file))
+        check_workspace(work, (*own(home), file))
+
+
+async def test_a_program_that_reads_a_configuration_works_nowhere_around_it(
+    home: Path, tmp_path: Path
+) -> None:
+    work = home / "project"
+    (work / "rules.toml").write_text('model = "rehearsal"')
+    (work / "src/callboard.toml").write_text('model = "rehearsal"')
+    for file in ("rules.toml", "src/callboard.toml"):
+        settings = callboard.load_settings(work / file)
+        async with callboard.open_runtime(settings=settings, workspace=work / "src") as runtime:
+            await runtime.create_session()
+            if file == "rules.toml":
+                with pytest.raises(ValidationError, match="could change its own rules"):
+                    await runtime.create_session(workspace=work)
+            else:
+                await runtime.create_session(workspace=work)
+
+
 def test_a_link_is_judged_by_where_it_leads(home: Path) -> None:
     for name, target in {
         "a": "/etc",

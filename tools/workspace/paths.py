@@ -17,7 +17,8 @@ MAX_PATH_BYTES = 4096
 MAX_NAME_BYTES = 255
 """The bytes that ext4, xfs, btrfs and apfs allow for one name."""
 
-PROTECTED_NAMES = frozenset({".callboard", "callboard.toml", "managed.toml"})
+PROTECTED_FILES = frozenset({"callboard.toml", "managed.toml"})
+PROTECTED_NAMES = frozenset({".callboard", *PROTECTED_FILES})
 """They configure callboard itself, at any depth (a folder below may be a workspace another day)."""
 START_UP_NAMES = frozenset(
     {".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".envrc", ".gitconfig"}

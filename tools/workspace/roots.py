@@ -6,8 +6,9 @@ whenever a session is made: a link or a mount may have come meanwhile. It also d
 or a program that works alone: a model does there what its words say, whoever chose the folder.
 
 A root neither is, holds nor lies in a closed place: what the kernel shows of itself and of processes, the
-system's programs and settings, keys, and callboard's own data, configuration and code. It is no home and holds
-none: what a home holds is run at the next login. And it lies on a file system that only keeps files.
+system's programs and settings, keys, and callboard's own data, configuration and code; nor does it hold a link by
+which these are found. It is no home and holds none: what a home holds is run at the next login. And it lies on a
+file system that only keeps files. A file of the configuration may lie in it under a name that no tool writes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from ...runtime.disk.own_folders import FOLDER as OWN_FOLDERS
 from ...runtime.errors import ValidationError
-from .paths import is_below, shown
+from .paths import PROTECTED_FILES, is_below, shown
 from .protected_places import own_code
 from .resolver import mount_points
 
@@ -65,6 +66,8 @@ VIEW_TYPES = frozenset({
     *("pstore", "efivarfs", "fusectl", "rpc_pipefs", "nfsd", "resctrl", "fuse.lxcfs", "fuse.portal"),
 })  # fmt: skip
 """File systems that are views of the machine: closed also to who chooses the folder at their own machine."""
+MAX_LINKS = 40
+"""Links on the way to a place: as many as Linux follows."""
 MOUNTS = Path("/proc/self/mountinfo")
 """The mounts that this process sees. Other systems than Linux have no such file, and no such views."""
 
@@ -74,7 +77,7 @@ def check_root(path: str | os.PathLike[str], own: Sequence[Path] = ()) -> str:
 
     Args:
         path: The folder.
-        own: callboard's folders of data and configuration.
+        own: callboard's folders of data and configuration, and the files of its configuration.
 
     Raises:
         ValidationError: It can't be a root; the message says why.
@@ -121,9 +124,9 @@ def why_no_root(
             return f"{home} is a home, where files run programs at the next login"
         if is_below(home, real):
             return f"the home {home} is below it"
-    for closed in _closed(own):
+    for closed in (*_closed(own), *_links(own)):
         if is_below(closed, real) and not (is_lone and closed in own_code()):
-            return f"it holds {closed}, {_why(closed)}"
+            return f"it holds {closed}, {_why(closed, own)}"
     return why_no_workspace(real, own, mounts=mounts, is_lone=is_lone)
 
 
@@ -139,7 +142,7 @@ def why_no_workspace(
         if real == closed or is_below(real, closed):
             if is_source and any(is_below(place, closed) for place in SOURCES):
                 continue
-            return f"it is or lies in {closed}, {_why(closed)}"
+            return f"it is or lies in {closed}, {_why(closed, own)}"
     if not os.path.isdir(real):
         return "it is no folder"
     kind = _file_system(real, mounts) if sys.platform == "linux" else "apfs"
@@ -158,16 +161,59 @@ def homes() -> set[str]:
     return real - {"/"}
 
 
-def _why(closed: str) -> str:
-    return f"which {'callboard runs from' if closed in own_code() else 'is closed to sessions'}"
+def _why(closed: str, own: Sequence[Path]) -> str:
+    if closed in own_code():
+        return "which callboard runs from"
+    files = (place for place in own if place.suffix == ".toml" or place.is_file())
+    if any(closed in _way(place) for place in files):
+        names = " or ".join(sorted(PROTECTED_FILES))
+        return (
+            "which is closed to sessions: what runs there could change its own rules. Keep the configuration "
+            f"elsewhere, or call it {names}, which no tool writes"
+        )
+    return "which is closed to sessions"
 
 
 def _closed(own: Sequence[Path]) -> Iterator[str]:
     yield from (os.path.realpath(place) for place in SYSTEM_PLACES)
-    yield from (os.path.realpath(place) for place in own)
+    for place in own:
+        real = os.path.realpath(place)
+        if os.path.basename(real) not in PROTECTED_FILES:
+            yield real
     yield from own_code()
     for home in homes():
         yield from (os.path.realpath(os.path.join(home, name)) for name in SECRET_FOLDERS)
+
+
+def _links(own: Sequence[Path]) -> Iterator[str]:
+    """Yield the links by which callboard finds what is its own: whoever may put another there, decides."""
+    for place in own:
+        *links, _ = _way(place)
+        yield from (link for link in links if os.path.basename(link) not in PROTECTED_FILES)
+
+
+def _way(place: Path) -> list[str]:
+    """Return where each link on the way to a place is, and the real path that it leads to."""
+    names = [*reversed(place.absolute().parts[1:])]
+    found: list[str] = []
+    at = "/"
+    while names and len(found) < MAX_LINKS:
+        name = names.pop()
+        if name in {"", "."}:
+            continue
+        if name == "..":
+            at = os.path.dirname(at)
+            continue
+        path = os.path.join(at, name)
+        try:
+            target = os.readlink(path)
+        except OSError:  # no link
+            at = path
+            continue
+        found.append(path)
+        at = "/" if target.startswith("/") else at
+        names.extend(reversed(target.split("/")))
+    return [*found, at]
 
 
 def _on_path() -> Iterator[str]:

@@ -263,7 +263,7 @@ def open_workspace(
     """
     root = os.path.abspath(path)
     real = os.path.realpath(root)
-    _check_root(root, real, forbidden or ())
+    _check_root(root, real)
     if forbidden is not None:
         check_workspace(real, forbidden)
     try:
@@ -281,7 +281,7 @@ def open_workspace(
     return Workspace(OpenRoot(root_fd, resolver, (root_names(root), root_names(real))), real)
 
 
-def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
+def _check_root(root: str, real: str) -> None:
     if not os.path.exists(real):
         raise _unfit(root, "it does not exist; make it first")
     if not os.path.isdir(real):
@@ -295,9 +295,6 @@ def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
         raise _unfit(root, "it is a git repository's own folder, whose settings run programs")
     if (code := own_code_around(real)) is not None:
         raise _unfit(root, f"callboard itself runs from there ({code})")
-    for item in forbidden:
-        if os.path.commonpath([real, os.path.realpath(item)]) == real:
-            raise _unfit(root, f"it holds callboard's own data ({item})")
 
 
 def _unfit(root: str, why: str) -> ValidationError:

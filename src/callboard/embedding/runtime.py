@@ -170,7 +170,10 @@ async def open_runtime(
             base_url=base_url, dialect=dialect, settings=settings, environ=environ
         )
         finder = open_finder(wish, model, folder)
-        files = () if configuration is None else (configuration.folder,)
+        files = (
+            *map(Path, settings.files),
+            *(() if configuration is None else (configuration.folder,)),
+        )
         forbidden = files if folder is None else (folder, config_folder(environ), *files)
         sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
         program_tools = checked_tools(tools)

@@ -16,6 +16,7 @@ from ....runtime.definitions import ErrorType, ToolFailure
 from ...workspace.paths import is_below
 from ..box.protected import AT_TOP
 from ..box.recipe import FILES, Box, Recipe, environment
+from ..box.roots import is_within
 from ..box.seccomp import seccomp_program
 from .landlock_exec import MIN_ABI, SIGNAL_ABI, landlock_abi
 from .landlock_filter import strict_program
@@ -60,7 +61,9 @@ def check_sockets(recipe: Recipe, *, has_sockets: bool) -> None:
 def plan_of(recipe: Recipe, box: Box) -> bytes:
     """Return what the confiner reads; raise `ToolFailure` when the workspace holds what must not be seen."""
     for path in recipe.forbidden:
-        if path == box.workspace or path.startswith(box.workspace.rstrip("/") + "/"):
+        if is_within(path, (box.workspace,)) and not os.path.isfile(
+            path
+        ):  # of files, names are protected
             raise ToolFailure(
                 ErrorType.SANDBOX_UNAVAILABLE,
                 "Nothing was run: callboard's own data lies in the workspace, and a partial sandbox "
