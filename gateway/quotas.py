@@ -141,16 +141,19 @@ class Quotas:
         return max(others, key=lambda each: each.size, default=quota)
 
     @contextmanager
-    def connected(self, credential: Credential, *, is_local: bool) -> Generator[Quota]:
-        """Count a connection around the block.
+    def connected(self, credential: Credential | None, *, is_local: bool) -> Generator[Quota]:
+        """Count a connection, or an exchange of HTTP, around the block.
+
+        Those without a token have one quota together; how many they are, the door bounds by address.
 
         Raises:
             OverloadedError: The token has `max_token_connections` already.
         """
-        quota = self._quotas.get(credential.digest)
+        digest = "" if credential is None else credential.digest
+        quota = self._quotas.get(digest)
         if quota is None:
-            quota = self._quotas[credential.digest] = Quota(self, is_local=is_local)
-        if quota.connections >= self.settings.max_token_connections:
+            quota = self._quotas[digest] = Quota(self, is_local=is_local)
+        if digest and quota.connections >= self.settings.max_token_connections:
             raise OverloadedError(
                 f"this token has {quota.connections} connections: close some, use a token for each "
                 "program, or raise max_token_connections in [server]"
@@ -161,4 +164,4 @@ class Quotas:
         finally:
             quota.connections -= 1
             if not quota.connections:
-                del self._quotas[credential.digest]
+                del self._quotas[digest]

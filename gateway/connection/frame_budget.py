@@ -162,16 +162,7 @@ class BudgetedStream(trio.abc.Stream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Write whole frames; raise `trio.BrokenResourceError` when the client does not read."""
         async with self._sending:
-            with memoryview(data) as left:
-                for at in range(0, len(left), SEND_SIZE):
-                    await self._send_some(left[at : at + SEND_SIZE])
-
-    async def _send_some(self, data: memoryview) -> None:
-        with trio.move_on_after(self._send_seconds):
-            await self._stream.send_all(data)
-            return
-        await trio.aclose_forcefully(self._stream)
-        raise trio.BrokenResourceError("the client does not read")
+            await send_in_time(self._stream, data, self._send_seconds)
 
     async def wait_send_all_might_not_block(self) -> None:
         """See `trio.abc.SendStream`."""
@@ -184,6 +175,23 @@ class BudgetedStream(trio.abc.Stream):
     def forget(self) -> None:
         """Hold nothing any more: the connection has ended."""
         self._holding.close()
+
+
+async def send_in_time(
+    stream: trio.abc.Stream, data: bytes | bytearray | memoryview, seconds: float
+) -> None:
+    """Send; close the stream and raise `trio.BrokenResourceError` when the client does not read.
+
+    Args:
+        seconds: For each `SEND_SIZE` bytes.
+    """
+    with memoryview(data) as left:
+        for at in range(0, len(left), SEND_SIZE):
+            with trio.move_on_after(seconds):
+                await stream.send_all(left[at : at + SEND_SIZE])
+                continue
+            await trio.aclose_forcefully(stream)
+            raise trio.BrokenResourceError("the client does not read")
 
 
 class FrameCount:

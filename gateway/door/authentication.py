@@ -80,7 +80,7 @@ def token_of(head: RequestHead) -> str:
         for name in head.subprotocols
         if name.startswith(TOKEN_PROTOCOL)
     ]
-    found = [*bearer, *named]
+    found = [*bearer, *named, *head.all("x-api-key")]
     return found[0] if len(found) == 1 and len(found[0]) <= MAX_TOKEN_LENGTH else ""
 
 
@@ -115,6 +115,9 @@ async def watch_credentials(daemon: DaemonState) -> None:
             seen = state
         if known is not None:
             _end_stale(connections, known)
+            for scope, credential in list(daemon.exchanges.items()):
+                if known.get(credential.digest) != credential and credential.name != LOCAL_NAME:
+                    scope.cancel(reason="its token is gone, or has other rights now")
         await trio.sleep(LOOK_SECONDS)
 
 

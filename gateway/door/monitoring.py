@@ -8,15 +8,14 @@ from contextlib import suppress
 
 import trio
 
-from ...config.keys.tokens import Credential
 from ...embedding.runtime import host_of
 from ...embedding.status import shared_actors
 from ...runtime.errors import StorageError
 from ...runtime.store.rows import ApprovalRow
 from ...runtime.wire.fields import Role
 from ..shared.state import DaemonState
-from .http import HttpAnswer, RequestHead
-from .server import Route
+from .exchange import Exchange, Route
+from .http import HttpAnswer
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -140,11 +139,12 @@ def waits_for(daemon: DaemonState) -> str:
 def plain_routes(daemon: DaemonState) -> dict[str, Route]:
     """Return the routes by path."""
 
-    def alive(head: RequestHead, credential: Credential | None) -> HttpAnswer:
+    def alive(_: Exchange) -> HttpAnswer:
         return HttpAnswer(200, "ok")
 
-    def ready(head: RequestHead, credential: Credential | None) -> HttpAnswer:
+    def ready(exchange: Exchange) -> HttpAnswer:
         if daemon.is_stopping:
+            credential = exchange.credential
             is_admin = credential is not None and credential.role.includes(Role.ADMIN)
             return HttpAnswer(503, f"stopping: {waits_for(daemon)}" if is_admin else "stopping")
         if host_of(daemon.runtime).plan.store.health.problem():
@@ -152,9 +152,13 @@ def plain_routes(daemon: DaemonState) -> dict[str, Route]:
             return HttpAnswer(503, "storage_failed: the store can't be used; see the status")
         return HttpAnswer(200, "ready")
 
-    async def metrics(head: RequestHead, credential: Credential | None) -> HttpAnswer:
+    async def metrics(exchange: Exchange) -> HttpAnswer:
+        credential = exchange.credential
         if credential is None or not credential.role.includes(Role.OBSERVER):
             return HttpAnswer(401, "the figures are for whoever has a token")
         return HttpAnswer(200, await metrics_text(daemon), CONTENT_TYPE)
 
-    return {"/healthz": alive, "/readyz": ready, "/metrics": metrics}
+    return {
+        path: Route(answer=answer, token="optional")
+        for path, answer in (("/healthz", alive), ("/readyz", ready), ("/metrics", metrics))
+    }

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from ...config.sections import ServerSettings
-from .http import BadHead, HttpAnswer, linger, read_head, send_answer
+from .http import BadHead, HttpAnswer, HttpServerConnection, linger
 from .rate_limits import RateLimits
 from .rules import DoorRules, door_rules
 
@@ -77,9 +77,10 @@ async def _answer(
 ) -> None:
     try:
         with limits.connected(""), trio.move_on_after(settings.head_seconds):
-            answer = await _answer_to(stream, rules)
+            connection = HttpServerConnection(stream)
+            answer = await _answer_to(connection, rules)
             if answer is not None:
-                await send_answer(stream, answer)
+                await stream.send_all(connection.answer_bytes(answer, keeps=False))
                 await linger(stream)
     except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
         pass  # the client has left
@@ -87,9 +88,9 @@ async def _answer(
         await trio.aclose_forcefully(stream)
 
 
-async def _answer_to(stream: trio.SocketStream, rules: DoorRules) -> HttpAnswer | None:
+async def _answer_to(connection: HttpServerConnection, rules: DoorRules) -> HttpAnswer | None:
     try:
-        head = await read_head(stream)
+        head = await connection.read_head()
         if head is None:
             return None
         rules.check(head)

@@ -107,6 +107,12 @@ class RateLimits:
         """Note that it has shown a valid token: from now on it keeps its room."""
         self._waiting.pop(visitor, None)
 
+    def waits(self, visitor: Visitor) -> None:
+        """Note that it was answered, and waits again: it may have to give its room to another."""
+        if visitor.has_room:
+            self._waiting.pop(visitor, None)
+            self._waiting[visitor] = None
+
     def may_stay(self, visitor: Visitor, *, is_local: bool) -> bool:
         """Return whether it may become a websocket; beyond the limits, only this user's commands may."""
         if visitor.has_room:

@@ -1,28 +1,31 @@
-"""Serve one accepted connection: read its head, apply the rules, then answer a route or a websocket.
+"""Serve one accepted connection: read a head, apply the rules, then answer a route or a websocket.
 
-socket → head (bounded) → door rules → /healthz, /readyz, /metrics
+socket → head (bounded) → door rules → route: method → token → body → answer → the next head
                                      → /ws: token → handshake → `Connection`
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import inspect
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import trio
 import trio_websocket
 
 from ...config.keys.tokens import Credential
 from ...config.sections import ServerSettings
-from ...runtime.errors import OverloadedError
+from ...runtime.errors import CallboardError, OverloadedError
 from ...runtime.redaction import redacting_logger
 from ..connection.connection import GOING_AWAY, Connection
-from ..connection.frame_budget import BudgetedStream
+from ..connection.frame_budget import BudgetedStream, send_in_time
 from ..connection.method_table import MethodTable
 from ..quotas import Quota
 from ..shared.state import DaemonState
 from .authentication import Authenticator
 from .descriptors import connections_with_room
-from .http import BadHead, HttpAnswer, RequestHead, linger, read_head, send_answer
+from .exchange import ClientLeft, Exchange, Route, Routes, refusal_of, refuse_in_words
+from .http import BadHead, HttpAnswer, HttpServerConnection, RequestHead, linger
 from .rate_limits import RateLimits, Visitor, peer_name
 from .rules import DoorRules, agreed_subprotocol, check_handshake
 
@@ -31,10 +34,10 @@ logger = redacting_logger(__name__)
 WEBSOCKET_PATH = "/ws"
 HANDSHAKE_SECONDS = 5.0
 """From the token to the open websocket."""
-ANSWER_SECONDS = 5.0
-"""The time for a client to receive a short answer."""
-
-Route = Callable[[RequestHead, Credential | None], HttpAnswer | Awaitable[HttpAnswer]]
+IDLE_SECONDS = 75.0
+"""Between two requests of a connection: longer than proxies and pools of clients wait, most of them."""
+MAX_REQUESTS = 1000
+"""Of one connection; then the client makes another one."""
 
 
 class Server:
@@ -53,11 +56,13 @@ class Server:
         self._daemon = daemon
         self._table = table
         self._rules = rules
-        self._routes = routes
+        self._routes = Routes(routes)
         settings = daemon.settings
         room = connections_with_room(settings.max_connections)
         self._rate_limits = RateLimits(room, settings.max_peer_connections)
         self._authenticator = Authenticator(daemon, self._rate_limits)
+        self._idle: set[trio.CancelScope] = set()
+        self._is_ending = False
 
     def take_settings(self, settings: ServerSettings, rules: DoorRules) -> None:
         """Apply new settings and rules to new connections."""
@@ -70,8 +75,8 @@ class Server:
         try:
             peer = peer_name(stream.socket.getpeername()[0])
             with self._rate_limits.connected(peer) as visitor:
-                await self._serve(stream, visitor)
-                await linger(stream)
+                if await self._serve(stream, visitor):
+                    await linger(stream)
         except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             pass  # the client has left
         except* Exception:
@@ -79,50 +84,145 @@ class Server:
         finally:
             await trio.aclose_forcefully(stream)
 
-    async def _serve(self, stream: trio.SocketStream, visitor: Visitor) -> None:
-        try:
-            head = None
-            with trio.move_on_after(self._daemon.settings.head_seconds) as patience:
-                head = await read_head(stream)
-            if patience.cancelled_caught:
-                raise BadHead(408, "the head of the request took too long")
-            if head is None:
-                return
-            self._rules.check(head)
-            path = head.target.partition("?")[0]
-            if path == WEBSOCKET_PATH and head.is_upgrade:
-                check_handshake(head)
-                subprotocol = agreed_subprotocol(head)
-                credential = await self._authenticator.authenticate(head, visitor)
-                is_local = self._daemon.is_local(credential)
-                if not self._rate_limits.may_stay(visitor, is_local=is_local):
-                    raise BadHead(503, "too many connections")
-                try:
-                    with self._daemon.quotas.connected(credential, is_local=is_local) as quota:
-                        await self._open_websocket(stream, head, credential, subprotocol, quota)
-                except OverloadedError as error:
-                    raise BadHead(503, str(error)) from error
-            else:
-                await self._send(stream, await self._routed(head, path, visitor))
-        except BadHead as error:
-            await self._send(stream, HttpAnswer(error.status, str(error)))
+    async def _serve(self, stream: trio.SocketStream, visitor: Visitor) -> bool:
+        """Serve requests; return whether the client may still have something to read or to send."""
+        connection = HttpServerConnection(stream)
+        for left in reversed(range(MAX_REQUESTS)):
+            try:
+                head = await self._head(connection)
+                if head is None:
+                    return True
+                path = head.target.partition("?")[0]
+                if path == WEBSOCKET_PATH and head.is_upgrade:
+                    await self._open_websocket(stream, head, visitor)
+                    return True
+            except BadHead as error:
+                data = connection.answer_bytes(refuse_in_words(error), keeps=False)
+                await send_in_time(stream, data, self._daemon.settings.send_seconds)
+                return True
+            await self._answer(connection, head, path, visitor, is_last=left == 0)
+            if self._is_ending or not connection.next_request():
+                return True
+            if not await self._wait_more(connection, visitor):
+                return False
+        return True
 
-    async def _routed(self, head: RequestHead, path: str, visitor: Visitor) -> HttpAnswer:
-        route = self._routes.get(path)
-        if path == WEBSOCKET_PATH:
-            return HttpAnswer(426, "this is a websocket")
-        if route is None:
-            return HttpAnswer(404, "there is nothing here")
-        if head.method not in ("GET", "HEAD"):
-            return HttpAnswer(405, "only GET is answered here")
-        has_token = head.all("authorization")
-        credential = await self._authenticator.authenticate(head, visitor) if has_token else None
-        answer = route(head, credential)
-        return answer if isinstance(answer, HttpAnswer) else await answer
+    async def _head(self, connection: HttpServerConnection) -> RequestHead | None:
+        """Read a head in time and apply the rules; return `None` if the client leaves before."""
+        head = None
+        with trio.move_on_after(self._daemon.settings.head_seconds) as patience:
+            head = await connection.read_head()
+        if patience.cancelled_caught:
+            raise BadHead(408, "the head of the request took too long")
+        if head is not None:
+            self._rules.check(head)
+        return head
+
+    async def _wait_more(self, connection: HttpServerConnection, visitor: Visitor) -> bool:
+        """Wait for the next request; whoever waits gives its room to others. Return whether it comes."""
+        self._rate_limits.waits(visitor)
+        with trio.move_on_after(IDLE_SECONDS) as scope:
+            self._idle.add(scope)
+            try:
+                return await connection.wait_more()
+            finally:
+                self._idle.discard(scope)
+        return False
+
+    # ── routes ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _answer(
+        self,
+        connection: HttpServerConnection,
+        head: RequestHead,
+        path: str,
+        visitor: Visitor,
+        *,
+        is_last: bool,
+    ) -> None:
+        """Answer a request; a failure that comes too late for an answer cuts the connection off."""
+
+        def keeps() -> bool:
+            return visitor.has_room and not is_last and not self._daemon.is_stopping
+
+        found = self._routes.find(path)
+        try:
+            if path == WEBSOCKET_PATH:
+                raise BadHead(426, "this is a websocket")
+            if found is None:
+                raise BadHead(404, "there is nothing here")
+            credential = await self._admitted(found[0], head, visitor)
+            is_local = credential is not None and self._daemon.is_local(credential)
+            with (
+                self._daemon.quotas.connected(credential, is_local=is_local) as quota,
+                self._running(credential),
+                Exchange(
+                    connection,
+                    head,
+                    found[1],
+                    credential,
+                    quota,
+                    visitor.peer,
+                    self._daemon.settings.send_seconds,
+                    keeps,
+                ) as exchange,
+            ):
+                answer = await _answer_of(found[0], exchange)
+                if answer is not None:
+                    await exchange.send(answer)
+        except (BadHead, OverloadedError) as error:
+            if connection.has_begun:
+                return
+            refusal = error if isinstance(error, BadHead) else refusal_of(error)
+            refuse = refuse_in_words if found is None else found[0].refuse
+            data = connection.answer_bytes(refuse(refusal), keeps=keeps())
+            await send_in_time(connection.stream, data, self._daemon.settings.send_seconds)
+
+    async def _admitted(
+        self, route: Route, head: RequestHead, visitor: Visitor
+    ) -> Credential | None:
+        """Return who may ask that of a route; raise `BadHead`."""
+        if head.method not in route.methods:
+            allowed = ", ".join(route.methods)
+            raise BadHead(405, f"{allowed} is answered here", (("allow", allowed),))
+        credential = None
+        if route.token == "required" or (route.token == "optional" and head.all("authorization")):
+            credential = await self._authenticator.authenticate(head, visitor)
+        if route.token != "optional":  # the spare places are for those alone
+            is_local = credential is not None and self._daemon.is_local(credential)
+            if not self._rate_limits.may_stay(visitor, is_local=is_local):
+                raise BadHead(503, "too many connections")
+        return credential
+
+    @contextmanager
+    def _running(self, credential: Credential | None) -> Generator[None]:
+        """End the block when the token is revoked."""
+        with trio.CancelScope() as scope:
+            if credential is not None:
+                self._daemon.exchanges[scope] = credential
+            try:
+                yield
+            finally:
+                self._daemon.exchanges.pop(scope, None)
 
     # ── websockets ───────────────────────────────────────────────────────────────────────────────
 
     async def _open_websocket(
+        self, stream: trio.SocketStream, head: RequestHead, visitor: Visitor
+    ) -> None:
+        check_handshake(head)
+        subprotocol = agreed_subprotocol(head)
+        credential = await self._authenticator.authenticate(head, visitor)
+        is_local = self._daemon.is_local(credential)
+        if not self._rate_limits.may_stay(visitor, is_local=is_local):
+            raise BadHead(503, "too many connections")
+        try:
+            with self._daemon.quotas.connected(credential, is_local=is_local) as quota:
+                await self._serve_websocket(stream, head, credential, subprotocol, quota)
+        except OverloadedError as error:
+            raise BadHead(503, str(error)) from error
+
+    async def _serve_websocket(
         self,
         stream: trio.SocketStream,
         head: RequestHead,
@@ -153,9 +253,21 @@ class Server:
 
     def farewell(self) -> None:
         """Begin to end all connections; never wait."""
+        self._is_ending = True
+        for scope in self._idle:
+            scope.cancel(reason="the server stops")
         for connection in list(self._daemon.connections):
             connection.close(GOING_AWAY, "the server stops")
 
-    async def _send(self, stream: trio.SocketStream, answer: HttpAnswer) -> None:
-        with trio.move_on_after(ANSWER_SECONDS):
-            await send_answer(stream, answer)
+
+async def _answer_of(route: Route, exchange: Exchange) -> HttpAnswer | None:
+    try:
+        answer = route.answer(exchange)
+        return await answer if inspect.isawaitable(answer) else answer
+    except CallboardError as error:
+        raise refusal_of(error) from error
+    except (BadHead, ClientLeft):
+        raise
+    except Exception as error:
+        logger.exception("%s failed", exchange.head.target.partition("?")[0])
+        raise BadHead(500, "this failed; the server's log says why") from error

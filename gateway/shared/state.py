@@ -59,6 +59,7 @@ class DaemonState:
         repeats: Requests that may come twice.
         uploads: Files that clients send in parts.
         connections: Those that are open.
+        exchanges: Requests of HTTP that are being answered, by what ends them.
         quotas: What the connections of each token use.
         folders: Where sessions get a folder of their own, when no workspace was named.
         left_options: Sessions whose given options are those of a command that is not connected any more.
@@ -88,6 +89,7 @@ class DaemonState:
         self.topics = topics
         self.folders = folders
         self.connections: set[OpenConnection] = set()
+        self.exchanges: dict[trio.CancelScope, Credential] = {}
         self.quotas = Quotas(settings)
         self.left_options: set[str] = set()
         self.is_stopping = False
@@ -154,3 +156,6 @@ class DaemonState:
         for connection in list(self.connections):
             if connection.credential.digest == digest:
                 connection.close(1008, reason, at_once=at_once)
+        for scope, credential in list(self.exchanges.items()):
+            if credential.digest == digest:
+                scope.cancel(reason=reason)

@@ -92,6 +92,7 @@ async def http(daemon: Daemon, path: str) -> str:
     """The first line of the answer to a plain request, and its body."""
     async with await trio.open_tcp_stream("127.0.0.1", daemon.gateway.port) as stream:
         host, bearer = f"127.0.0.1:{daemon.gateway.port}", f"Authorization: Bearer {daemon.token}"
+        bearer += "\r\nConnection: close"
         await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{bearer}\r\n\r\n".encode())
         answer = b"".join([data async for data in stream]).decode()
     return answer.splitlines()[0] + " " + answer.partition("\r\n\r\n")[2]

@@ -17,7 +17,8 @@ async def figures(daemon: Daemon, token: str) -> tuple[int, dict[str, float]]:
     stream = await trio.open_tcp_stream("127.0.0.1", daemon.gateway.port)
     async with stream:
         bearer = f"Authorization: Bearer {token}\r\n" if token else ""
-        head = f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{daemon.gateway.port}\r\n{bearer}\r\n"
+        head = f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{daemon.gateway.port}\r\n{bearer}"
+        head += "Connection: close\r\n\r\n"
         await stream.send_all(head.encode())
         answer = b""
         async for data in stream:

@@ -17,7 +17,9 @@ async def asked(port: int, path: str, host: str | None = None) -> tuple[int, str
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         name = host or f"127.0.0.1:{port}"
-        await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+        await stream.send_all(
+            f"GET {path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode()
+        )
         answer = b""
         async for data in stream:
             answer += data

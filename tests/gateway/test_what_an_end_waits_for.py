@@ -24,7 +24,8 @@ from support.gateway.daemon_scene import Daemon, open_daemon
 async def ask(daemon: Daemon, token: str = "") -> str:
     async with await trio.open_tcp_stream("127.0.0.1", daemon.gateway.port) as stream:
         bearer = f"Authorization: Bearer {token}\r\n" if token else ""
-        head = f"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:{daemon.gateway.port}\r\n{bearer}\r\n"
+        head = f"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:{daemon.gateway.port}\r\n{bearer}"
+        head += "Connection: close\r\n\r\n"
         await stream.send_all(head.encode())
         return b"".join([data async for data in stream]).decode().partition("\r\n\r\n")[2].strip()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
@@ -19,7 +20,7 @@ PATIENCE = 30.0
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came back until the server closed its side."""
+    """What came back: of a websocket the head, of a stream all until the server closed its side."""
 
     status: int
     headers: dict[str, str]
@@ -63,15 +64,20 @@ async def answer_to(daemon: Daemon, sent: bytes) -> Answer:
 
 async def read_answer(stream: trio.SocketStream) -> Answer:
     received = b""
-    while b"\r\n\r\n" not in received or not received.startswith(b"HTTP/1.1 101"):
-        data = await stream.receive_some()
-        if not data:
-            break
+    while not _is_whole(received) and (data := await stream.receive_some()):
         received += data
     head, _, body = received.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
     return Answer(int(first.split()[1]), headers, body.decode())
+
+
+def _is_whole(received: bytes) -> bool:
+    head, end, body = received.partition(b"\r\n\r\n")
+    size = re.search(rb"\r\ncontent-length: (\d+)", head.lower())
+    if not end or head.startswith(b"HTTP/1.1 101"):
+        return bool(end)
+    return size is not None and len(body) >= int(size[1])
 
 
 async def upgrade(daemon: Daemon, target: str = "/ws", **changes: str | None) -> int:

@@ -49,6 +49,7 @@ async def metrics_of(port: int, token: str) -> dict[str, float]:
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         head = f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}"
+        head += "\r\nConnection: close"
         await stream.send_all(f"{head}\r\n\r\n".encode())
         answer = b"".join([bytes(data) async for data in stream])
     found = re.findall(r"^callboard_(\w+) (\S+)$", answer.decode(), re.MULTILINE)

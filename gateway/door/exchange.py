@@ -1,0 +1,325 @@
+"""One request to a route and its answer: the body within its bounds, a short answer or a stream.
+
+A route is called with an `Exchange`. It returns an `HttpAnswer`, or has streamed one and returns `None`.
+What it refuses it raises: `BadHead` with a status, or a `CallboardError`, whose type has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Literal, Self
+
+import msgspec
+import trio
+
+from ...config.keys.tokens import Credential
+from ...runtime.errors import CallboardError
+from ..connection.frame_budget import send_in_time
+from ..quotas import Holding, Quota
+from .http import JSON, BadHead, Headers, HttpAnswer, HttpServerConnection, RequestHead
+
+BODY_SECONDS = 30.0
+"""For a body, beside what it takes at `BODY_RATE`."""
+BODY_RATE = 64 * 1024
+"""Bytes a second that a body comes with at least: a slow line does it."""
+COMMENT_SECONDS = 15.0
+"""Without an event, after which a comment is sent: proxies cut what is silent for 30 or 60 s."""
+COMMENT = b":\n\n"
+EVENT_STREAM = "text/event-stream"
+
+STATUSES = {
+    "validation": 400,
+    "auth": 403,
+    "permission": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "budget": 429,
+    "overloaded": 503,
+    "storage": 503,
+}
+"""The statuses of errors by type; others are faults of the server."""
+
+
+class ClientLeft(trio.BrokenResourceError):
+    """The client has left, or does not take its answer."""
+
+
+class Exchange:
+    """A request and its answer.
+
+    Attributes:
+        head: The request without its body.
+        rest: The path behind the route's, for a route that ends with a slash; not decoded.
+        credential: Who asks; `None` where the route needs no token and none was sent.
+        peer: The name of the client's address.
+        has_left: Whether the client left, or did not take its answer, in `until_left` or a stream.
+    """
+
+    def __init__(
+        self,
+        connection: HttpServerConnection,
+        head: RequestHead,
+        rest: str,
+        credential: Credential | None,
+        quota: Quota,
+        peer: str,
+        send_seconds: float,
+        keeps: Callable[[], bool],
+    ) -> None:
+        self.head = head
+        self.rest = rest
+        self.credential = credential
+        self.peer = peer
+        self._connection = connection
+        self.has_left = False
+        self._held = Holding(quota, self._body_gives_way)
+        self._unsent = Holding(quota, self._answer_gives_way)
+        self._reading, self._writing = trio.CancelScope(), trio.CancelScope()
+        self._gives_way = False
+        self._send_seconds = send_seconds
+        self._keeps = keeps
+
+    @property
+    def query(self) -> str:
+        """What stands behind the question mark of the target."""
+        return self.head.target.partition("?")[2]
+
+    # ── the body ─────────────────────────────────────────────────────────────────────────────────
+
+    async def body(self, max_bytes: int, media_type: str | None = JSON) -> bytes:
+        """Read the whole body, once. It counts in the token's quota until the answer has begun.
+
+        Args:
+            max_bytes: Larger ones are refused.
+            media_type: The only one that is taken, with no parameter but `charset=utf-8`, so that a form
+                of a foreign page never gets in; `None` takes any, for routes whose requests are signed.
+
+        Raises:
+            BadHead: It is too large, too slow, encoded, of another type, or there is no room for it.
+        """
+        self._check_body(max_bytes, media_type)
+        await self._connection.allow_body()
+        pieces: list[bytes] = []
+        size, begun_at = 0, trio.current_time()
+        self._held.begin()
+        try:
+            with self._reading:  # noqa: ASYNC912  reading has checkpoints
+                while True:
+                    self._reading.deadline = begun_at + BODY_SECONDS + size / BODY_RATE
+                    piece = await self._connection.read_piece()
+                    if piece is None:
+                        return b"".join(pieces)
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > max_bytes:
+                        raise _too_large(max_bytes)
+                    self._held.set(size)
+                    while self._held.is_over and self._held.make_room():
+                        pass
+        except trio.BrokenResourceError as error:
+            raise ClientLeft("the client left in the middle of its body") from error
+        finally:
+            self._held.finish()
+        if self._gives_way:
+            raise BadHead(
+                503, "no room for so large a body; try again soon", (("retry-after", "1"),)
+            )
+        raise BadHead(408, "the body of the request took too long")
+
+    def _check_body(self, max_bytes: int, media_type: str | None) -> None:
+        head = self.head
+        if (head.one("content-encoding") or "identity").lower() != "identity":
+            raise BadHead(415, "send the body as it is, without a Content-Encoding")
+        kind = (head.one("content-type") or "").lower()
+        essence, _, parameter = kind.partition(";")
+        if media_type is not None and (
+            essence.strip() != media_type
+            or parameter.strip() not in ("", "charset=utf-8", 'charset="utf-8"')
+        ):
+            raise BadHead(415, f"send the body as {media_type}, in UTF-8")
+        if (head.one("expect") or "100-continue").lower() != "100-continue":
+            raise BadHead(417, "nothing but 100-continue is expected of this server")
+        if int(head.one("content-length") or 0) > max_bytes:
+            raise _too_large(max_bytes)
+
+    def _body_gives_way(self) -> None:
+        self._gives_way = True
+        self._reading.cancel(reason="its body gives way to others")
+
+    def _answer_gives_way(self) -> None:
+        self._writing.cancel(reason="its answer gives way to others")
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+    async def send(self, answer: HttpAnswer) -> None:
+        """Send a whole answer; raise `ClientLeft` if the client does not take it."""
+        await self._send(self._connection.answer_bytes(answer, keeps=self._keeps()))
+
+    @asynccontextmanager
+    async def until_left(self) -> AsyncGenerator[trio.Nursery]:
+        """Cancel the block when the client leaves, which ends it without an exception: see `has_left`.
+
+        For what takes long before it answers. The body must have been read.
+        """
+        raised: BaseException | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch, nursery.cancel_scope, name="client of an exchange")
+            try:
+                yield nursery
+            except trio.Cancelled:
+                raise
+            except ClientLeft:
+                self.has_left = True
+            except BaseException as error:  # noqa: ASYNC103  raised again below
+                raised = error
+            nursery.cancel_scope.cancel(reason="the answer is complete")
+        if raised is not None:
+            raise raised
+
+    @asynccontextmanager
+    async def stream(
+        self, status: int = 200, headers: Headers = (), content_type: str = EVENT_STREAM
+    ) -> AsyncGenerator[ResponseStream]:
+        """Answer with a stream, which is whole when the block ends without an exception.
+
+        The block ends early, and without an exception, when the client leaves: see `has_left`. A stream of
+        events gets comments while the block sends nothing.
+        """
+        self._held.close()
+        own = (("content-type", content_type), ("x-accel-buffering", "no"), *headers)
+        async with self.until_left() as nursery:
+            await self._send(self._connection.begin_stream(status, own))
+            stream = ResponseStream(self._send, self._connection.chunk)
+            if content_type == EVENT_STREAM:
+                nursery.start_soon(stream.serve_comments, name="comments of a stream")
+            yield stream  # ruff: ignore[fallible-context-manager]  a failed stream is not ended whole
+            await stream.end(self._connection.end_stream())
+
+    async def _watch(self, block: trio.CancelScope) -> None:
+        await self._connection.wait_left()
+        self.has_left = True
+        block.cancel(reason="the client has left")
+
+    async def _send(self, data: bytes) -> None:
+        self._unsent.set(len(data))
+        self._unsent.begin()
+        try:
+            with trio.CancelScope() as self._writing:
+                await send_in_time(self._connection.stream, data, self._send_seconds)
+                return
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ClientLeft("the client does not take its answer") from error
+        finally:
+            self._unsent.finish()
+            self._unsent.set(0)
+        raise ClientLeft("the answer gave way to others")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hold nothing any more."""
+        self._held.close()
+        self._unsent.close()
+
+
+class ResponseStream:
+    """An answer that is sent as it comes.
+
+    Attributes:
+        comment: What is sent when nothing else was for `COMMENT_SECONDS`; may be replaced.
+    """
+
+    def __init__(
+        self, send: Callable[[bytes], Awaitable[None]], chunk: Callable[[bytes], bytes]
+    ) -> None:
+        self.comment = COMMENT
+        self._send_bytes = send
+        self._chunk = chunk
+        self._lock = trio.Lock()
+        self._sent_at = trio.current_time()
+        self._is_cut = False
+
+    async def send(self, data: bytes) -> None:
+        """Send whole events, which blocks until the system has taken them.
+
+        Each call is one write: collect what comes in between, and send it together.
+
+        Raises:
+            ClientLeft: The client does not take them. Let it pass: it ends the block of the stream.
+        """
+        if data:  # an empty chunk is the end
+            await self._put(self._chunk(data))
+
+    async def end(self, data: bytes) -> None:
+        """Send these last bytes, and nothing afterwards."""
+        await self._put(data)
+        self._is_cut = True
+
+    async def _put(self, data: bytes) -> None:
+        async with self._lock:
+            if self._is_cut:
+                raise ClientLeft("a part of the answer was not sent whole")
+            self._is_cut = True
+            await self._send_bytes(data)
+            self._is_cut = False
+            self._sent_at = trio.current_time()
+
+    async def serve_comments(self) -> None:
+        """Send comments until cancelled."""
+        while True:
+            await trio.sleep_until(self._sent_at + COMMENT_SECONDS)
+            if trio.current_time() >= self._sent_at + COMMENT_SECONDS:
+                await self.send(self.comment)
+
+
+def refuse_in_words(error: BadHead) -> HttpAnswer:
+    """Return a refusal as a text."""
+    return HttpAnswer(error.status, str(error), headers=error.headers)
+
+
+TokenUse = Literal["required", "optional", "none"]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """What is answered at a path, or below it if that ends with a slash.
+
+    Attributes:
+        answer: Returns the answer, or `None` if it has streamed one.
+        methods: Those that it answers; others get 405.
+        token: Whether the door asks for a token first. `none`: the route itself finds out who asks.
+        refuse: Makes the answer of a refusal, for clients that expect a form of their own.
+    """
+
+    answer: Callable[[Exchange], Awaitable[HttpAnswer | None] | HttpAnswer | None]
+    methods: tuple[str, ...] = ("GET", "HEAD")
+    token: TokenUse = "required"
+    refuse: Callable[[BadHead], HttpAnswer] = refuse_in_words
+
+
+class Routes:
+    """Routes by path: exactly that, or the longest one above it that ends with a slash."""
+
+    def __init__(self, routes: Mapping[str, Route]) -> None:
+        self._routes = routes
+
+    def find(self, path: str) -> tuple[Route, str] | None:
+        """Return the route of a path, and what of the path is below it."""
+        if (route := self._routes.get(path)) is not None:
+            return route, ""
+        above = path
+        while above := above[:-1].rpartition("/")[0]:
+            if (route := self._routes.get(f"{above}/")) is not None:
+                return route, path[len(above) + 1 :]
+        return None
+
+
+def refusal_of(error: CallboardError) -> BadHead:
+    """Return an error as the door refuses it: with a status, and a time after which to try again."""
+    again = (("retry-after", "1"),) if error.retryable else ()
+    return BadHead(STATUSES.get(error.type, 500), str(error), again)
+
+
+def _too_large(max_bytes: int) -> BadHead:
+    return BadHead(413, f"a body has at most {max_bytes} bytes here")
