@@ -33,7 +33,7 @@ from functools import partial
 import msgspec
 import trio
 
-from ...runtime.definitions import ToolFailure
+from ...runtime.definitions import SessionKind, ToolFailure
 from ...runtime.errors import (
     ActorStopped,
     CallboardError,
@@ -272,12 +272,17 @@ class QuestionResolver:
 
         Raises:
             NotFoundError: There is no such question.
-            ConflictError: Somebody was first, or it has expired.
+            ConflictError: Somebody was first, or it has expired, or it is a worker's, which nobody answers.
             ToolFailure: A call with the arguments that the person changed is not possible.
             ValidationError: It is not an answer, or can't be remembered so.
         """
         answer = checked_answer(answer)
         question = await self.find(approval_id)
+        if question.place.session_kind is SessionKind.WORKER:
+            raise ConflictError(
+                f"{approval_id} is a worker's: a worker asks nobody, and callboard denies what it may not do",
+                kind="answered",
+            )
         for follower in await self._settle(question, answer):
             await self._share(question, follower)
 

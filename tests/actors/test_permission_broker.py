@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
 import callboard
 from callboard.runtime.approval import ApprovalDecision
-from callboard.runtime.definitions import Agent, CallStatus, Preset, Tier, ToolDefinition
+from callboard.runtime.definitions import (
+    Agent,
+    CallStatus,
+    Preset,
+    SessionKind,
+    Tier,
+    ToolDefinition,
+)
 from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, StorageError
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, CallFinished, DurableEvent
 from callboard.runtime.history import Call
@@ -17,11 +27,13 @@ from callboard.runtime.messages import (
     ApprovalAnswer,
     ApprovalRequest,
     AskPerson,
+    CallPlace,
     CheckPermissions,
     Decision,
     PermissionQuestion,
     Resolution,
 )
+from callboard.runtime.store.rows import Append, CommitResult
 from support.scene import FakeStore, Scene, full_for, open_scene, place_of
 
 ALL = ("journal", "broker")
@@ -44,11 +56,15 @@ async def check(
 
 
 async def ask(
-    scene: Scene, scope: trio.CancelScope | None = None, *, digest: str = "d"
+    scene: Scene,
+    scope: trio.CancelScope | None = None,
+    *,
+    digest: str = "d",
+    place: CallPlace | None = None,
 ) -> ApprovalAnswer:
     resolution: Resolution = await scene.broker.ask(
         AskPerson(
-            place=place_of(), call=Call("c1", "erase", '{"a":1}'), question=question(),
+            place=place or place_of(), call=Call("c1", "erase", '{"a":1}'), question=question(),
             reason="it is dangerous", digest=digest, policy_version="v",
             scope=scope or trio.CancelScope(),
         )
@@ -201,6 +217,41 @@ async def test_withdrawing_a_question_takes_it_back_from_the_person() -> None:
         await scene.append("s1", cancelled("c1"))
         assert not await answer(scene, person.asked[0].approval_id, "allow")
     assert not any(isinstance(e, ApprovalAnswered) for e in await scene.events())
+
+
+class HoldingStore(FakeStore):
+    """Holds the first answer back until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held, self.let_go = trio.Event(), trio.Event()
+
+    async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        if any(isinstance(e, ApprovalAnswered) for append in appends for e in append.events):
+            self.held.set()
+            await self.let_go.wait()
+        return await super().commit(appends)
+
+
+@pytest.mark.parametrize("kind", SessionKind)
+async def test_nobody_answers_a_worker_while_callboard_does(kind: SessionKind) -> None:
+    store = HoldingStore()
+    scene = await ready(store=store)
+    place = msgspec.structs.replace(place_of(), session_kind=kind)
+    refused: list[bool] = []
+
+    async def say() -> None:
+        [asked] = [e for e in await scene.events() if isinstance(e, ApprovalAsked)]
+        refused.append(not await answer(scene, asked.approval_id, "allow"))
+
+    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
+        nursery.start_soon(partial(ask, scene, place=place))
+        await store.held.wait()
+        nursery.start_soon(say)
+        await trio.testing.wait_all_tasks_blocked()
+        # At once: an answer that waits for its commit may be stored ahead of callboard's own to a twin.
+        assert refused == ([True] if kind is SessionKind.WORKER else [])
+        store.let_go.set()
 
 
 @pytest.mark.parametrize("lost", [ApprovalAsked, ApprovalAnswered])

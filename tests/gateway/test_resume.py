@@ -13,6 +13,7 @@ import callboard
 from callboard.actors.session.subscribers import Subscribers
 from callboard.client.client import connect
 from callboard.config.sections import ServerSettings
+from callboard.gateway.feeds.session_feed import SessionFeeds
 from callboard.providers.testing.script import events_of, fail, reply
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import Stored, StreamBatch
@@ -206,6 +207,38 @@ async def test_a_client_goes_on_over_a_restart_of_the_daemon(tmp_path: Path) -> 
             record = await daemon.runtime.store.events(session.session_id)
         nursery.cancel_scope.cancel()
     assert witness.stored == record
+
+
+async def test_who_begins_to_listen_while_the_daemon_is_away_is_sent_the_record_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions: list[int | None] = []
+    subscribe = SessionFeeds.subscribe
+
+    def counted(feeds: SessionFeeds, name: str, outbox: Any, position: int, begin: Any) -> Any:
+        positions.append(position)
+        return subscribe(feeds, name, outbox, position, begin)
+
+    monkeypatch.setattr(SessionFeeds, "subscribe", counted)
+    witness, heard = Witness(), trio.Event()
+
+    async def listen(client: Any, session_id: str, epoch: str) -> None:
+        async with client.events(session_id, after_seq=0, epoch=epoch) as events:
+            witness.take(await anext(events))
+            await client.session(session_id)  # no frame behind the answer was on its way to another
+            heard.set()
+
+    async with trio.open_nursery() as nursery:
+        async with open_kept(tmp_path, callboard.ScriptedModel([])) as daemon:
+            port, token, epoch = daemon.gateway.port, daemon.token, daemon.gateway.daemon.epoch
+            client = await nursery.start(_keep, daemon.url, token)
+            session_id = (await client.create_session()).session_id
+        await until(lambda: not client.is_connected)
+        nursery.start_soon(listen, client, session_id, epoch)
+        async with open_kept(tmp_path, callboard.ScriptedModel([]), port=port, token=token):
+            await heard.wait()
+        nursery.cancel_scope.cancel()
+    assert positions == [0]
 
 
 async def _keep(url: str, token: str, *, task_status: trio.TaskStatus[Any]) -> None:

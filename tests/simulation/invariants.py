@@ -192,9 +192,15 @@ def the_next_request_is_valid(world: World, request: ModelRequest) -> None:
 
 
 def no_frame_is_left_out(world: World, feed: RemoteEvents, item: object) -> None:
-    """What the daemon sends of a session continues what it sent, so that no client has to notice a gap."""
+    """What the daemon sends of a session continues what it sent, so that no client has to notice a gap.
+
+    A frame that comes when the client does not count on the subscription is dropped: those of the same
+    subscription that follow it are not judged.
+    """
+    if not feed._is_subscribed:
+        world.dropping.add(feed)
     taken = feed._taken_seq
-    if taken is None or not isinstance(item, Stored | Snapshot):
+    if feed in world.dropping or taken is None or not isinstance(item, Stored | Snapshot):
         return
     if item.seq > taken + isinstance(item, Stored):
         world.breaks("no_frame_is_left_out", f"{item.seq} of {feed.name} behind {taken}")

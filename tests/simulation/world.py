@@ -115,6 +115,7 @@ class World:
     Attributes:
         acknowledged: The session of each input whose ticket a client got.
         effects: What tools did to the world outside.
+        dropping: Feeds of clients that dropped frames of a subscription, until the next one is answered.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -130,6 +131,7 @@ class World:
         self.commits: list[list[Stored]] = []
         self.lived: list[int] = []
         self.gone: set[str] = set()
+        self.dropping: set[RemoteEvents] = set()
         self.settings = SETTINGS
         self.denies_since: int | None = None
         self.replayed = 0
@@ -162,6 +164,7 @@ class World:
                 mock.patch("callboard.embedding.runtime.VersionStore", self._open_versions),
                 mock.patch("callboard.embedding.runtime.Sandbox", _NoSandbox),
                 mock.patch.object(RemoteEvents, "put", self._put),
+                mock.patch.object(RemoteEvents, "_subscribe", self._subscribe),
             ):
                 self.credential, token = local_credential()
                 self.token = token.reveal()
@@ -182,11 +185,22 @@ class World:
         put = RemoteEvents.put
 
         def judged(feed: RemoteEvents, item: RemoteEvent) -> None:
-            if feed._is_subscribed:
-                invariants.no_frame_is_left_out(self, feed, item)
+            invariants.no_frame_is_left_out(self, feed, item)
             put(feed, item)
 
         return judged
+
+    @property
+    def _subscribe(self) -> Callable[[RemoteEvents, int | None], Coroutine[Any, Any, int]]:
+        subscribe = RemoteEvents._subscribe
+
+        async def noted(feed: RemoteEvents, after_seq: int | None) -> int:
+            seq = await subscribe(feed, after_seq)
+            # No frame of an earlier subscription comes behind the answer.
+            self.dropping.discard(feed)
+            return seq
+
+        return noted
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""

@@ -391,6 +391,10 @@ class Link:
         """Send a request over the connection that is being prepared; raises as `request`."""
         return read_result(await self._ask(method, _params_text(params)), result, method, self.url)
 
+    async def wait_connected(self, method: str) -> None:
+        """Wait until there is a connection for a request; raises as `request` when none comes."""
+        await self._wait_there(method, trio.current_time() + AWAY_SECONDS, None)
+
     async def _wait_there(
         self, method: str, deadline: float, refused: OverloadedError | None
     ) -> None:

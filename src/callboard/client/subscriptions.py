@@ -235,7 +235,8 @@ class RemoteEvents(RemoteFeed[RemoteEvent]):
     async def _begin(self) -> None:
         # Stored events have numbers without gaps, and live ones are taken only after a snapshot.
         self._is_live = False
-        await trio.lowlevel.checkpoint()
+        # The next connection has all feeds subscribe: one that asks ahead of it would be sent all twice.
+        await self._subscriptions.link.wait_connected("session/subscribe")
 
     async def _subscribe(self, after_seq: int | None) -> int:
         params = Subscribe(
