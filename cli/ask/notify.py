@@ -11,6 +11,7 @@ from contextlib import suppress
 import trio
 
 from ..terminal.escaping import safe_line
+from ..terminal.style import is_dumb
 
 NOTIFY_SECONDS = 5.0
 """Time for `notify-send`, which hands a line to the desktop and ends."""
@@ -36,7 +37,7 @@ def headline_of(tool: str) -> str:
 def heard(text: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return what to send to a terminal so that it notifies a person."""
     term = environ.get("TERM", "")
-    if term in {"", "dumb"}:
+    if is_dumb(environ):
         return ""
     line = safe_line(text).replace(";", ",")
     if term.startswith(_OSC_777_TERMS):

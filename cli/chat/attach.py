@@ -6,6 +6,7 @@ the daemon ──► events ──► view ──► output ──► the termin
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -92,7 +93,7 @@ async def _attach(
     details: VerboseLines | None,
 ) -> int:
     output = Output(1)
-    view = view_of(output.write, settings, json=json)
+    view = view_of(output, settings, json=json)
     asking = asking_place(output, is_json=json)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
@@ -134,11 +135,13 @@ class _Attached:
             try:
                 await self._look(data, name)
             except CallboardError as failure:
+                self._view.interrupt()
                 await self._output.drain()
                 complain(str(failure))
                 code = FAILED
-        if self._scope.cancelled_caught:
-            self._view.interrupt()
+        self._view.interrupt()
+        if self._scope.cancelled_caught and os.isatty(self._output.descriptor):
+            self._output.write("\n")  # behind the ^C
         with trio.move_on_after(1, shield=True):
             await self._output.drain()
         return code

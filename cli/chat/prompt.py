@@ -32,8 +32,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
-from ..terminal.folding import MIN_COLUMNS, columns_of
+from ..terminal.folding import folds_rows, size_of
 from ..terminal.output import MAX_WAITING_CHARS, Output
+from ..terminal.rows_below import BEGIN_UPDATE, END_UPDATE
 from .input_aids import ChatCompleter, InputHistory
 from .screen import ESC_ESC, HeldOutput, Typed
 
@@ -92,7 +93,6 @@ def _quieted(found: list[Any]) -> list[Any]:
 GATHER_SECONDS = 0.02
 """Time between two prints: what comes faster is printed together, and the eye sees no difference."""
 
-_USUAL_COLUMNS, _USUAL_ROWS = 80, 24
 MENU_ROWS = 7
 """Rows of the input and its menu: what fits below an answer on the smallest screen."""
 ESCAPE_SECONDS = 0.1
@@ -111,8 +111,6 @@ _PLAIN_MENU = Style.from_dict(
     }
 )
 """In the terminal's own colours, which are readable on any ground."""
-_BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
-"""Synchronized update: terminals that know it show what is between the two all at once."""
 
 
 class LiveScreen:
@@ -196,7 +194,7 @@ class LiveScreen:
     @property
     def columns(self) -> int:
         """The present width of the terminal."""
-        return columns_of(1) or max(MIN_COLUMNS, _USUAL_COLUMNS)
+        return size_of(1).columns
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────
 
@@ -266,7 +264,7 @@ class LiveScreen:
         app = self._session.app
         if text:
             self._is_updating = True
-            app.output.write_raw(_BEGIN_UPDATE)
+            app.output.write_raw(BEGIN_UPDATE)
             self._erase()
             app.output.write_raw(text)
             app.output.flush()
@@ -296,7 +294,7 @@ class LiveScreen:
         self._had_menu = self._had_menu or self._offers()
         if self._is_updating:
             self._is_updating = False
-            self._session.app.output.write_raw(_END_UPDATE)
+            self._session.app.output.write_raw(END_UPDATE)
             self._session.app.output.flush()
 
     def _taken(self) -> str:
@@ -407,23 +405,8 @@ class LiveScreen:
 
 
 def _size() -> Size:
-    try:
-        columns, rows = os.get_terminal_size(1)
-    except OSError:
-        columns, rows = 0, 0  # it is gone
-    return Size(rows=rows or _USUAL_ROWS, columns=columns or _USUAL_COLUMNS)
-
-
-def folds_rows(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal folds what it shows when it becomes narrower, as nearly all do.
-
-    xterm, GNU screen, rxvt and the Linux console cut it off. It can't be asked, and who is wrong leaves a row
-    twice, or takes one away that is on record.
-    """
-    if environ.get("TMUX"):
-        return True
-    cuts = environ.get("STY") or environ.get("XTERM_VERSION")
-    return not cuts and not environ.get("TERM", "").startswith(("linux", "rxvt"))
+    columns, rows = size_of(1)
+    return Size(rows=rows, columns=columns)
 
 
 def added_rows(screen: Screen, cursor: Point, columns: int) -> int:

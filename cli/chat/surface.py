@@ -16,7 +16,7 @@ from ...config.settings import Settings
 from ..show.transcript import Transcript
 from ..terminal.markdown_live import MarkdownRows
 from ..terminal.output import Output
-from ..terminal.style import Style, style_of
+from ..terminal.style import Style, is_dumb, style_of
 from .screen import PipeScreen, PlainScreen
 from .view import ChatView
 
@@ -53,12 +53,12 @@ def open_surface(
 ) -> Surface:
     """Return the surface that the process's standard streams make."""
     can_ask = os.isatty(0) and os.isatty(1)
-    is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
+    is_plain = is_dumb()
     style = style_of(sys.stdout)
     screen: PlainScreen | LiveScreen
     if not can_ask:
         screen = PipeScreen(output)
-    elif is_dumb:
+    elif is_plain:
         screen = PlainScreen(output)
     else:
         from .prompt import LiveScreen  # here: prompt_toolkit is for terminals alone
@@ -70,7 +70,7 @@ def open_surface(
         style=style,
         data=data,
         prices=PriceTable(settings.prices),
-        is_live=can_ask and not is_dumb,
+        is_live=can_ask and not is_plain,
         can_ask=can_ask,
         is_verbose=is_verbose,
     )

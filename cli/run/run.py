@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -32,7 +33,7 @@ from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
 from ..sharing.holder import LOOK_SECONDS, running, turn_of
 from ..show.event_lines import waits
-from ..show.view import JsonView, side_view, view_of
+from ..show.view import JsonView, rows_at, side_view, view_of
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_text
 from ..terminal.keyboard import Keyboard
@@ -142,10 +143,10 @@ class _Job:
         self._output = self._stdout
         is_shown = os.isatty(1) and not flags.quiet and options.answer_schema is None
         if flags.json or is_shown:
-            self._view = view_of(self._output.write, settings, json=flags.json)
+            self._view = view_of(self._output, settings, json=flags.json)
         else:
             self._output = Output(2)
-            self._view = side_view(self._output.write, settings, quiet=flags.quiet)
+            self._view = side_view(self._output, settings, quiet=flags.quiet)
         asking = asking_place(self._output, is_json=options.flags.json, is_piped=is_piped())
         self._asking = asking
         self._channel = None
@@ -182,6 +183,7 @@ class _Job:
                     error = held(self._data, failure.holder)
                 if _is_unfit_workspace(failure):
                     error += " --workspace DIR says which."
+            self._view.interrupt()
             self._tell_rest()
             await self._output.drain()
             code, error = self._give_answer(code, error)
@@ -211,10 +213,20 @@ class _Job:
             except CallboardError as failure:
                 code, error = FAILED, str(failure)
         elif text is not None and self._output is not self._stdout:
-            self._stdout.write(whole_line(safe_text(text)))
+            self._write_answer(text)
         if isinstance(self._view, JsonView):
             self._view.end(self._answer.ended(code, redact(error)))
         return code, error
+
+    def _write_answer(self, text: str) -> None:
+        rows = None
+        if self._options.answer_schema is None:
+            rows = rows_at(sys.stdout, self._stdout.write, is_alone=True)
+        if rows is None:
+            self._stdout.write(whole_line(safe_text(text)))
+        else:
+            rows.feed(safe_text(text))
+            rows.write("")
 
     def _tell_rest(self) -> None:
         """Say, once, what is left to do and what was recorded."""
@@ -482,6 +494,8 @@ class _Job:
             for number in _stopping():
                 # Python's own handler: it runs even when the loop is stuck.
                 signal.signal(number, lambda *_: self._exit_at_once())
+            if os.isatty(self._output.descriptor):
+                self._output.write("\r")  # over the ^C
             self._view.notice("cancelling… (Ctrl-C again exits at once)")
             await self._stop("interrupted", INTERRUPTED)
             return

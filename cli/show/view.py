@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
@@ -14,9 +16,14 @@ from ...runtime.history import Call, Text
 from ...runtime.store.rows import CallRow
 from ...runtime.stream import RefusalDelta, TextDelta
 from ..terminal.complaint import complain
+from ..terminal.folding import size_of
 from ..terminal.json_lines import EventLine, json_line, stored_line
-from ..terminal.style import style_of
+from ..terminal.output import Output
+from ..terminal.style import is_dumb, style_of
 from .transcript import Transcript, TurnEvent
+
+if TYPE_CHECKING:
+    from ..terminal.markdown_live import MarkdownRows
 
 
 class JsonView:
@@ -92,14 +99,49 @@ class QuietView(Transcript):
 RunView = Transcript | JsonView
 
 
-def view_of(write: Callable[[str], object], settings: Settings, *, json: bool) -> RunView:
-    """Return what shows a session on stdout; `write` takes its text."""
+def view_of(output: Output | None, settings: Settings, *, json: bool) -> RunView:
+    """Return what shows a session on stdout; what comes piece by piece has an `output`."""
     if json:
-        return JsonView(write)
-    return Transcript(write, style_of(sys.stdout), prices=PriceTable(settings.prices))
+        return JsonView(sys.stdout.write if output is None else output.write)
+    return _view(Transcript, output, sys.stdout, settings)
 
 
-def side_view(write: Callable[[str], object], settings: Settings, *, quiet: bool) -> RunView:
-    """Return what shows a run on stderr, while stdout has the answer alone."""
+def side_view(output: Output, settings: Settings, *, quiet: bool) -> RunView:
+    """Return what shows a run on stderr, by way of `output`, while stdout has the answer alone."""
     kind = QuietView if quiet else SideTranscript
-    return kind(write, style_of(sys.stderr), prices=PriceTable(settings.prices))
+    return _view(kind, output, sys.stderr, settings)
+
+
+def _view(
+    kind: type[Transcript], output: Output | None, stream: TextIO, settings: Settings
+) -> Transcript:
+    """Return a transcript, which lays out the model's Markdown at a terminal."""
+    style, prices = style_of(stream), PriceTable(settings.prices)
+    write = stream.write if output is None else output.write
+    if (rows := rows_at(stream, write)) is None:
+        return kind(write, style, prices=prices)
+    feed = rows.feed
+    if output is not None:
+        from ..terminal.rows_below import RowsBelow
+
+        output.show_below(RowsBelow(lambda: rows.open_rows, partial(size_of, output.descriptor)))
+
+        def feed(text: str) -> None:
+            rows.feed(text)
+            output.refresh()
+
+    return kind(rows.write, style, prices=prices, write_text=feed)
+
+
+def rows_at(
+    stream: TextIO, write: Callable[[str], object], *, is_alone: bool = False
+) -> MarkdownRows | None:
+    """Return what lays out a model's Markdown where a person reads it at a terminal; `None` elsewhere."""
+    if not stream.isatty() or is_dumb():
+        return None
+    from ..terminal.markdown_live import MarkdownRows  # here: a pipe gets the source
+
+    def columns() -> int:
+        return size_of(stream.fileno()).columns
+
+    return MarkdownRows(write, columns, style_of(stream), is_alone=is_alone)

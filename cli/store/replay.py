@@ -83,7 +83,7 @@ async def _replay(what: str, data: Path, settings: Settings, json: bool) -> int:
 
 async def _print_replay(session_id: str, pages: Pages, settings: Settings, json: bool) -> bool:
     """Replay one session and print it; return whether the same came out."""
-    view = view_of(sys.stdout.write, settings, json=json)
+    view = view_of(None, settings, json=json)
     printer = _Printer(view, session_id, quotes=not json)
     done = await Replay(session_id, Tape(pages), settings.limits, printer.hear).run()
     if json:

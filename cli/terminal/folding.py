@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 RUNS_ON = "    |> "
 """The mark before each further row of a line."""
 
 MIN_COLUMNS = 20
 """A narrower terminal has no room behind that mark, and wraps lines itself."""
+
+USUAL_SIZE = os.terminal_size((80, 24))
+"""The size of a terminal that does not say its own."""
 
 _TAB_COLUMNS = 8
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -28,6 +31,38 @@ def columns_of(descriptor: int) -> int | None:
     except OSError:
         return None
     return columns if columns >= MIN_COLUMNS else None
+
+
+def size_of(descriptor: int) -> os.terminal_size:
+    """Return the size of a terminal, or the usual one of what does not say it."""
+    try:
+        columns, lines = os.get_terminal_size(descriptor)
+    except OSError:
+        columns, lines = 0, 0  # it is gone, or none
+    return os.terminal_size((columns or USUAL_SIZE.columns, lines or USUAL_SIZE.lines))
+
+
+def folds_rows(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal folds what it shows when it becomes narrower, as nearly all do.
+
+    xterm, GNU screen, rxvt and the Linux console cut it off. It can't be asked, and who is wrong leaves a row
+    twice, or takes one away that is on record.
+    """
+    if environ.get("TMUX"):
+        return True
+    cuts = environ.get("STY") or environ.get("XTERM_VERSION")
+    return not cuts and not environ.get("TERM", "").startswith(("linux", "rxvt"))
+
+
+def rows_taken(row: str, columns: int) -> int:
+    """Return how many rows a terminal makes of a row that it folds."""
+    taken, used = 1, 0
+    for char in _COLOUR.sub("", row):
+        width = char_columns(char, used)
+        if used + width > columns:
+            taken, used = taken + 1, 0
+        used += width
+    return taken
 
 
 def folded(text: str, columns: int | None) -> str:

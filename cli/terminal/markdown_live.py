@@ -62,14 +62,21 @@ class MarkdownRows:
         write: Takes whole rows, each with its end, and the text of others.
         columns: How wide the terminal is now.
         style: What it can show.
+        is_alone: Whether nothing of callboard's own stands there, to be told apart.
     """
 
     def __init__(
-        self, write: Callable[[str], None], columns: Callable[[], int], style: Style
+        self,
+        write: Callable[[str], object],
+        columns: Callable[[], int],
+        style: Style,
+        *,
+        is_alone: bool = False,
     ) -> None:
         self._write = write
         self._columns = columns
         self._style = style
+        self._is_alone = is_alone
         self._has_margin = not (style.colours and style.signs)
         self._line = ""
         self._block: _Block | None = None  # of the line, once rows of it are laid out
@@ -302,8 +309,10 @@ class MarkdownRows:
 
     def _set_off(self, row: str) -> str:
         """Put a margin before a row that callboard's own could be taken for."""
+        if self._is_alone or not row:
+            return row
         is_own = self._has_margin or _OWN.match(_PAINT.sub("", row))
-        return MARGIN + row if row and is_own else row
+        return MARGIN + row if is_own else row
 
 
 _PAINT = re.compile(r"\x1b\[[0-9;]*m")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import select
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
+
+if TYPE_CHECKING:  # for terminals alone
+    from .rows_below import RowsBelow
 
 MAX_WAITING_CHARS = 1024 * 1024
 """Text that may wait for a slow reader before the turn pauses: some hundred screens."""
@@ -30,6 +33,7 @@ class Output:
         self._written = trio.Event()
         self._written.set()
         self._lost = trio.Event()
+        self._below: RowsBelow | None = None
         self._encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> None:
@@ -42,6 +46,14 @@ class Output:
                 self._written = trio.Event()
         self._waiting.append(text)
         self._chars += len(text)
+
+    def show_below(self, rows: RowsBelow) -> None:
+        """Keep these rows behind what is written from now on."""
+        self._below = rows
+
+    def refresh(self) -> None:
+        """Draw the rows below soon, as they are by then."""
+        self._wake.set()
 
     async def wait_room(self) -> None:
         """Wait while too much text waits for a slow reader."""
@@ -62,6 +74,8 @@ class Output:
             await self._wake.wait()
             self._wake = trio.Event()
             text, self._waiting, self._chars = "".join(self._waiting), [], 0
+            if self._below is not None:
+                text = self._below.drawn(text)
             data = text.encode(self._encoding, "backslashreplace")
             try:
                 await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True)

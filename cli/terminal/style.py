@@ -46,8 +46,13 @@ def style_of(stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> 
     """Return the style for a stream; NO_COLOR and a dumb terminal are respected."""
     if stream is None:
         return Style()
-    is_plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") in {None, "", "dumb"}
+    is_plain = bool(environ.get("NO_COLOR")) or is_dumb(environ)
     return Style(colours=not is_plain and stream.isatty(), signs=_can_encode(stream, "✓✗·…"))
+
+
+def is_dumb(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the terminal obeys no escape sequences."""
+    return environ.get("TERM", "") in {"", "dumb"}
 
 
 def _can_encode(stream: TextIO, text: str) -> bool:

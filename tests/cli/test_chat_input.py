@@ -11,7 +11,8 @@ from prompt_toolkit.layout.screen import Char, Screen
 
 from callboard.cli.chat.files import is_dropped_file, mentioned
 from callboard.cli.chat.input_aids import ChatCompleter
-from callboard.cli.chat.prompt import added_rows, folds_rows
+from callboard.cli.chat.prompt import added_rows
+from callboard.cli.terminal.folding import folds_rows
 from callboard.providers.testing.script import reply
 from support.cli.chat_scene import chatting, prompt, say, scripted
 from support.cli.chat_scene import command as command
@@ -95,7 +96,9 @@ async def test_an_image_on_the_clipboard_goes_with_the_next_prompt(command: Comm
     """Asked of the desktop's own program; shown before it is sent, and taken back by Ctrl-C."""
     programs, folder = command.home / "bin", command.home / "clipboard"
     programs.mkdir()
-    command.extra |= {"WAYLAND_DISPLAY": "wayland-0", "PATH": f"{programs}:/usr/bin:/bin"}
+    for name in ("sh", "cat"):
+        (programs / name).symlink_to(f"/bin/{name}")
+    command.extra |= {"WAYLAND_DISPLAY": "wayland-0", "PATH": str(programs)}
     async with scripted(command, reply("A dot.")) as server, chatting(command) as terminal:
         await terminal.type(CTRL_V)
         await terminal.expect("is read by wl-paste, which is not installed")

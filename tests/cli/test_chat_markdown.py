@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from itertools import pairwise
 
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from callboard.cli.terminal.escaping import safe_text
 from callboard.cli.terminal.folding import RUNS_ON, char_columns
 from callboard.cli.terminal.markdown_live import MARGIN, MarkdownRows
+from callboard.cli.terminal.rows_below import BEGIN_UPDATE, END_UPDATE, RowsBelow
 from callboard.cli.terminal.style import Style
+from support.cli.command import standing
 
 TEXTS = st.lists(
     st.sampled_from(
@@ -48,6 +51,31 @@ def test_how_a_text_is_cut_changes_nothing(text: str, cuts: list[int]) -> None:
     pieces = [text[a:b] for a, b in pairwise(marks)]
     assert shown(pieces, 24, colours=True) == shown([text], 24, colours=True)
     assert shown(list(text), 24, colours=True) == shown([text], 24, colours=True)
+
+
+@given(TEXTS)
+def test_rows_that_are_drawn_again_and_again_stand_there_once(text: str) -> None:
+    written: list[str] = []
+    gathered: list[str] = []
+    rows = MarkdownRows(gathered.append, lambda: 24, Style())
+    below = RowsBelow(lambda: rows.open_rows, lambda: os.terminal_size((24, 20)))
+    for piece in [*text, None]:
+        rows.write("\n") if piece is None else rows.feed(piece)
+        written.append(below.drawn("".join(gathered)))
+        gathered.clear()
+    assert standing("".join(written)) == shown([text], 24)
+
+
+def test_rows_that_a_narrower_terminal_has_folded_are_erased_whole() -> None:
+    size = os.terminal_size((80, 24))
+    rows = ["漢" * 20, "\x1b[1mx\x1b[0m" * 79, ""]
+    below = RowsBelow(lambda: rows, lambda: size)
+    assert below.drawn("") == f"{BEGIN_UPDATE}{chr(10).join(rows)}{END_UPDATE}"
+    assert below.drawn("") == ""
+    size = os.terminal_size((39, 24))
+    rows = []
+    assert below.drawn("a\n") == f"{BEGIN_UPDATE}\r\x1b[5A\x1b[Ja\n{END_UPDATE}"
+    assert below.drawn("b\n") == "b\n"
 
 
 @given(TEXTS, st.integers(20, 60), st.booleans())

@@ -91,7 +91,23 @@ async def test_quiet_says_the_answer_alone(command: Command) -> None:
         tokens = ("run", *at(server), "--quiet", "Look")
         async with command.at_terminal(*tokens) as terminal:
             assert await terminal.end() == 0
-        assert terminal.seen == "Two\nlines.\n"
+        assert terminal.shown == "Two\nlines.\n"
+
+
+async def test_a_terminal_has_the_answer_drawn_and_a_pipe_has_it_as_it_is(command: Command) -> None:
+    """Piece by piece, at the left edge, so that it can be copied; in `attach` and `chat` likewise."""
+    command.extra["NO_COLOR"] = ""
+    source = "# Tea\n\nIt is **hot**:\n\n| cup | g |\n|---|--:|\n| one | 3 |\n\n- `milk`\n"
+    drawn = "\nTea\n\nIt is hot:\n\ncup │ g\n────┼──\none │ 3\n\n• milk\n\nanswered · "
+    async with open_scripted_server([reply(list(source))] * 3) as server:
+        async with command.at_terminal("run", *at(server), "Tea?") as terminal:
+            assert await terminal.end() == 0
+        assert drawn in terminal.shown
+        async with command.at_terminal("run", *at(server), "-q", "Tea?") as terminal:
+            assert await terminal.end() == 0
+        assert terminal.shown == drawn.partition("\nanswered")[0].removeprefix("\n")
+        done = await in_shell(command, "ask Tea? < /dev/null", server)
+        assert done.out == source
 
 
 async def test_the_answer_goes_to_a_file(command: Command) -> None:

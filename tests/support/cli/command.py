@@ -191,6 +191,25 @@ class Command:
         return Terminal(process, master)
 
 
+def standing(written: str) -> str:
+    """What a terminal shows that rows are drawn on and erased from, without colours."""
+    rows, y, x = [""], 0, 0
+    for part in re.split(r"(\x1b\[[?0-9;]*[a-zA-Z]|\r|\n)", written):
+        if part == "\n":
+            y, x = y + 1, 0
+            rows += [""] * (y == len(rows))
+        elif part == "\r":
+            x = 0
+        elif part == "\x1b[J":
+            rows[y:] = [rows[y][:x]]
+        elif up := re.fullmatch(r"\x1b\[(\d+)A", part):
+            y -= int(up[1])
+        elif not part.startswith("\x1b"):
+            rows[y] = rows[y][:x] + part + rows[y][x + len(part) :]
+            x += len(part)
+    return "\n".join(rows)
+
+
 class Terminal:
     """The screen and the keyboard of a running command.
 
@@ -203,6 +222,11 @@ class Terminal:
         self.seen = ""
         self._expected_until = 0
         self._stream = trio.lowlevel.FdStream(master)
+
+    @property
+    def shown(self) -> str:
+        """What stands there: of rows that were drawn again, the last ones."""
+        return standing(self.seen)
 
     def state(self) -> list[Any]:
         """The terminal's modes: whether it echoes, and hands over lines."""
