@@ -21,6 +21,7 @@ import apsw
 import pytest
 import trio
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers as hypothesis_providers
 
 from callboard.runtime.redaction import redactor
 from support.sandbox.sandbox_users import measured_sandbox
@@ -30,6 +31,9 @@ from support.tools.workbench import caller, folder, outside, workspace  # ruff: 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("soak", deadline=None, max_examples=5_000, print_blob=True)
 settings.load_profile("soak" if os.environ.get("CALLBOARD_SOAK") else "default")
+if not os.environ.get("CALLBOARD_SOAK"):
+    # It tries constants of the modules that are imported by then, which depends on the tests that run.
+    hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
 
 HOME_FOLDERS = {
     "XDG_CONFIG_HOME": ".config",
@@ -98,6 +102,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     say_less(config)
+    if config.getoption("numprocesses", None):  # those who share the tests do not have it
+        from support.compiled import compile_all
+
+        compile_all()
     if seconds := float(config.getini("hang_seconds")):
         config.pluginmanager.register(HangWatch(seconds), "hang watch")
 
@@ -128,7 +136,6 @@ def pytest_collectstart() -> None:
 
 def pytest_collection_finish() -> None:
     """What was collected stays to the end: nobody need look for garbage meanwhile, nor in it later."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 20, 20)  # Tests make more in a second than they leave behind.
     gc.enable()
