@@ -16,7 +16,7 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, DispatcherMessage
 from ...runtime.store.rows import OpenTurn
 from ...runtime.turn_options import TurnOptions, no_laxer
-from ...tools.skills.shelf import skills_prompt
+from ...tools.skills.shelf import workspace_prompt
 from ..budget.budgets import BudgetBook
 from ..conversation.conversation import Conversation
 from ..conversation.inputs import InputOptions
@@ -78,7 +78,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         limits: Bounds and deadlines.
         pacer: The consumer that may hold the reading up, if there is one.
         tools: What the model may ask for.
-        skills: Returns what the model is told of skills, if it has the tool that reads them.
+        workspace_prompt: Returns what the model is told of skills, and by each AGENTS.md.
         channel: Where the session's own people are, if they may be asked.
         lineage: The sessions above, with their people, if those may be asked.
         end_children: Cancels what the turn has delegated.
@@ -97,7 +97,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: Limits
     pacer: Subscription | None = None
     tools: tuple[ToolDefinition, ...] = ()
-    skills: Callable[[], Awaitable[str]] | None = None
+    workspace_prompt: Callable[[], Awaitable[str]] | None = None
     channel: str | None = None
     lineage: tuple[Ancestor, ...] = ()
     end_children: Callable[[str, str], Awaitable[None]] | None = None
@@ -147,7 +147,6 @@ def setup_turn(
     channel, lineage = services.channels.own(conversation.kind, host.session_id), host.lineage
     if wanted.unattended is not None:
         channel, lineage = None, tuple(map(_without_people, lineage))
-    reads_skills = any(definition.name == "skill" for definition in tools)
     return TurnSetup(
         agent=agent,
         choice=choice,
@@ -158,9 +157,13 @@ def setup_turn(
         limits=services.limits,
         pacer=pacer,
         tools=tools,
-        skills=partial(skills_prompt, services.skills, conversation.workspace, agent.skills)
-        if reads_skills
-        else None,
+        workspace_prompt=partial(
+            workspace_prompt,
+            services.skills,
+            conversation.workspace,
+            agent.skills,
+            reads_skills=any(definition.name == "skill" for definition in tools),
+        ),
         channel=channel,
         lineage=lineage,
         end_children=partial(services.tree.detached.cancel_below, host.session_id),

@@ -205,8 +205,9 @@ class Turn:
 
     async def _converse(self) -> list[DurableEvent]:
         """Alternate between model and tools until there is an end; return the last events."""
-        if self._setup.skills is not None and (skills := await self._setup.skills()):
-            self._system = f"{self._setup.agent.prompt}\n\n{skills}".lstrip()
+        read = self._setup.workspace_prompt
+        if read is not None and (said := await read()):
+            self._system = f"{self._setup.agent.prompt}\n\n{said}".lstrip()
         if (schema := self._setup.answer_schema) is not None:
             from .structured import AnswerForm  # here: most turns have none
 

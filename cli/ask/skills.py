@@ -1,4 +1,4 @@
-"""Asks a person at the terminal about skills of a workspace that nobody approved, once for each.
+"""Asks a person at the terminal about skills and instructions of a workspace that nobody approved, once for each.
 
 Where nobody can be asked, one line says how to approve them. Either way models see none that is
 not approved.
@@ -13,10 +13,17 @@ import msgspec
 import trio
 
 from ...config.skill_approvals import SkillApprovals
+from ...runtime.definitions import Agent
 from ...runtime.errors import ValidationError
 from ...tools.skills.front_matter import SkillFault
-from ...tools.skills.shelf import WORKSPACE_FOLDERS, Skill, SkillContent, SkillShelf, load_skill
-from ...tools.workspace.workspace import open_workspace
+from ...tools.skills.shelf import (
+    WORKSPACE_FOLDERS,
+    Skill,
+    SkillContent,
+    SkillShelf,
+    may_have_instructions,
+    place_of_approval,
+)
 from ..terminal.escaping import safe_line, safe_text
 from ..terminal.keyboard import Keyboard
 from ..terminal.style import counted
@@ -33,7 +40,7 @@ class PendingSkill(msgspec.Struct, frozen=True):
 
 
 class SkillQuestion:
-    """Asks about the skills of one workspace.
+    """Asks about the skills of one workspace, and about each AGENTS.md that holds for it.
 
     Args:
         data: The data folder.
@@ -45,39 +52,52 @@ class SkillQuestion:
         self._approvals = SkillApprovals(data)
         self._workspace = workspace.expanduser().absolute()
 
-    async def put(self, keyboard: Keyboard | None, notice: Callable[[str], None]) -> None:
-        """Ask about each skill that waits, or print how to approve them."""
-        waiting = await trio.to_thread.run_sync(self._waiting)
+    async def look(self) -> list[PendingSkill]:
+        """Return what waits for an approval, and was not put off."""
+        return await trio.to_thread.run_sync(self._waiting)
+
+    async def put(
+        self,
+        waiting: list[PendingSkill],
+        agent: Agent,
+        keyboard: Keyboard | None,
+        notice: Callable[[str], None],
+    ) -> None:
+        """Ask about each that the agent may have, or print how to approve them."""
+        waiting = [each for each in waiting if _may_have(agent, each.skill)]
         asked = waiting[:MAX_ASKED] if keyboard is not None else []
         for each in asked:
             if keyboard is None or not await self._ask(keyboard, each):
                 break
         if left := waiting[len(asked) :]:
-            names = ", ".join(each.skill.name for each in left[:MAX_ASKED])
+            names = ", ".join(each.skill.known_as for each in left[:MAX_ASKED])
             more = ", …" if len(left) > MAX_ASKED else ""
+            noun = "text" if any(each.skill.kind == "instructions" for each in left) else "skill"
             notice(
-                f"models can't use {counted(len(left), 'skill')} of this workspace that nobody "
+                f"models can't use {counted(len(left), noun)} of this workspace that nobody "
                 f"approved: {names}{more} (callboard skills show NAME, then allow NAME)"
             )
 
     def _waiting(self) -> list[PendingSkill]:
-        if not any((self._workspace / place).is_dir() for place in WORKSPACE_FOLDERS):
+        has_folders = any((self._workspace / place).is_dir() for place in WORKSPACE_FOLDERS)
+        if not has_folders and not may_have_instructions(self._workspace):
             return []
         try:
             skills = self._shelf.all(self._workspace)
         except ValidationError:
             return []  # no workspace: whoever opens it says why
-        put_off = self._approvals.put_off(self._workspace)
         found: list[PendingSkill] = []
-        with open_workspace(self._workspace) as files:
-            for skill in skills:
-                if skill.state not in {"new", "changed"} or put_off.get(skill.path) == skill.digest:
-                    continue
-                try:
-                    content = load_skill(files, skill.path)
-                except SkillFault:
-                    continue  # it was changed a moment ago: the next run sees what it is
-                found.append(PendingSkill(skill, content))
+        for skill in skills:
+            if skill.state not in {"new", "changed"}:
+                continue
+            folder, path = place_of_approval(self._workspace, skill.path)
+            if self._approvals.put_off(folder).get(path) == skill.digest:
+                continue
+            try:
+                content = self._shelf.load(self._workspace, skill)
+            except SkillFault:
+                continue  # it was changed a moment ago: the next run sees what it is
+            found.append(PendingSkill(skill, content))
         return found
 
     async def _ask(self, keyboard: Keyboard, waiting: PendingSkill) -> bool:
@@ -89,11 +109,13 @@ class SkillQuestion:
             match await keyboard.choice("your answer: "):
                 case "y":
                     await self._keep(self._approvals.allow, skill.path, content.digest)
-                    keyboard.write(f"{skill.name} is approved as it is now.\n\n")
+                    keyboard.write(f"{skill.known_as} is approved as it is now.\n\n")
                     return True
                 case "n":
                     await self._keep(self._approvals.put_it_off, skill.path, content.digest)
-                    keyboard.write(f"Not now. callboard skills allow {skill.name} approves it.\n\n")
+                    keyboard.write(
+                        f"Not now. callboard skills allow {skill.known_as} approves it.\n\n"
+                    )
                     return True
                 case "s":
                     keyboard.write(f"\n{safe_text(content.body.strip())}\n\n{_CHOICES}")
@@ -103,10 +125,14 @@ class SkillQuestion:
                 case _:
                     keyboard.write("Please answer with one of y, n, s.\n")
 
-    async def _keep(
-        self, change: Callable[[Path, str, str], None], folder: str, digest: str
-    ) -> None:
-        await trio.to_thread.run_sync(change, self._workspace, folder, digest)
+    async def _keep(self, change: Callable[[Path, str, str], None], path: str, digest: str) -> None:
+        place = place_of_approval(self._workspace, path)
+        await trio.to_thread.run_sync(change, *place, digest)
+
+
+def _may_have(agent: Agent, skill: Skill) -> bool:
+    reads = skill.kind == "instructions" or agent.tools is None or "skill" in agent.tools
+    return reads and (agent.skills is None or skill.name in agent.skills)
 
 
 _CHOICES = "  [y] approve exactly this content  [n] not now  [s] show its instructions\n"
@@ -118,8 +144,11 @@ def _question(waiting: PendingSkill) -> str:
     what = "was changed since you approved it" if skill.state == "changed" else "is new"
     files = ", ".join(safe_line(name) for name in sorted(content.files)[:10])
     more = ", …" if len(content.files) > 10 else ""
+    is_skill = skill.kind == "skill"
+    subject = f"the skill {skill.name} of this workspace" if is_skill else skill.path
+    may = "may models use it?" if is_skill else "may models go by these instructions?"
     return (
-        f"\ncallboard asks: the skill {skill.name} of this workspace {what}; may models use it?\n"
+        f"\ncallboard asks: {subject} {what}; {may}\n"
         f"  {safe_line(skill.description)}\n"
         f"  {safe_line(skill.path)}, {counted(len(content.files), 'file')}, {size} bytes: "
         f"{files}{more}\n"

@@ -10,8 +10,8 @@ import msgspec
 import trio
 
 from ...client.client import Client
-from ...runtime.definitions import InputMode
-from ...runtime.errors import CallboardError, ConflictError
+from ...runtime.definitions import Agent, InputMode
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.event_types.turns import RerunWay
 from ...runtime.events import InputAccepted
 from ...runtime.history import Attachment, checked_attachments
@@ -19,6 +19,7 @@ from ...runtime.identity import new_id
 from ...runtime.store.rows import SessionRow
 from ...runtime.text import excerpt
 from ...runtime.turn_options import TurnOptions
+from ...runtime.wire.agents import agent_of_row
 from ..ask.notify import heard, tell_desktop
 from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
@@ -306,6 +307,7 @@ class Talk(ShownSession):
             self._set_view(row.session_id)
         view = self.view
         assert view is not None
+        await self._ask_about_skills()
         has_turn = mode != "steer"  # what steers becomes part of a turn, which has its options
         given = self._options.turn if has_turn and self._options.turn != TurnOptions() else None
         budget = self._options.budget if has_turn else None
@@ -343,6 +345,28 @@ class Talk(ShownSession):
         except CallboardError:
             self._screen.keep(text)
             raise
+
+    async def _ask_about_skills(self) -> None:
+        """Ask about what this folder tells models, when nobody approved it or it was changed since."""
+        from ..ask.skills import SkillQuestion  # here: few folders have any
+
+        question = SkillQuestion(self._surface.data, Path(self.folder))
+        if not (waiting := await question.look()):
+            return
+        name = self._facts.agent or self._options.agent
+        try:
+            agent = agent_of_row(await self.client.agents.get(name))
+        except NotFoundError:  # it is gone: the session goes on with General Assistant
+            agent = Agent()
+        await self._screen.drain()
+        with self._screen.held():
+            keyboard = self._keyboard if self._surface.can_ask else None
+            await question.put(waiting, agent, keyboard, self._notice_once)
+
+    def _notice_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self.notice(text)
 
     async def again(self, why: RerunWay) -> None:
         """Run the last turn of the session again."""

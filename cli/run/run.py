@@ -441,12 +441,11 @@ class _Job:
     async def _ask_about_skills(self, choice: RunTarget) -> None:
         from ..ask.skills import SkillQuestion
 
-        tools = self._settings.agent(choice.agent).tools
-        if tools is not None and "skill" not in tools:
-            return
-        folder = self._folder(choice)
-        keyboard = Keyboard(*self._asking) if self._asking is not None else None
-        await SkillQuestion(self._data, Path(folder)).put(keyboard, self._view.notice)
+        question = SkillQuestion(self._data, Path(self._folder(choice)))
+        if waiting := await question.look():
+            agent = self._settings.agent(choice.agent)
+            keyboard = Keyboard(*self._asking) if self._asking is not None else None
+            await question.put(waiting, agent, keyboard, self._view.notice)
 
     def _folder(self, choice: RunTarget) -> str:
         if choice.session is not None:

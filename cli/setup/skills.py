@@ -1,8 +1,9 @@
-"""`callboard skills`: lists and shows skills, and approves those of a workspace."""
+"""`callboard skills`: lists and shows skills and each AGENTS.md, and approves those of a workspace."""
 
 from __future__ import annotations
 
 import sys
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,13 @@ from cyclopts import App, Parameter
 from ...config.skill_approvals import SkillApprovals
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...tools.skills.front_matter import SkillFault
-from ...tools.skills.shelf import FOLDER_NAME, Skill, SkillContent, SkillShelf, load_skill
-from ...tools.workspace.workspace import open_workspace
+from ...tools.skills.shelf import (
+    INSTRUCTIONS_NAME,
+    Skill,
+    SkillContent,
+    SkillShelf,
+    place_of_approval,
+)
 from ..exit_codes import ANSWERED
 from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
@@ -29,7 +35,10 @@ _STATES = {
     "hidden": "not used",
 }
 
-SkillName = Annotated[str, Parameter(help="The skill's name, or its folder in the workspace.")]
+SkillName = Annotated[
+    str,
+    Parameter(help="The skill's name, its folder in the workspace, or the path of an AGENTS.md."),
+]
 Workspace = Annotated[Path | None, Parameter(help="The folder of the work; by default this one.")]
 
 skills = App(name="skills", help="List skills, and approve those of a workspace.")
@@ -60,19 +69,16 @@ def show_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = 
     folder, own = _folder(workspace), data_path(data)
     skill = _find(SkillShelf(own).all(folder), name)
     if skill.state == "broken":
-        raise ConflictError(f"The skill {skill.name} can't be shown: {skill.problem}.")
-    is_own = Path(skill.path).is_absolute()
-    root, path = (own / FOLDER_NAME, skill.name) if is_own else (folder, skill.path)
-    with open_workspace(root) as files:
-        try:
-            content = load_skill(files, path)
-        except SkillFault as fault:
-            raise ConflictError(f"The skill {skill.name} can't be shown: {fault}.") from fault
+        raise ConflictError(f"{_subject(skill)} can't be shown: {skill.problem}.")
+    try:
+        content = SkillShelf(own).load(folder, skill)
+    except SkillFault as fault:
+        raise ConflictError(f"{_subject(skill)} can't be shown: {fault}.") from fault
     _show_content(_line(skill), content)
     if skill.state in {"new", "changed"}:
         sys.stdout.write(
             "Models can't use it. To approve exactly this content: "
-            f"callboard skills allow {skill.name}\n"
+            f"callboard skills allow {skill.known_as}\n"
         )
     return ANSWERED
 
@@ -83,13 +89,15 @@ def allow_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data =
     folder, own = _folder(workspace), data_path(data)
     skill = _find(SkillShelf(own).all(folder), name)
     if skill.state not in {"new", "changed"}:
-        raise ConflictError(f"The skill {skill.name} {_why_not(skill)}")
-    with open_workspace(folder) as files:
-        content = load_skill(files, skill.path)
-    SkillApprovals(own).allow(folder, skill.path, content.digest)
+        raise ConflictError(f"{_subject(skill)} {_why_not(skill)}")
+    try:
+        content = SkillShelf(own).load(folder, skill)
+    except SkillFault as fault:
+        raise ConflictError(f"{_subject(skill)} can't be approved: {fault}.") from fault
+    SkillApprovals(own).allow(*place_of_approval(folder, skill.path), content.digest)
     _show_content(_line(skill).replace(_STATES[skill.state], "approved", 1), content)
     sys.stdout.write(
-        f"Models may use it until a file of it changes. callboard skills revoke {skill.name} "
+        f"Models may use it until a file of it changes. callboard skills revoke {skill.known_as} "
         "takes it back.\n"
     )
     return ANSWERED
@@ -99,9 +107,14 @@ def allow_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data =
 def revoke_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
     """Take the approval of a skill back."""
     folder, approvals = _folder(workspace), SkillApprovals(data_path(data))
-    paths = [path for path in approvals.of(folder) if name in {path, path.rsplit("/", 1)[-1]}]
-    revoked = [approvals.revoke(folder, path) for path in paths]
-    if not any(revoked):
+    places = [
+        (folder, path)
+        for path in approvals.of(folder)
+        if name in {path, path.rsplit("/", 1)[-1]} and path != INSTRUCTIONS_NAME
+    ]
+    if name.rsplit("/", 1)[-1] == INSTRUCTIONS_NAME:
+        places = [place_of_approval(folder, name)]
+    if not sum(starmap(approvals.revoke, places)):
         raise NotFoundError(
             f"No skill {name!r} of {folder} is approved; `callboard skills` lists them."
         )
@@ -122,14 +135,19 @@ def _folder(workspace: Path | None) -> Path:
 
 
 def _find(skills: list[Skill], name: str) -> Skill:
-    found = [skill for skill in skills if name in {skill.path, skill.name}]
+    exact = [skill for skill in skills if name == skill.path]
+    found = exact or [skill for skill in skills if name == skill.name]
     if not found:
         raise NotFoundError(f"There is no skill {name!r} here; `callboard skills` lists them.")
     waiting = [skill for skill in found if skill.state in {"new", "changed"}]
     if len(waiting) > 1:
         paths = ", ".join(skill.path for skill in waiting)
-        raise ValidationError(f"Several skills are called {name!r}: {paths}. Name the folder.")
+        raise ValidationError(f"Several are called {name!r}: {paths}. Name one of these.")
     return (waiting or found)[0]
+
+
+def _subject(skill: Skill) -> str:
+    return f"The skill {skill.name}" if skill.kind == "skill" else skill.path
 
 
 def _why_not(skill: Skill) -> str:
@@ -146,4 +164,4 @@ def _line(skill: Skill) -> str:
 
 def _cells(skill: Skill) -> tuple[str, ...]:
     said = skill.problem or skill.description
-    return skill.name, _STATES[skill.state], safe_line(skill.path), safe_line(said)
+    return safe_line(skill.known_as), _STATES[skill.state], safe_line(skill.path), safe_line(said)

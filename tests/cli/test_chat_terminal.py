@@ -267,3 +267,40 @@ async def test_a_chat_outlives_its_daemon(command: Command) -> None:
             await prompt(terminal, "Two", "  After.\n")
             await leave(terminal)
     assert terminal.seen.count("  Before.\n") == 1
+
+
+async def test_instructions_of_the_folder_are_asked_about_and_again_when_changed(
+    command: Command,
+) -> None:
+    file = command.workspace / "AGENTS.md"
+    file.write_text("Use tabs.")
+    async with (
+        scripted(command, reply("One."), reply("Two."), reply("Three.")) as server,
+        chatting(command) as terminal,
+    ):
+        await say(terminal, "First")
+        await terminal.expect("AGENTS.md is new; may models go by these instructions?")
+        await terminal.expect("your answer:")  # what is typed before is discarded
+        await terminal.type("y\n")
+        await terminal.expect("One.")
+        await terminal.expect("answered")
+        await prompt(terminal, "Second", "Two.")  # not asked again
+        file.write_text("Use spaces.")
+        await say(terminal, "Third")
+        await terminal.expect("AGENTS.md was changed since you approved it")
+        await terminal.expect("your answer:")
+        await terminal.type("n\n")
+        await terminal.expect("Three.")
+        await terminal.expect("answered")
+        told = ["Use tabs." in str(request.body) for request in server.requests]
+        assert told == [True, True, False]
+        assert "Use spaces." not in str(server.requests[-1].body)
+        await leave(terminal)
+
+
+async def test_in_a_pipe_instructions_are_left_out_and_that_is_said_once(command: Command) -> None:
+    (command.workspace / "AGENTS.md").write_text("Use tabs.")
+    async with scripted(command, reply("One."), reply("Two.")) as server:
+        done = await command("chat", stdin=b"first\nsecond\n")
+        assert (done.code, done.out.count("nobody approved: AGENTS.md")) == (0, 1)
+        assert "Use tabs." not in str([request.body for request in server.requests])

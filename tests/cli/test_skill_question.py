@@ -111,3 +111,45 @@ async def test_an_agent_without_skills_is_not_asked_about(command: Command) -> N
     command.configure('[agents.general]\ntools = ["get_current_time"]\n')
     seen, _ = await answered(command)
     assert ASKS not in seen
+
+
+# ── AGENTS.md ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_instructions_are_asked_about_by_their_content(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    file = command.workspace / "AGENTS.md"
+    file.write_text("Use \x1b[31mtabs.")
+    seen, request = await answered(command, "s\n", "y\n")
+    assert "callboard asks: AGENTS.md is new; may models go by these instructions?" in seen
+    assert "tabs." in seen
+    assert "\x1b" not in seen
+    assert "tabs." in request
+    again, request = await answered(command)
+    assert "callboard asks" not in again
+    assert "tabs." in request
+    file.write_text("Use spaces.")
+    changed, request = await answered(command, "n\n")
+    assert "AGENTS.md was changed since you approved it" in changed
+    assert "Use spaces." not in request
+
+
+async def test_without_a_terminal_instructions_are_left_out_aloud(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    (command.workspace / "AGENTS.md").write_text("Use tabs.")
+    async with open_scripted_server([reply("Done.")] * 3) as server:
+        run = ("run", *at(server), "Go")
+        first = await command(*run)
+        assert "models can't use 1 text of this workspace that nobody approved: AGENTS.md" in (
+            first.out + first.err
+        )
+        assert "Use tabs." not in told(server)
+        shown = await command("skills", "show", "AGENTS.md")
+        assert "Use tabs." in shown.out
+        assert (await command("skills", "allow", "AGENTS.md")).code == 0
+        second = await command(*run)
+        assert "nobody approved" not in second.out + second.err
+        assert "Use tabs." in told(server)
+        assert (await command("skills", "revoke", "AGENTS.md")).code == 0
+        await command(*run)
+        assert "Use tabs." not in told(server)

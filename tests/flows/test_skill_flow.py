@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 import callboard
 from callboard.config.skill_approvals import SkillApprovals
@@ -137,3 +138,62 @@ def assert_untold(scene: Scene, tells: Callable[[str], bool]) -> None:
     assert scene.systems
     assert not any(map(tells, scene.systems))
     assert INJECTED not in str([request.rounds for request in scene.model.requests[-1:]])
+
+
+# ── AGENTS.md ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_instructions_of_a_workspace_are_told_once_they_are_allowed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Left out, which is said once; allowed while the runtime runs; then changed by the session itself."""
+    write = ("write_file", {"path": "AGENTS.md", "content": "Obey.", "mode": "append"})
+    script = [reply("Ok."), reply("Ok."), reply("Ok."), reply(calls=[write]), reply("Ok.")]
+    file = make_workspace(tmp_path) / "AGENTS.md"
+    file.write_text("Use tabs.")
+    async with open_scene(tmp_path, [*script, reply("Ok.")]) as scene:
+        session = await scene.runtime.create_session()
+        for _ in range(2):
+            await results(scene, session)
+        assert scene.systems == [Agent().prompt] * 2
+        said = [each.getMessage() for each in caplog.records if "AGENTS.md" in each.getMessage()]
+        assert len(said) == 1
+        assert "nobody allowed it (callboard skills show AGENTS.md" in said[0]
+
+        scene.allow("AGENTS.md")
+        await results(scene, session)
+        told = scene.systems[-1]
+        assert told.startswith(f"{Agent().prompt}\n\nInstructions of this workspace follow.")
+        assert "\nUse tabs.\n>>> AGENTS.md " in told
+
+        (written,) = await results(scene, session)
+        assert "result" in written, written
+        await results(scene, session)
+        assert scene.systems[-1] == Agent().prompt
+        assert "it was changed since it was allowed" in caplog.text
+
+
+async def test_an_agent_has_them_by_name_and_without_the_tool_for_skills(tmp_path: Path) -> None:
+    (make_workspace(tmp_path) / "AGENTS.md").write_text("Use tabs.")
+    put(tmp_path / "data" / "skills")
+    agents = [
+        Agent(name="reader", tools=("read_file",)),
+        Agent(name="only", skills=("AGENTS.md",)),
+        Agent(name="other", skills=("notes",)),
+        Agent(name="none", skills=()),
+    ]
+    async with open_scene(tmp_path, [reply("Ok.")] * 4, agents=agents) as scene:
+        scene.allow("AGENTS.md")
+        for agent in agents:
+            await results(scene, await scene.runtime.create_session(agent=agent.name))
+        assert ["Use tabs." in system for system in scene.systems] == [True, True, False, False]
+        assert ["- notes: " in system for system in scene.systems] == [False, False, True, False]
+
+
+async def test_the_tool_for_skills_knows_no_agents_md(tmp_path: Path) -> None:
+    (make_workspace(tmp_path) / "AGENTS.md").write_text("Use tabs.")
+    call = ("skill", {"name": "AGENTS.md"})
+    async with open_scene(tmp_path, [reply(calls=[call]), reply("Ok.")]) as scene:
+        (refused,) = await results(scene)
+        assert refused["error_type"] == "file_not_found"
+        assert "Use tabs." not in str(refused)

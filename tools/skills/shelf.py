@@ -5,12 +5,16 @@ before a person approved exactly this content. The user's own come first, and no
 can take the name of one of them. What is hashed is what is used: the files are read once, and checked
 against the approval afterwards, so there is no moment in which they could be exchanged.
 
+The AGENTS.md of a workspace and of the folders above it (`instructions`) are approved in the same way. They are no
+skills: models have their whole text in the system prompt, and do not ask for them.
+
 All methods of `SkillShelf` block on the disk.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +24,7 @@ import msgspec
 from ...config.skill_approvals import SkillApprovals
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import ReadableFiles
+from ...runtime.redaction import redacting_logger
 from ..failures import failed
 from ..processes.threads import run_read
 from ..workspace.workspace import open_workspace
@@ -51,6 +56,14 @@ HEADING = (
     "with the tool `skill`."
 )
 
+INSTRUCTIONS_NAME = "AGENTS.md"
+"""The name of files with instructions for all work in a folder; an agent's `skills` may have it, too."""
+MAX_SAID = 1_000
+"""Files that were left out, and workspaces without any, that a runtime remembers."""
+
+logger = redacting_logger(__name__)
+
+SkillKind = Literal["skill", "instructions"]
 SkillState = Literal["own", "approved", "new", "changed", "broken", "hidden"]
 
 
@@ -65,6 +78,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
             in `problem`; `hidden` ones have the name of another that comes first.
         path: Its folder: absolute for the user's own, else relative to the workspace.
         digest: For a skill of a workspace, the hash that an approval is for.
+        kind: An AGENTS.md is `instructions`: for all work, and not only for tasks of a kind.
     """
 
     name: str
@@ -73,11 +87,17 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     digest: str = ""
     problem: str = ""
+    kind: SkillKind = "skill"
 
     @property
     def is_listed(self) -> bool:
         """Whether models are told of it."""
         return self.state in {"own", "approved"}
+
+    @property
+    def known_as(self) -> str:
+        """What people call it: an AGENTS.md by its path, since there may be several."""
+        return self.path if self.kind == "instructions" else self.name
 
 
 class SkillContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +119,8 @@ class SkillContent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def body(self) -> str:
         """The instructions; raises `SkillFault`."""
+        if self.name == INSTRUCTIONS_NAME:
+            return _text(self.files.get(self.name), self.name)
         return self.read()[1]
 
     def file(self, name: str) -> str:
@@ -145,12 +167,27 @@ class SkillShelf:
     def __init__(self, data: Path | None) -> None:
         self._own = None if data is None else data / FOLDER_NAME
         self._approvals = None if data is None else SkillApprovals(data)
+        self._said: set[str] = set()
 
-    def may_have_any(self) -> bool:
-        """Return whether a model may be told of any skill: two quick looks, for most turns."""
+    def may_have_any(self, workspace: str = "") -> bool:
+        """Return whether a model may be told of anything, or something is left out that nobody knows of yet.
+
+        Two quick looks, for most turns.
+        """
         if self._own is None or self._approvals is None:
             return False
-        return self._own.is_dir() or self._approvals.has_any
+        return self._own.is_dir() or self._approvals.has_any or self._may_leave_out(workspace)
+
+    def _may_leave_out(self, workspace: str) -> bool:
+        """Return whether there may be an AGENTS.md that nobody was told of; looks only the first time."""
+        return bool(workspace) and self._is_new(workspace) and may_have_instructions(workspace)
+
+    def _is_new(self, what: str) -> bool:
+        if len(self._said) >= MAX_SAID:
+            self._said.clear()
+        is_new = what not in self._said
+        self._said.add(what)
+        return is_new
 
     def listed(self, workspace: Path) -> list[Skill]:
         """Return the skills that models are told of in a workspace."""
@@ -158,15 +195,76 @@ class SkillShelf:
         return [skill for skill in self._found(workspace, all_states=False) if skill.is_listed]
 
     def all(self, workspace: Path) -> list[Skill]:
-        """Return every skill, whatever its state; raise `ValidationError` for a bad folder."""
-        return self._found(workspace, all_states=True)
+        """Return every skill, whatever its state, and every AGENTS.md; raise `ValidationError` for a bad folder."""
+        found = self._found(workspace, all_states=True)
+        return found + [skill for skill, _ in self.instructions(workspace)]
+
+    def instructions(self, workspace: Path) -> list[tuple[Skill, SkillContent]]:
+        """Return every AGENTS.md with what it holds, the nearest last. One without a word is none."""
+        from .instructions import MAX_WHOLE_BYTES, instruction_files  # few workspaces have any
+
+        found: list[tuple[Skill, SkillContent]] = []
+        left = MAX_WHOLE_BYTES
+        for file in reversed(instruction_files(workspace)):
+            content = SkillContent(name=INSTRUCTIONS_NAME, files={})
+            skill = Skill(
+                name=INSTRUCTIONS_NAME,
+                description="instructions for all work in its folder",
+                state="new",
+                path=file.path,
+                kind="instructions",
+            )
+            try:
+                content.files[INSTRUCTIONS_NAME] = data = file.read()
+                if not content.body.strip():
+                    continue
+                if len(data) > left:
+                    raise SkillFault(
+                        f"with those that lie nearer it has over {MAX_WHOLE_BYTES} bytes"
+                    )
+            except SkillFault as fault:
+                skill = msgspec.structs.replace(skill, state="broken", problem=str(fault))
+            else:
+                left -= len(data)
+                approved = None if self._approvals is None else self._approvals.of(file.folder)
+                digest = content.digest
+                state = _state((approved or {}).get(INSTRUCTIONS_NAME), digest)
+                skill = msgspec.structs.replace(skill, state=state, digest=digest)
+            found.append((skill, content))
+        return found[::-1]
+
+    def told(self, workspace: Path) -> list[tuple[str, str, str]]:
+        """Return the path, the hash and the text of each AGENTS.md that models are told of.
+
+        What is left out is logged, once for each content.
+        """
+        told: list[tuple[str, str, str]] = []
+        for skill, content in self.instructions(workspace):
+            if skill.is_listed:
+                told.append((skill.path, skill.digest, content.body))
+            elif self._is_new(f"{workspace}\0{skill.path}\0{skill.state}\0{skill.digest}"):
+                logger.warning("models are not told of %s of %s: %s", *_left_out(skill, workspace))
+        return told
+
+    def load(self, workspace: Path, skill: Skill) -> SkillContent:
+        """Read what was found, as it is now; raise `SkillFault`."""
+        if skill.kind == "instructions":
+            found = (content for each, content in self.instructions(workspace) if each == skill)
+            if (content := next(found, None)) is None:
+                raise SkillFault("it was changed a moment ago")
+            return content
+        is_own = skill.state == "own" and self._own is not None
+        root, path = (self._own, skill.name) if is_own else (workspace, skill.path)
+        assert root is not None
+        with open_workspace(root) as files:
+            return load_skill(files, path)
 
     def content(self, workspace: Path, name: str) -> SkillContent:
         """Return a skill that models are told of, as it is now.
 
         Raises `ToolFailure` when there is none of that name, or nobody approved its present content.
         """
-        skills = self.all(workspace)
+        skills = [each for each in self.all(workspace) if each.kind == "skill"]
         skill = next((each for each in skills if each.name == name), None)
         if skill is None:
             known = ", ".join(each.name for each in skills if each.is_listed) or "none"
@@ -175,13 +273,10 @@ class SkillShelf:
             )
         if not skill.is_listed:
             raise _refused(skill)
-        root, path = (self._own, skill.name) if skill.state == "own" else (workspace, skill.path)
-        assert root is not None
-        with open_workspace(root) as files:
-            try:
-                content = load_skill(files, path)
-            except SkillFault as fault:
-                raise _refused(_broken(skill.path, fault)) from fault
+        try:
+            content = self.load(workspace, skill)
+        except SkillFault as fault:
+            raise _refused(_broken(skill.path, fault)) from fault
         # Again: these are the bytes that are used, and there was time to change them.
         if skill.state == "approved" and content.digest != skill.digest:
             raise _refused(msgspec.structs.replace(skill, state="changed"))
@@ -231,12 +326,47 @@ def _workspace_skill(files: ReadableFiles, path: str, approved: str | None) -> S
     except SkillFault as fault:
         return _broken(path, fault)
     digest = content.digest
-    state: SkillState = "new"
-    if approved is not None:
-        state = "approved" if approved == digest else "changed"
     return Skill(
-        name=content.name, description=front.description, state=state, path=path, digest=digest
+        name=content.name,
+        description=front.description,
+        state=_state(approved, digest),
+        path=path,
+        digest=digest,
     )
+
+
+def _state(approved: str | None, digest: str) -> SkillState:
+    if approved is None:
+        return "new"
+    return "approved" if approved == digest else "changed"
+
+
+def may_have_instructions(workspace: str | Path) -> bool:
+    """Return whether there is an AGENTS.md in a workspace or above it; one may lie above the repository's root."""
+    folder = os.path.realpath(workspace)
+    while not os.path.lexists(f"{folder}/{INSTRUCTIONS_NAME}"):
+        if folder == "/" or os.path.lexists(f"{folder}/.git"):
+            return False
+        folder = os.path.dirname(folder)
+    return True
+
+
+def place_of_approval(workspace: Path, path: str) -> tuple[Path, str]:
+    """Return the folder and the path in it that `SkillApprovals` has for what was found at a path of a workspace.
+
+    An AGENTS.md is approved for its own folder, and so for all workspaces below.
+    """
+    if os.path.basename(path) != INSTRUCTIONS_NAME:
+        return workspace, path
+    folder = os.path.join(os.path.realpath(workspace), os.path.dirname(path))
+    return Path(os.path.normpath(folder)), INSTRUCTIONS_NAME
+
+
+def _left_out(skill: Skill, workspace: Path) -> tuple[str, Path, str]:
+    if skill.state == "broken":
+        return skill.path, workspace, skill.problem
+    why = "nobody allowed it" if skill.state == "new" else "it was changed since it was allowed"
+    return skill.path, workspace, f"{why} (callboard skills show AGENTS.md, then allow AGENTS.md)"
 
 
 def _folders(files: ReadableFiles, path: str) -> list[str]:
@@ -264,15 +394,15 @@ def _read(files: ReadableFiles, folder: str, name: str, most: int) -> bytes:
     return data
 
 
-def _text(data: bytes | None) -> str:
+def _text(data: bytes | None, name: str = TEXT_NAME) -> str:
     if data is None:
-        raise SkillFault(f"it has no {TEXT_NAME}")
+        raise SkillFault(f"it has no {name}")
     if len(data) > MAX_TEXT_BYTES:
-        raise SkillFault(f"{TEXT_NAME} is too large: it may have {MAX_TEXT_BYTES} bytes")
+        raise SkillFault(f"{name} is too large: it may have {MAX_TEXT_BYTES} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise SkillFault(f"{TEXT_NAME} is not UTF-8 text ({error})") from error
+        raise SkillFault(f"{name} is not UTF-8 text ({error})") from error
 
 
 def _broken(path: str, fault: SkillFault) -> Skill:
@@ -324,14 +454,30 @@ class OpenSkills:
         return output
 
 
-async def skills_prompt(
-    shelf: SkillShelf, workspace: str, names: tuple[str, ...] | None = None
+async def workspace_prompt(
+    shelf: SkillShelf, workspace: str, names: tuple[str, ...] | None, *, reads_skills: bool
 ) -> str:
-    """Return the part of a system prompt that lists skills, of these names only; empty for none."""
-    if names == () or not shelf.may_have_any():
+    """Return the part of a system prompt that lists skills and has the text of each AGENTS.md; empty for none.
+
+    With `names`, only what has one of these names counts; without `reads_skills`, no skill does.
+    """
+    if names == () or not shelf.may_have_any(workspace):
         return ""
-    listed = await run_read(shelf.listed, Path(workspace))
-    return skill_lines([skill for skill in listed if names is None or skill.name in names])
+    return await run_read(_workspace_prompt, shelf, Path(workspace), names, reads_skills)
+
+
+def _workspace_prompt(
+    shelf: SkillShelf, workspace: Path, names: tuple[str, ...] | None, reads_skills: bool
+) -> str:
+    parts: list[str] = []
+    if reads_skills:
+        listed = shelf.listed(workspace)
+        parts.append(skill_lines([one for one in listed if names is None or one.name in names]))
+    if names is None or INSTRUCTIONS_NAME in names:
+        from .instructions import instructions_text  # here: few workspaces have any
+
+        parts.append(instructions_text(shelf.told(workspace)))
+    return "\n\n".join(filter(None, parts))
 
 
 def skill_lines(skills: Sequence[Skill]) -> str:
