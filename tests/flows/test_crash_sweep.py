@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import TypeAlias, get_args
 
 import pytest
 
@@ -31,8 +31,11 @@ SOME = [
 """Within the flow: commits, changes of files, the step from one store to another."""
 
 
-def deaths(folder: Path, *words: str) -> dict[str, tuple[int, int, int, list[str]]]:
-    """How many first lives died, how many died again, how many stores were refused, and what was unsound."""
+Found: TypeAlias = dict[str, tuple[int, int, int, int, list[str]]]
+
+
+def deaths(folder: Path, *words: str) -> Found:
+    """The places, how many lives died there, died again, how many stores were refused, and what was unsound."""
     done = subprocess.run(
         [sys.executable, "-m", "support.crash.lives", str(folder), *words],
         capture_output=True,
@@ -41,7 +44,7 @@ def deaths(folder: Path, *words: str) -> dict[str, tuple[int, int, int, list[str
         cwd=Path(__file__).parents[1],
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, tuple[int, int, int, list[str]]] = json.loads(done.stdout)
+    found: Found = json.loads(done.stdout)
     assert not any(unsound for *_, unsound in found.values()), done.stderr[-4000:]
     return found
 

@@ -53,6 +53,7 @@ CALLS = (
     ("write_file", {"path": "now.txt", "content": "late"}),
     ("list_directory", {"path": "."}),
     ("delete_file", {"path": "now.txt"}),
+    ("shell", {"command": "echo late"}),
 )
 
 
@@ -236,7 +237,7 @@ async def test_a_daemon_that_is_used_in_every_way_is_in_the_end_as_it_was(
         soak.proxy.is_calm = True
         async with connect(soak.url, soak.token) as near, connect(through, soak.token) as far:
             rounds, length, lives = 0, FIRST_ROUNDS, 1
-            life = Life(daemon.pid, daemon.port, soak.token)
+            life = Life(daemon.pid, daemon.port, soak.token, daemon.data)
             left = length
             while lives == 1 or trio.current_time() < deadline:
                 rounds, left = rounds + 1, left - 1
@@ -245,10 +246,13 @@ async def test_a_daemon_that_is_used_in_every_way_is_in_the_end_as_it_was(
                     await soak.round([near, far], change, file, is_last=left == 0)
                 if left == 0:
                     lives, length = lives + 1, 2 * length
-                    left, life = length, Life(daemon.pid, daemon.port, soak.token)
+                    left, life = length, Life(daemon.pid, daemon.port, soak.token, daemon.data)
                 now = await life.take(connections=2)
                 seen = f"{soak.prompts} prompts, {soak.proxy.cuts} cuts"
-                figures = f"{now.memory / 2**20:.1f} MiB, {len(now.files)} files, {now.tasks} tasks"
+                figures = (
+                    f"{now.memory / 2**20:.1f} MiB, {len(now.files)} files, {now.tasks} tasks, {now.threads} threads, "
+                    f"log {now.log_bytes / 2**20:.1f} MiB, {now.events} events"
+                )
                 with capfd.disabled():
                     sys.stderr.write(f"\nround {rounds}, life {lives}: {seen}; {figures}")
         await daemon.end()

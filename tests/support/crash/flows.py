@@ -80,8 +80,7 @@ def opened(folder: Path, steps: list[Any], **options: Any) -> Any:
         workspace=folder / "work",
         environ={},
         tools=tools(folder),
-        policy="balanced",
-        **{"data": folder / "data", "channel": Person(), **options},
+        **{"policy": "balanced", "data": folder / "data", "channel": Person(), **options},
     )
 
 
@@ -109,13 +108,20 @@ class Flow:
 
     steps: ClassVar[list[Any]] = [reply(calls=[WRITE, EDIT, NOTE, ("look", {})]), DONE]
     options: ClassVar[dict[str, Any]] = {}
+    has_programs: ClassVar = False
+    """Whether programs run beside the process, which only its death ends."""
+
+    def configured(self, folder: Path) -> dict[str, Any]:
+        """What each of its runtimes is opened with."""
+        return {}
 
     async def before(self, folder: Path) -> None:
         """What is there already."""
 
     async def play(self, folder: Path) -> None:
         """What the process dies in."""
-        async with opened(folder, self.steps, **self.options) as runtime:
+        options = {**self.options, **self.configured(folder)}
+        async with opened(folder, self.steps, **options) as runtime:
             session = await runtime.create_session()
             say(folder / "made", session.session_id)
             await self.use(folder, runtime, session)
@@ -222,6 +228,7 @@ class Suspension(Flow):
 class Background(Flow):
     """A program that runs on when its call has its result, and ends with its runtime."""
 
+    has_programs: ClassVar = True
     steps: ClassVar = [
         reply(
             calls=[("shell", {"command": "echo up >> up.txt; sleep 4321.5", "background": True})]
@@ -235,6 +242,108 @@ class Background(Flow):
         with trio.fail_after(20):  # noqa: ASYNC912  nothing to wait for is good
             while any("sleep 4321.5" in each and work in each for each in commands()):  # noqa: ASYNC110
                 await trio.sleep(0.01)
+
+
+class Fork(Flow):
+    """A session goes on from a message of another one: all that was said up to there, or nothing."""
+
+    steps: ClassVar = [reply(calls=[EDIT]), reply("Here."), DONE]
+
+    async def use(
+        self, folder: Path, runtime: callboard.Runtime, session: callboard.Session
+    ) -> None:
+        await prompted(folder, session)
+        fork = await session.fork()
+        say(folder / "made", fork.session_id)
+        await prompted(folder, fork, "On.")
+
+    async def judge(self, folder: Path, runtime: callboard.Runtime) -> None:
+        made = lines(folder / "made")
+        for row in await runtime.sessions(limit=100):
+            if made and row.session_id != made[0]:
+                texts = [
+                    str(message.content) for message in await runtime.store.messages(row.session_id)
+                ]
+                assert "Here." in texts, texts
+
+
+class Messages(Flow):
+    """A message is deleted, for good."""
+
+    steps: ClassVar = [reply(calls=[EDIT]), reply("Forget me."), DONE]
+
+    async def use(
+        self, folder: Path, runtime: callboard.Runtime, session: callboard.Session
+    ) -> None:
+        await prompted(folder, session)
+        said = [each for each in await session.messages() if each.content == "Forget me."]
+        await session.delete_messages([each.message_id for each in said])
+        say(folder / "deleted", "")
+        await prompted(folder, session, "On.")
+
+    async def judge(self, folder: Path, runtime: callboard.Runtime) -> None:
+        if not lines(folder / "deleted"):
+            return
+        [made] = lines(folder / "made")
+        texts = [str(message.content) for message in await runtime.store.messages(made)]
+        assert "Forget me." not in texts, texts
+        assert await runtime.search("Forget") == []
+
+
+class Direct(Flow):
+    """Calls that a program makes without a model."""
+
+    steps: ClassVar = []
+
+    async def use(
+        self, folder: Path, runtime: callboard.Runtime, session: callboard.Session
+    ) -> None:
+        calls = [
+            ("write_file", {"path": "n/new.txt", "content": "written"}),
+            ("note", {"text": "one"}),
+        ]
+        await runtime.call_tools(calls, session=session)
+        await runtime.call_tool("edit_file", EDIT[1], session=session)
+        say(folder / "called", session.session_id)
+
+    async def judge(self, folder: Path, runtime: callboard.Runtime) -> None:
+        if lines(folder / "called"):
+            [made] = lines(folder / "made")
+            rows = await runtime.store.calls(session_id=made)
+            assert [row.status for row in rows] == ["success"] * 3, rows
+
+
+class Agents(Flow):
+    """An agent is made and deleted; General Assistant takes over its session."""
+
+    steps: ClassVar = [reply(calls=[EDIT]), DONE]
+
+    def configured(self, folder: Path) -> dict[str, Any]:
+        return {"config": folder / "config" / "callboard.toml", "policy": None}
+
+    async def before(self, folder: Path) -> None:
+        (folder / "config").mkdir(mode=0o700)
+
+    async def use(
+        self, folder: Path, runtime: callboard.Runtime, session: callboard.Session
+    ) -> None:
+        await runtime.agents.create(callboard.Agent(name="helper"))
+        say(folder / "agent made", "")
+        helped = await runtime.create_session(agent="helper")
+        say(folder / "made", helped.session_id)
+        await prompted(folder, helped)
+        await runtime.agents.delete("helper")
+        say(folder / "agent deleted", "")
+
+    async def judge(self, folder: Path, runtime: callboard.Runtime) -> None:
+        names = {row.name for row in await runtime.agents.list()}
+        is_made, is_gone = (bool(lines(folder / f"agent {each}")) for each in ("made", "deleted"))
+        assert "helper" in names or is_gone or not is_made or len(lines(folder / "made")) == 2, (
+            names
+        )
+        assert "helper" not in names or not is_gone, "it is there again"
+        used = {row.agent for row in await runtime.sessions(limit=100)}
+        assert used <= names, f"sessions of agents that are gone: {used - names}"
 
 
 def commands() -> list[str]:
@@ -413,6 +522,10 @@ FLOWS: dict[str, Flow] = {
     "retry": Retry(),
     "suspension": Suspension(),
     "background": Background(),
+    "fork": Fork(),
+    "messages": Messages(),
+    "direct": Direct(),
+    "agents": Agents(),
     "import": Import(),
     "purge": Purge(),
     "backup": Backup(),

@@ -4,10 +4,14 @@ Run as a program, so that it can fork: `python -m support.crash.lives FOLDER FLO
 life plays a flow (`flows.py`) and dies there (`mortal.py`); a second one dies while it recovers; the last one goes
 on to the end and is judged. `FLOW:HOW:*` takes all places, `FLOW:HOW:*7` every seventh, and `FLOW:names:` lists where
 they are in the program.
+
+Several places are not killed at: one life plays on, and what a death at each of them would leave is copied
+(`mortal.States`); places that leave the same are one. Their recoveries are lives of their own, as before.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -15,6 +19,7 @@ import random
 import shutil
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -34,17 +39,22 @@ from callboard.runtime.events import (
     TurnEnded,
     TurnStarted,
 )
+from callboard.runtime.store import disk_room
 from support.crash.flows import DONE, FLOWS, at_rest, opened
-from support.crash.mortal import Death, How, lines, live, say
+from support.crash.mortal import Death, How, States, lines, live, say
 from support.stage import check_records
 
+MAX_PLACES = 100_000
+"""No flow has so many."""
+SMALL_BALLAST_BYTES = 8192
+"""The usual one would be most of each copy."""
 SECOND_PLACES = 97
 """A second life dies at one of so many first operations."""
 
 
 async def recover(folder: Path, flow: str) -> None:
     """Go on with all that was left, and check what must hold."""
-    async with opened(folder, [DONE] * 50) as runtime:
+    async with opened(folder, [DONE] * 50, **FLOWS[flow].configured(folder)) as runtime:
         there = [row.session_id for row in await runtime.sessions()]
         is_refused = (folder / "refused").exists()  # a rescue says what it could not take
         made = [each for each in lines(folder / "made") if each in there or not is_refused]
@@ -127,12 +137,14 @@ class Sweep:
     """The lives of one flow, in folders below `top`."""
 
     def __init__(self, top: Path, flow: str, how: How) -> None:
+        self.places = 0
         self.deaths = [0, 0, 0]
         self.unsound: list[str] = []
         self._top = top
         self._flow = flow
         self._how: How = how
         self._folder, self._ready = top / f"{flow}-{how}", top / f"{flow}-{how}.ready"
+        self._states, self._again = top / f"{flow}-{how}.states", top / f"{flow}-{how}.again"
         make(self._folder)
         assert live(partial(FLOWS[flow].before, self._folder)) == 0, flow
         self._folder.rename(self._ready)  # a copy has the same path, which is on record
@@ -146,27 +158,67 @@ class Sweep:
         assert live(partial(recover, self._folder, self._flow)) == 0, self._flow
         return lines(kept)
 
-    def die(self, place: int) -> bool:
-        """Play the flow, dying at a place, recover, dying again, and go on; `False` when it ended before."""
-        folder, name = self._folder, f"{self._flow}:{self._how}:{place}"
-        shutil.copytree(self._ready, folder)
+    def die_at(self, places: Iterable[int]) -> None:
+        """Play the flow for each place, dying there, recover, dying again, and go on; until it ends before."""
+        for place in places:
+            shutil.copytree(self._ready, self._folder)
+            status = live(partial(FLOWS[self._flow].play, self._folder), Death(place, self._how))
+            if status == 0:
+                shutil.rmtree(self._folder)
+                return
+            self.places += 1
+            self._go_on(place, is_sound=status == -signal.SIGKILL, is_killed=True)
+
+    def leave_at(self, places: range) -> None:
+        """Play the flow once, and go on from what a death at each place would leave."""
+        shutil.copytree(self._ready, self._folder)
+        states = States(places, self._how, self._folder, self._states)
+        counted = self._top / "count"
+        assert live(partial(FLOWS[self._flow].play, self._folder), states, counted=counted) == 0
+        shutil.rmtree(self._folder)
+        self.places = len(range(int(lines(counted)[-1]))[places.start :: places.step])
+        for state in sorted(self._states.iterdir(), key=lambda each: int(each.name)):
+            shutil.copytree(state, self._folder, symlinks=True)
+            if self._go_on(int(state.name), is_killed=False):
+                shutil.rmtree(state)
+
+    def _go_on(self, place: int, *, is_killed: bool, is_sound: bool = True) -> bool:
+        """Recover from what a death left, dying again, and go on; keep what is not sound."""
+        folder, second = self._folder, place * 7 % SECOND_PLACES
         end = partial(recover, folder, self._flow)
-        status = live(partial(FLOWS[self._flow].play, folder), Death(place, self._how))
-        if status == 0:
-            return False
         if self._how == "flip":
-            assert live(partial(flip, folder, place)) == 0, name
+            assert live(partial(flip, folder, place)) == 0, place
             self.deaths[2] += (folder / "refused").exists()
-        again = live(end, Death(place * 7 % SECOND_PLACES, self._how))
+        if is_killed:
+            status = live(end, Death(second, self._how))
+            self.deaths[1] += status == -signal.SIGKILL
+            is_sound = is_sound and status in {0, -signal.SIGKILL} and live(end) == 0
+        else:
+            states = States(range(second, second + 1), self._how, folder, self._again)
+            is_sound = live(partial(self._recover_twice, self._again / str(second)), states) == 0
+            self.deaths[1] += (folder / "again").exists()
         self.deaths[0] += 1
-        self.deaths[1] += again == -signal.SIGKILL
-        sound = {status, again} <= {0, -signal.SIGKILL} and live(end) == 0
-        if sound:
+        if is_sound:
             shutil.rmtree(folder)
         else:
-            self.unsound.append(name)
+            self.unsound.append(f"{self._flow}:{self._how}:{place}")
             folder.rename(f"{folder}-{place}")
-        return True
+        return is_sound
+
+    async def _recover_twice(self, copy: Path) -> None:
+        """Recover, and once more from what a death in it would have left, if there was a copy of that."""
+        await recover(self._folder, self._flow)
+        if _take(copy, self._folder):
+            say(self._folder / "again", "")
+            await recover(self._folder, self._flow)
+
+
+def _take(copy: Path, folder: Path) -> bool:
+    """Put a copy in the place of a folder; return whether there is one."""
+    if is_there := copy.exists():
+        shutil.rmtree(folder)
+        copy.rename(folder)
+    return is_there
 
 
 async def flip(folder: Path, place: int) -> None:
@@ -187,9 +239,10 @@ async def flip(folder: Path, place: int) -> None:
 
 
 def main(top: Path, words: list[str]) -> dict[str, list[Any]]:
-    """Die as each word says; return how many first lives died, second ones, what was refused, and what was unsound."""
+    """Die as each word says; return the places, how many lives died there, in recovery, what was refused, and unsound."""
     found: dict[str, list[Any]] = {}
     top.mkdir(exist_ok=True)
+    disk_room.BALLAST_BYTES = SMALL_BALLAST_BYTES
     warm(top / "warm")
     for word in words:
         flow, how, place = word.split(":")
@@ -197,13 +250,14 @@ def main(top: Path, words: list[str]) -> dict[str, list[Any]]:
             found[flow] = Sweep(top, flow, "kill").names()
             continue
         sweep = Sweep(top, flow, next(each for each in get_args(How) if each == how))
-        first, _, step = place.partition("*")
-        for at in (
-            itertools.count(int(first or 0), int(step or 1)) if "*" in place else [int(place)]
-        ):
-            if not sweep.die(at):
-                break
-        found[f"{flow}:{how}"] = [*sweep.deaths, sweep.unsound]
+        first, star, step = place.partition("*")
+        if not star:
+            sweep.die_at([int(place)])
+        elif FLOWS[flow].has_programs:
+            sweep.die_at(itertools.count(int(first or 0), int(step or 1)))
+        else:
+            sweep.leave_at(range(int(first or 0), MAX_PLACES, int(step or 1)))
+        found[f"{flow}:{how}"] = [sweep.places, *sweep.deaths, sweep.unsound]
     return found
 
 
@@ -212,6 +266,7 @@ def warm(folder: Path) -> None:
     make(folder)
     trio.run(FLOWS["delegation"].play, folder)
     trio.run(recover, folder, "delegation")
+    gc.freeze()  # so that a life need not copy what it only looks at
 
 
 if __name__ == "__main__":

@@ -2,16 +2,25 @@
 
 Every write, flush and truncation of the store is an operation (by a VFS of SQLite), and so is every change of
 a file by `os`, before it and behind it. The product knows nothing of this.
+
+To kill a process at each of 400 operations is to play all that came before 400 times. So `States` copies what a death
+would leave, at each operation of one life: a killed process leaves its files as they are, and nothing else of what
+counts but its programs, which end with it (a flow with programs is killed).
 """
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import os
 import random
+import shlex
+import shutil
 import signal
 import sys
+import threading
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -29,6 +38,8 @@ bit of the store's log flips."""
 SECTOR = 512
 _write, _open, _pwrite, _truncate = os.write, os.open, os.pwrite, os.truncate
 _readlink = os.readlink
+_system = ctypes.PyDLL(None).system
+"""Runs a command while no other thread of this process does: it holds Python's lock meanwhile."""
 OF_A_DESCRIPTOR = frozenset({"write", "pwrite", "ftruncate", "fsync"})
 OF_A_PATH = frozenset({"rename", "replace", "link", "unlink", "rmdir", "mkdir", "symlink"})
 
@@ -38,13 +49,14 @@ class Death:
 
     Attributes:
         names: Where in the program they are, in order, when no place is given.
+        one_by_one: Is held for an operation, so that there is a moment between two.
     """
 
     def __init__(self, place: int | None, how: How = "kill") -> None:
         self.count = 0
         self.names: dict[str, None] = {}
+        self.one_by_one = threading.RLock()
         self._place = place
-        self._random = random.Random(place)
         self._has_power = how != "power"
         self._unsynced: list[tuple[str, int, bytes, int]] = []
 
@@ -52,7 +64,7 @@ class Death:
         """Note one operation, ahead of it."""
         if self.count == self._place:
             if not self._has_power:
-                self._lose()
+                self._lose(random.Random(self.count))
             os.kill(os.getpid(), signal.SIGKILL)
         self.count += 1
         if self._place is None:
@@ -80,18 +92,62 @@ class Death:
             (new if each[0] == path else each[0], *each[1:]) for each in self._unsynced
         ]
 
-    def _lose(self) -> None:
-        """Take back some of the writes that were not flushed, whole or from a sector on."""
+    def _lose(self, chosen: random.Random, folder: str = "", copy: str = "") -> None:
+        """Take back some of the writes that were not flushed, whole or from a sector on; in a copy, if given."""
         for path, offset, before, size in reversed(self._unsynced):
-            kept = self._random.choice((None, 0, SECTOR))
-            if kept is None:
+            kept = chosen.choice((None, 0, SECTOR))
+            if kept is None or not path.startswith(folder):
                 continue
+            path = copy + path.removeprefix(folder)
             with suppress(OSError):
                 fd = _open(path, os.O_WRONLY)
                 _pwrite(fd, before[kept:], offset + kept)
                 os.close(fd)
                 if offset + kept >= size:
                     _truncate(path, max(size, offset + kept))
+
+
+class States(Death):
+    """Copies what a death at each of some places would leave of a folder, unless it is as at an earlier one.
+
+    A copy is made below `to`, under the number of its place.
+    """
+
+    def __init__(self, places: Container[int], how: How, folder: Path, to: Path) -> None:
+        super().__init__(None, how)
+        self._places, self._folder, self._to = places, folder, to
+        self._seen: set[bytes] = set()
+        self._is_copying = False
+        to.mkdir(exist_ok=True)
+
+    def step(self, what: str) -> None:
+        if self._is_copying:
+            return
+        if self.count in self._places:
+            self._is_copying = True
+            self._copy(self._to / str(self.count))
+            self._is_copying = False
+        self.count += 1
+
+    def _copy(self, copy: Path) -> None:
+        words = shlex.join(["cp", "-a", str(self._folder), str(copy)])
+        assert _system(words.encode()) == 0, words
+        if not self._has_power:
+            self._lose(random.Random(self.count), str(self._folder), str(copy))
+        state = _digest(copy)
+        if state in self._seen:
+            shutil.rmtree(copy)
+        self._seen.add(state)
+
+
+def _digest(folder: Path) -> bytes:
+    """What its files are called and hold, but for an index in shared memory, which is made anew."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if not path.name.endswith("-shm"):
+            content = path.read_bytes() if path.is_file() else b""
+            found.update(f"{path.relative_to(folder)} {len(content)} ".encode() + content)
+    return found.digest()
 
 
 def _where(frame: FrameType | None) -> str:
@@ -127,20 +183,23 @@ class MortalFile(apsw.VFSFile):
             raise apsw.BusyError("it is only read") from None
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        self._death.step(f"write {self._kind}")
-        if self._path:
-            self._death.wrote(self._path, offset, len(data))
-        super().xWrite(data, offset)
+        with self._death.one_by_one:
+            self._death.step(f"write {self._kind}")
+            if self._path:
+                self._death.wrote(self._path, offset, len(data))
+            super().xWrite(data, offset)
 
     def xSync(self, flags: int) -> None:
-        self._death.step(f"before sync {self._kind}")
-        super().xSync(flags)
-        self._death.synced(self._path)
-        self._death.step(f"behind sync {self._kind}")
+        with self._death.one_by_one:
+            self._death.step(f"before sync {self._kind}")
+            super().xSync(flags)
+            self._death.synced(self._path)
+            self._death.step(f"behind sync {self._kind}")
 
     def xTruncate(self, newsize: int) -> None:
-        self._death.step(f"truncate {self._kind}")
-        super().xTruncate(newsize)
+        with self._death.one_by_one:
+            self._death.step(f"truncate {self._kind}")
+            super().xTruncate(newsize)
 
 
 class MortalDisk(apsw.VFS):
@@ -156,6 +215,13 @@ class MortalDisk(apsw.VFS):
             MortalFile(name, flags, self._death) if flags[0] & kept else super().xOpen(name, flags)
         )
 
+    def xDelete(self, filename: str, syncdir: bool) -> None:
+        kind = filename.rpartition(".db")[2]
+        with self._death.one_by_one:
+            self._death.step(f"before delete {kind}")
+            super().xDelete(filename, syncdir)
+            self._death.step(f"behind delete {kind}")
+
 
 def mortal(death: Death) -> MortalDisk:
     """Make this process die where `death` says."""
@@ -169,18 +235,19 @@ def _stepping(name: str, function: Callable[..., Any], death: Death) -> Callable
         path = _file(args[0]) if name in OF_A_DESCRIPTOR else ""
         if name in OF_A_DESCRIPTOR and not path:
             return function(*args, **options)  # a pipe, a socket
-        death.step(f"before {name}")
-        if name == "write":
-            death.wrote(path, os.fstat(args[0]).st_size, len(args[1]))  # they only append
-        elif name == "pwrite":
-            death.wrote(path, args[2], len(args[1]))
-        done = function(*args, **options)
-        if name == "fsync":
-            death.synced(path)
-        elif name in {"rename", "replace"} and not options:
-            death.renamed(os.fspath(args[0]), os.fspath(args[1]))
-        death.step(f"behind {name}")
-        return done
+        with death.one_by_one:
+            death.step(f"before {name}")
+            if name == "write":
+                death.wrote(path, os.fstat(args[0]).st_size, len(args[1]))  # they only append
+            elif name == "pwrite":
+                death.wrote(path, args[2], len(args[1]))
+            done = function(*args, **options)
+            if name == "fsync":
+                death.synced(path)
+            elif name in {"rename", "replace"} and not options:
+                death.renamed(os.fspath(args[0]), os.fspath(args[1]))
+            death.step(f"behind {name}")
+            return done
 
     return call
 
@@ -203,11 +270,14 @@ def lines(path: Path) -> list[str]:
 
 
 def live(
-    act: Callable[[], Awaitable[None]], death: Death | None = None, names: Path | None = None
+    act: Callable[[], Awaitable[None]],
+    death: Death | None = None,
+    names: Path | None = None,
+    counted: Path | None = None,
 ) -> int:
     """Fork a life that acts; return its exit status, negative when it was killed.
 
-    `names` gets the places that it passed.
+    `names` gets the places that it passed, `counted` how many there were.
     """
     child = os.fork()
     if child == 0:
@@ -218,6 +288,8 @@ def live(
             code = 0
             if death is not None and names is not None:
                 say(names, "\n".join(death.names))
+            if death is not None and counted is not None:
+                say(counted, str(death.count))
             del disk  # the last connection is closed
         except BaseException:  # noqa: ASYNC103
             traceback.print_exc()

@@ -27,6 +27,8 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     workspaces: int
     processes: int
     tasks: int
+    threads: int
+    log_bytes: int
     events: int
 
     def has_no_more_than(self, other: Vitals) -> bool:
@@ -36,12 +38,16 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
             and len(self.files) <= len(other.files) + MORE_AT_ONCE
             and self.processes <= other.processes
             and self.tasks <= other.tasks
+            and self.threads <= other.threads + MORE_AT_ONCE
+            and self.log_bytes <= LOG_BYTES
         )
 
 
 MORE_AT_ONCE = 3
 """Connections to the model that a later round may leave in the pool, having asked more often at once than the
-first rounds did. A round that leaked one would be over this within four."""
+first rounds did, and threads that rest for some seconds. A round that leaked one would be over this within four."""
+LOG_BYTES = 16 * 1024 * 1024
+"""Of the store's log, which begins at its front again when it was written back."""
 
 
 async def metrics_of(port: int, token: str) -> dict[str, float]:
@@ -56,16 +62,16 @@ async def metrics_of(port: int, token: str) -> dict[str, float]:
     return {name: float(value) for name, value in found}
 
 
-async def vitals_at_rest(pid: int, port: int, token: str, connections: int) -> Vitals:
+async def vitals_at_rest(pid: int, port: int, token: str, data: Path, connections: int) -> Vitals:
     """Waits until so many are connected and every session is unloaded."""
     while True:
         found = await metrics_of(port, token)
         if found["sessions_loaded"] == 0 and found["connections"] == connections:
-            return _read(pid, found)
+            return _read(pid, data, found)
         await trio.sleep(0.1)
 
 
-def _read(pid: int, found: dict[str, float]) -> Vitals:
+def _read(pid: int, data: Path, found: dict[str, float]) -> Vitals:
     process = Path(f"/proc/{pid}")
     [memory] = re.findall(r"VmRSS:\s+(\d+) kB", (process / "status").read_text())
     children = [(task / "children").read_text().split() for task in (process / "task").iterdir()]
@@ -76,6 +82,8 @@ def _read(pid: int, found: dict[str, float]) -> Vitals:
         workspaces=sum(name.startswith("workspace_") for name in files),
         processes=sum(map(len, children)),
         tasks=int(found["tasks"]),
+        threads=len(children),
+        log_bytes=(data / "callboard.db-wal").stat().st_size,
         events=int(found["events_total"]),
     )
 
@@ -94,8 +102,8 @@ class Life:
     WARM = 2
     """Rounds in which caches fill, modules load and connections of pools open."""
 
-    def __init__(self, pid: int, port: int, token: str) -> None:
-        self._about = pid, port, token
+    def __init__(self, pid: int, port: int, token: str, data: Path) -> None:
+        self._about = pid, port, token, data
         self._rounds = 0
         self._before: Vitals | None = None
 
