@@ -6,7 +6,7 @@ not approved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,9 @@ MAX_ASKED = 5
 """The most questions before one prompt; for more skills, a line says how to approve them."""
 
 
+Allow = Callable[[str, str], Awaitable[object]]
+
+
 class PendingSkill(msgspec.Struct, frozen=True):
     """A skill that waits for an approval, as it was read."""
 
@@ -45,9 +48,11 @@ class SkillQuestion:
     Args:
         data: The data folder.
         workspace: The folder of the work.
+        allow: Allows what has this path and this digest; by default, the files of this user say it.
     """
 
-    def __init__(self, data: Path, workspace: Path) -> None:
+    def __init__(self, data: Path, workspace: Path, allow: Allow | None = None) -> None:
+        self._allow = allow or self._keep_allowed
         self._shelf = SkillShelf(data)
         self._approvals = SkillApprovals(data)
         self._workspace = workspace.expanduser().absolute()
@@ -108,11 +113,13 @@ class SkillQuestion:
         while True:
             match await keyboard.choice("your answer: "):
                 case "y":
-                    await self._keep(self._approvals.allow, skill.path, content.digest)
+                    await self._allow(skill.path, content.digest)
                     keyboard.write(f"{skill.known_as} is approved as it is now.\n\n")
                     return True
                 case "n":
-                    await self._keep(self._approvals.put_it_off, skill.path, content.digest)
+                    place = place_of_approval(self._workspace, skill.path)
+                    keep = self._approvals.put_it_off
+                    await trio.to_thread.run_sync(keep, *place, content.digest)
                     keyboard.write(
                         f"Not now. callboard skills allow {skill.known_as} approves it.\n\n"
                     )
@@ -125,9 +132,9 @@ class SkillQuestion:
                 case _:
                     keyboard.write("Please answer with one of y, n, s.\n")
 
-    async def _keep(self, change: Callable[[Path, str, str], None], path: str, digest: str) -> None:
+    async def _keep_allowed(self, path: str, digest: str) -> None:
         place = place_of_approval(self._workspace, path)
-        await trio.to_thread.run_sync(change, *place, digest)
+        await trio.to_thread.run_sync(self._approvals.allow, *place, digest)
 
 
 def _may_have(agent: Agent, skill: Skill) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -350,7 +351,8 @@ class Talk(ShownSession):
         """Ask about what this folder tells models, when nobody approved it or it was changed since."""
         from ..ask.skills import SkillQuestion  # here: few folders have any
 
-        question = SkillQuestion(self._surface.data, Path(self.folder))
+        allow = partial(self.client.skills.allow, workspace=self.folder)
+        question = SkillQuestion(self._surface.data, Path(self.folder), allow)
         if not (waiting := await question.look()):
             return
         name = self._facts.agent or self._options.agent

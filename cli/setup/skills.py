@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from itertools import starmap
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from ...config.daemon_file import find_daemon
 from ...config.skill_approvals import SkillApprovals
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...tools.skills.front_matter import SkillFault
@@ -19,12 +21,16 @@ from ...tools.skills.shelf import (
     SkillShelf,
     place_of_approval,
 )
+from ..backend import ask_daemon
 from ..exit_codes import ANSWERED
 from ..parameters import Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, safe_text
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
+
+if TYPE_CHECKING:
+    from ...client.client import Client
 
 _STATES = {
     "own": "your own",
@@ -94,7 +100,11 @@ def allow_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data =
         content = SkillShelf(own).load(folder, skill)
     except SkillFault as fault:
         raise ConflictError(f"{_subject(skill)} can't be approved: {fault}.") from fault
-    SkillApprovals(own).allow(*place_of_approval(folder, skill.path), content.digest)
+    _change(
+        own,
+        lambda client: client.skills.allow(skill.path, content.digest, workspace=str(folder)),
+        lambda: SkillApprovals(own).allow(*place_of_approval(folder, skill.path), content.digest),
+    )
     _show_content(_line(skill).replace(_STATES[skill.state], "approved", 1), content)
     sys.stdout.write(
         f"Models may use it until a file of it changes. callboard skills revoke {skill.known_as} "
@@ -106,20 +116,39 @@ def allow_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data =
 @skills.command(name="revoke")
 def revoke_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
     """Take the approval of a skill back."""
-    folder, approvals = _folder(workspace), SkillApprovals(data_path(data))
-    places = [
-        (folder, path)
-        for path in approvals.of(folder)
-        if name in {path, path.rsplit("/", 1)[-1]} and path != INSTRUCTIONS_NAME
-    ]
+    folder, own = _folder(workspace), data_path(data)
+    approvals = SkillApprovals(own)
+    paths = [path for path in approvals.of(folder) if name in {path, path.rsplit("/", 1)[-1]}]
     if name.rsplit("/", 1)[-1] == INSTRUCTIONS_NAME:
-        places = [place_of_approval(folder, name)]
-    if not sum(starmap(approvals.revoke, places)):
+        place, path = place_of_approval(folder, name)
+        paths = [name] if path in approvals.of(place) else []
+    if not paths:
         raise NotFoundError(
             f"No skill {name!r} of {folder} is approved; `callboard skills` lists them."
         )
+    for path in paths:
+        _revoke(own, folder, path)
     sys.stdout.write(f"{safe_line(name)}: models can't use it any more.\n")
     return ANSWERED
+
+
+def _revoke(data: Path, folder: Path, path: str) -> None:
+    _change(
+        data,
+        lambda client: client.skills.revoke(path, workspace=str(folder)),
+        lambda: SkillApprovals(data).revoke(*place_of_approval(folder, path)),
+    )
+
+
+def _change(
+    data: Path, there: Callable[[Client], Awaitable[object]], here: Callable[[], object]
+) -> None:
+    """Have a daemon that runs make a change, and tell its clients; make it here where none works in the folder."""
+    if (daemon := find_daemon(data)) is not None:
+        with suppress(ValidationError):  # the folder lies below none of its roots
+            ask_daemon(daemon, there)
+            return
+    here()
 
 
 def _show_content(head: str, content: SkillContent) -> None:

@@ -22,6 +22,7 @@ from . import (
     runtime,
     session_files,
     sessions,
+    skills,
     subscriptions,
 )
 
@@ -34,6 +35,7 @@ _TABLES = (
     providers.methods,
     access.methods,
     agents.methods,
+    skills.methods,
     runtime.methods,
     daemon.methods,
 )

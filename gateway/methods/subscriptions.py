@@ -72,6 +72,7 @@ ROLES: Mapping[ListName, Role] = {
     ListName.PROVIDERS: Role.OPERATOR,
     ListName.KEYS: Role.OPERATOR,
     ListName.ROOTS: Role.OPERATOR,
+    ListName.SKILLS: Role.OPERATOR,
     ListName.SETTINGS: Role.ADMIN,
     ListName.TOKENS: Role.ADMIN,
 }
@@ -96,7 +97,7 @@ async def wait_lists(caller: Caller, params: KnownLists) -> ListRevisions:
     return ListRevisions(params.known)
 
 
-WHOLE = frozenset({ListName.USAGE, ListName.SETTINGS, ListName.TOKENS})
+WHOLE = frozenset({ListName.USAGE, ListName.SETTINGS, ListName.SKILLS, ListName.TOKENS})
 """Lists that say something about the work of all."""
 
 

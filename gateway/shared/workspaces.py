@@ -46,6 +46,11 @@ async def chosen_workspace(daemon: DaemonState, wanted: str | None) -> AsyncGene
         raise
 
 
+async def check_workspace_named(daemon: DaemonState, wanted: str) -> None:
+    """Raise `ValidationError` for a folder in which no session of this daemon may work."""
+    await trio.to_thread.run_sync(_chosen, daemon, wanted)
+
+
 def _chosen(daemon: DaemonState, wanted: str | None) -> Path:
     if wanted is None:
         return daemon.folders.make()

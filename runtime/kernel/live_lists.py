@@ -25,6 +25,7 @@ class ListName(enum.StrEnum):
     DEFAULT_MODEL = "default_model"
     SETTINGS = "settings"
     TOOLS = "tools"
+    SKILLS = "skills"
     KEYS = "keys"
     PRICES = "prices"
     ROOTS = "roots"

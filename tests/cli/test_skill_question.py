@@ -123,7 +123,7 @@ async def test_instructions_are_asked_about_by_their_content(tmp_path: Path) -> 
     seen, request = await answered(command, "s\n", "y\n")
     assert "callboard asks: AGENTS.md is new; may models go by these instructions?" in seen
     assert "tabs." in seen
-    assert "\x1b" not in seen
+    assert "\x1b" not in seen.partition("model: ")[0]
     assert "tabs." in request
     again, request = await answered(command)
     assert "callboard asks" not in again

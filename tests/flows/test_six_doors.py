@@ -15,7 +15,7 @@ from callboard.runtime.errors import CallboardError
 from callboard.runtime.wire.agents import agent_of_row
 from support.cli.in_process import own_logging as own_logging
 from support.cli.in_process import run_here as run_here
-from support.portal.doors import DOORS, Door, RunHere
+from support.portal.doors import DOORS, CommandLine, Door, RunHere
 
 READER = Agent(
     name="reader",
@@ -157,7 +157,29 @@ async def what_can_not_be_set_is_said(door: Door) -> None:
     assert await door.setting("limits.max_repeats") == 25
 
 
+async def what_a_folder_tells_models_is_allowed_by_its_content(door: Door) -> None:
+    assert await door.skills() == {}
+    file = door.work / "AGENTS.md"
+    file.write_text("Use tabs.")
+    skill = (await door.skills())["AGENTS.md"]
+    assert (skill.state, skill.kind) == ("new", "instructions")
+    assert "Use tabs." in await door.text("AGENTS.md")
+    await door.allow(skill)
+    assert (await door.skills())["AGENTS.md"].state == "approved"
+    file.write_text("Use spaces.")
+    assert (await door.skills())["AGENTS.md"].state == "changed"
+    if not isinstance(door, CommandLine):  # which shows what it allows, and has no digest
+        with pytest.raises(CallboardError, match="another content by now"):
+            await door.allow(skill)
+    await door.revoke("AGENTS.md")
+    assert (await door.skills())["AGENTS.md"].state == "new"
+    for change in (door.revoke("AGENTS.md"), door.text("skills/nothing")):
+        with pytest.raises(CallboardError, match=r"(?i)is (approved|allowed)|there is no skill"):
+            await change
+
+
 CASES = (
+    what_a_folder_tells_models_is_allowed_by_its_content,
     a_setting_holds_until_it_is_taken_back,
     what_can_not_be_set_is_said,
     every_field_comes_back,

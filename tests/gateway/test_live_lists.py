@@ -83,6 +83,10 @@ async def test_a_second_client_hears_of_each_change(tmp_path: Path) -> None:
         )
         await one.upkeep.reload()
         await changes({"prices"})
+        (work / "AGENTS.md").write_text("Use tabs.")
+        (skill,) = await one.skills.list(workspace=str(work))
+        await one.skills.allow(skill.path, skill.digest, workspace=str(work))
+        await changes({"skills"})
         nursery.cancel_scope.cancel()
 
 
@@ -148,7 +152,7 @@ async def test_a_role_follows_what_it_may_read(tmp_path: Path) -> None:
         limited = daemon.new_token("guest", Role.OPERATOR, agents=("general",))
         async with open_client(daemon, token) as eye, open_client(daemon, limited) as guest:
             assert await eye.wait_lists({"agents": 0, "usage": 0})  # the control
-            for name in ("settings", "tokens", "keys", "providers", "roots"):
+            for name in ("settings", "tokens", "keys", "providers", "roots", "skills"):
                 with pytest.raises(PermissionRefused, match=name):
                     await eye.wait_lists({name: 0})
             assert await guest.wait_lists({"agents": 0, "providers": 0})

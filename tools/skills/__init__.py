@@ -8,6 +8,7 @@ the hash of all names and bytes: instructions are what an attacker would write.
 An AGENTS.md is approved in the same way. It is no skill: models have its whole text in the system prompt.
 
 Begin with `shelf`: it finds skills, decides the state of each, and reads them for a session. `instructions` finds each AGENTS.md.
+`book` is what programs and clients manage.
 `front_matter` parses the head of SKILL.md, and `tool` is the tool `skill`.
 Comes in: the data folder, a workspace, the approvals of `config.skill_approvals`.
 Goes out: `Skill` (for people), lines of the system prompt, and contents (for models).

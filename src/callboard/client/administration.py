@@ -33,6 +33,7 @@ from ..runtime.wire.daemon import (
 )
 from ..runtime.wire.fields import Nothing, Role
 from ..runtime.wire.memories import ListMemories, Memories, OneMemory, SearchMemories, StoreMemory
+from ..runtime.wire.skills import AllowSkill, ListSkills, OneSkill
 from .files import Asking
 
 if TYPE_CHECKING:  # what a request needs of these is imported when it is made
@@ -40,6 +41,8 @@ if TYPE_CHECKING:  # what a request needs of these is imported when it is made
     from ..config.setting_rows import SettingRow
     from ..providers.catalog.connection_test import ConnectionReport
     from ..providers.catalog.services import ModelList
+    from ..tools.skills.book import SkillText
+    from ..tools.skills.shelf import Skill
 
 
 class _Requests:  # ruff: ignore[class-as-data-structure]  subclasses have the methods
@@ -96,6 +99,36 @@ class ClientSettings(_Requests):
         from ..config.setting_rows import SettingRow
 
         return await self._client.request("settings/set", OneSetting(name, value), SettingRow)
+
+
+class ClientSkills(_Requests):
+    """`Client.skills`: what tells models how to work in a workspace, and what of it is allowed.
+
+    Listing takes an operator, all else an administrator.
+    """
+
+    async def list(self, *, workspace: str) -> Sequence[Skill]:
+        """Return the skills for a workspace, then each AGENTS.md, whatever its state."""
+        from ..tools.skills.book import SkillList
+
+        return (await self._client.request("skill/list", ListSkills(workspace), SkillList)).skills
+
+    async def get(self, path: str, *, workspace: str) -> SkillText:
+        """Return what a skill says, allowed or not; raise `NotFoundError`."""
+        from ..tools.skills.book import SkillText
+
+        return await self._client.request("skill/get", OneSkill(workspace, path), SkillText)
+
+    async def allow(self, path: str, digest: str, *, workspace: str) -> Skill:
+        """Let models have exactly this content; raise `ConflictError` when it is another by now."""
+        from ..tools.skills.shelf import Skill
+
+        params = AllowSkill(workspace, path, digest)
+        return await self._client.request("skill/allow", params, Skill)
+
+    async def revoke(self, path: str, *, workspace: str) -> None:
+        """Take back what was allowed; raise `NotFoundError` when nothing was."""
+        await self._client.request("skill/revoke", OneSkill(workspace, path), Nothing)
 
 
 class ClientTokens(_Requests):

@@ -47,6 +47,7 @@ from .administration import (
     ClientModels,
     ClientProviders,
     ClientSettings,
+    ClientSkills,
     ClientTokens,
     ClientUpkeep,
 )
@@ -69,7 +70,7 @@ class Client(ClientPrompts, ToolRequests):
     """A connection to a daemon, made by `connect`.
 
     Attributes:
-        agents, memories, providers, models, keys, settings, tokens, upkeep: Its requests about these.
+        agents, memories, providers, models, keys, settings, skills, tokens, upkeep: Its requests about these.
 
     A connection that breaks is made again. Prompts and new sessions are then asked for again, and
     done once; other requests that waited for an answer fail with a `NetworkError`. Events go on
@@ -86,6 +87,7 @@ class Client(ClientPrompts, ToolRequests):
         super().__init__(ClientSubscriptions(place, is_own))
         self.agents = ClientAgents(self)
         self.settings = ClientSettings(self)
+        self.skills = ClientSkills(self)
         self.memories = ClientMemories(self)
         self.providers = ClientProviders(self)
         self.models = ClientModels(self)

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from ..providers.catalog.connection_test import ConnectionReport
     from ..providers.catalog.services import ModelList, ModelServices
     from ..runtime.http.client import GivenHttp
+    from ..tools.skills.book import SkillBook
     from .agents import RuntimeAgents
     from .configuration import Configuration
     from .settable import RuntimeSettings
@@ -246,20 +247,23 @@ class Runtime(RuntimeTools):
     @cached_property
     def agents(self) -> RuntimeAgents:
         """The agents in force: lists, makes, changes, copies and deletes them."""
-        from .agents import (
-            RuntimeAgents,  # here: most programs have the agents that they began with
-        )
+        from .agents import RuntimeAgents  # here: most have the agents that they began with
 
         return RuntimeAgents(self._host, self._files)
 
     @cached_property
     def settings(self) -> RuntimeSettings:
         """The settings in force: lists them, and sets those that bound and pace work."""
-        from .settable import (
-            RuntimeSettings,  # here: most programs have the settings that they began with
-        )
+        from .settable import RuntimeSettings  # here: most keep what they began with
 
         return RuntimeSettings(self._host, self._files)
+
+    @cached_property
+    def skills(self) -> SkillBook:
+        """What tells models how to work in a workspace: lists, reads, allows and revokes it."""
+        from ..tools.skills.book import SkillBook  # here: most programs have none
+
+        return SkillBook(self._data, self._workspace, self._host.lists)
 
     @property
     def model(self) -> str:

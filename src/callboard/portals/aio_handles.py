@@ -26,6 +26,7 @@ from ..runtime.errors import ActorStopped, ConflictError
 from ..runtime.history import Attachment
 from ..runtime.store.interface import StoreReader
 from ..runtime.turn_options import PromptKeywords
+from ..tools.skills.book import SkillBook
 from .event_loop import close_portal, cross, cross_to_end, forwarded, forwarded_to
 from .portal import Handle, Portal, RuntimeHandle, TurnHandle
 
@@ -287,6 +288,15 @@ class SettingsHandle(Handle[RuntimeSettings]):
     set = forwarded(RuntimeSettings.set)
 
 
+class SkillsHandle(Handle[SkillBook]):
+    """What tells models how to work in a workspace; see `callboard.Runtime.skills`."""
+
+    list = forwarded(SkillBook.list)
+    get = forwarded(SkillBook.get)
+    allow = forwarded(SkillBook.allow)
+    revoke = forwarded(SkillBook.revoke)
+
+
 class Runtime(RuntimeHandle):
     """A running callboard, made by `open_runtime`.
 
@@ -294,6 +304,7 @@ class Runtime(RuntimeHandle):
         store: Reads the record: sessions, messages, calls, usage.
         agents: The agents in force: lists, makes, changes, copies and deletes them.
         settings: The settings in force: lists them, and sets those that bound and pace work.
+        skills: What tells models how to work in a workspace: lists, reads, allows and revokes it.
     """
 
     def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
@@ -301,6 +312,7 @@ class Runtime(RuntimeHandle):
         self.store = Records(portal, runtime.store)
         self.agents = AgentsHandle(portal, runtime.agents)
         self.settings = SettingsHandle(portal, runtime.settings)
+        self.skills = SkillsHandle(portal, runtime.skills)
 
     create_session = forwarded_to(Session, embedded.Runtime.create_session)
     get_session = forwarded_to(Session, embedded.Runtime.get_session)

@@ -8,6 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from callboard.portals import aio
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import CallboardError
 from callboard.runtime.wire.agents import AgentRow
+from callboard.tools.skills.shelf import Skill
 from support.cli.command import Command, Finished
 from support.gateway.configured_daemon import served
 from support.gateway.daemon_scene import open_client
@@ -33,9 +35,13 @@ class Door(ABC):
 
     Attributes:
         source: What its agents say where they come from.
+        work: A folder in which sessions may work.
     """
 
     source = "managed"
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
 
     @abstractmethod
     async def rows(self) -> dict[str, AgentRow]:
@@ -65,11 +71,28 @@ class Door(ABC):
     async def set(self, name: str, value: Any) -> None:
         """Set a setting; `None` takes it back."""
 
+    @abstractmethod
+    async def skills(self) -> dict[str, Skill]:
+        """Return what there is for the folder, by its path."""
+
+    @abstractmethod
+    async def text(self, path: str) -> str:
+        """Return what a skill says."""
+
+    @abstractmethod
+    async def allow(self, skill: Skill) -> None:
+        """Let models have it."""
+
+    @abstractmethod
+    async def revoke(self, path: str) -> None:
+        """Take that back."""
+
 
 class Methods(Door):
     """A door of methods that are awaited, of a `Runtime` or a `Client`."""
 
-    def __init__(self, place: Any) -> None:
+    def __init__(self, place: Any, work: Path) -> None:
+        super().__init__(work)
         self._place = place
 
     async def rows(self) -> dict[str, AgentRow]:
@@ -93,33 +116,51 @@ class Methods(Door):
     async def set(self, name: str, value: Any) -> None:
         await self._do("set", name, value, of="settings")
 
-    async def _do(self, method: str, *arguments: Any, of: str = "agents") -> Any:
-        return await getattr(getattr(self._place, of), method)(*arguments)
+    async def skills(self) -> dict[str, Skill]:
+        found = await self._do("list", of="skills", workspace=str(self.work))
+        return {skill.path: skill for skill in found}
+
+    async def text(self, path: str) -> str:
+        found = await self._do("get", path, of="skills", workspace=str(self.work))
+        return str(found.text)
+
+    async def allow(self, skill: Skill) -> None:
+        its = skill.path, skill.digest
+        await self._do("allow", *its, of="skills", workspace=str(self.work))
+
+    async def revoke(self, path: str) -> None:
+        await self._do("revoke", path, of="skills", workspace=str(self.work))
+
+    async def _do(self, method: str, *arguments: Any, of: str = "agents", **named: Any) -> Any:
+        return await getattr(getattr(self._place, of), method)(*arguments, **named)
 
 
 class Blocking(Methods):
     """A door of methods that block."""
 
-    async def _do(self, method: str, *arguments: Any, of: str = "agents") -> Any:
+    async def _do(self, method: str, *arguments: Any, of: str = "agents", **named: Any) -> Any:
         its = getattr(getattr(self._place, of), method)
-        return await trio.to_thread.run_sync(its, *arguments)
+        return await trio.to_thread.run_sync(partial(its, *arguments, **named))
 
 
 class Asyncio(Methods):
     """A door of methods that are awaited on an event loop in another thread."""
 
-    def __init__(self, loop: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]], place: Any):
-        super().__init__(place)
+    def __init__(
+        self, loop: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]], place: Any, work: Path
+    ):
+        super().__init__(place, work)
         self._loop = loop
 
-    async def _do(self, method: str, *arguments: Any, of: str = "agents") -> Any:
-        return await self._loop(getattr(getattr(self._place, of), method)(*arguments))
+    async def _do(self, method: str, *arguments: Any, of: str = "agents", **named: Any) -> Any:
+        return await self._loop(getattr(getattr(self._place, of), method)(*arguments, **named))
 
 
 class CommandLine(Door):
     """`callboard agents` and `callboard settings`; an agent goes in as a TOML file."""
 
     def __init__(self, command: Command, run: RunHere) -> None:
+        super().__init__(command.workspace)
         self._command = command
         self._run = run
 
@@ -147,6 +188,20 @@ class CommandLine(Door):
         words = ("unset", name) if value is None else ("set", name, json.dumps(value))
         await self._do(*words, of="settings")
 
+    async def skills(self) -> dict[str, Skill]:
+        lines = (await self._do("--json", of="skills")).splitlines()
+        found = [msgspec.convert(json.loads(line), Skill) for line in lines]
+        return {skill.path: skill for skill in found}
+
+    async def text(self, path: str) -> str:
+        return await self._do("show", path, of="skills")
+
+    async def allow(self, skill: Skill) -> None:
+        await self._do("allow", skill.path, of="skills")
+
+    async def revoke(self, path: str) -> None:
+        await self._do("revoke", path, of="skills")
+
     def _written(self, agent: Agent) -> str:
         file = self._command.workspace / "agent.toml"
         file.write_text(agent_toml(agent))
@@ -159,12 +214,13 @@ class CommandLine(Door):
         return done.out
 
 
-class Toml(Door):
-    """The operator's own file, in an editor, and a reload."""
+class Toml(Methods):
+    """The operator's own file, in an editor, and a reload. It says nothing about skills."""
 
     source = "callboard.toml"
 
-    def __init__(self, file: Path, runtime: callboard.Runtime) -> None:
+    def __init__(self, file: Path, runtime: callboard.Runtime, work: Path) -> None:
+        super().__init__(runtime, work)
         self._file = file
         self._runtime = runtime
         self._tables: dict[str, Any] = {}
@@ -237,7 +293,7 @@ def options_of(folder: Path) -> dict[str, Any]:
 @asynccontextmanager
 async def _trio(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
     async with callboard.open_runtime(**options_of(folder)) as runtime:
-        yield Methods(runtime)
+        yield Methods(runtime, folder / "work")
 
 
 @asynccontextmanager
@@ -245,7 +301,7 @@ async def _plain(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
     options = options_of(folder)
     runtime = await trio.to_thread.run_sync(lambda: callboard.start_in_thread(**options))
     try:
-        yield Blocking(runtime)
+        yield Blocking(runtime, folder / "work")
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(runtime.close)
@@ -269,7 +325,7 @@ async def _asyncio(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
 
         runtime = await on_loop(opened())
         try:
-            yield Asyncio(on_loop, runtime)
+            yield Asyncio(on_loop, runtime, folder / "work")
         finally:
             with trio.CancelScope(shield=True):
                 await on_loop(runtime.aclose())
@@ -283,7 +339,9 @@ async def _asyncio(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
 @asynccontextmanager
 async def _websocket(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
     async with served(folder) as (daemon, _), open_client(daemon) as client:
-        yield Methods(client)
+        (folder / "work").mkdir()
+        await client.upkeep.add_root(str(folder / "work"))
+        yield Methods(client, folder / "work")
 
 
 @asynccontextmanager
@@ -295,7 +353,7 @@ async def _command_line(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
 async def _toml(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
     options = options_of(folder)
     async with callboard.open_runtime(**options) as runtime:
-        yield Toml(options["config"], runtime)
+        yield Toml(options["config"], runtime, folder / "work")
 
 
 DOORS = {
