@@ -18,6 +18,7 @@ import msgspec
 from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import check_file
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
+from ..runtime.hooks.hook import Hook
 from .policy.tables import read_rules, without_rules
 from .prices import Price
 from .sections import PluginSettings
@@ -216,13 +217,14 @@ def parse_settings(
         if given and isinstance(document.get(table, {}), dict):
             document = {**document, table: {**given, **document.get(table, {})}}
     empty: dict[str, Any] = {
-        "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": []
+        "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": [], "hooks": {}
     }  # fmt: skip
     settings = reader.convert({**document, **empty}, Settings, ())
     agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
     return msgspec.structs.replace(
         settings,
         agents=agents,
+        hooks=reader.tables(document, "hooks", Hook, {}),
         plugins=reader.tables(document, "plugins", PluginSettings, {}),
         providers=providers,
         prices=prices,

@@ -14,6 +14,7 @@ import msgspec
 
 from ..runtime.definitions import GENERAL_AGENT, GENERAL_DESCRIPTION, Agent, Preset
 from ..runtime.errors import NotFoundError
+from ..runtime.hooks.hook import Hook
 from ..runtime.http.address_guard import Endpoint, parse_endpoint
 from ..runtime.stream import MAX_ARGUMENT_BYTES
 from ..runtime.text import check_hosts, did_you_mean
@@ -340,6 +341,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         providers: Configured providers, by name.
         plugins: Settings of plugins, by name; those that are not enabled are not used.
         agents: Configured agents, by name; `general` exists without being listed.
+        hooks: What other systems may begin here by a POST, by name.
         prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
         rules: The policy's rules, those of agents too, each with its place in the file.
         files: The files that say all this, by absolute paths, whether or not they exist. No session works where
@@ -372,6 +374,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     plugins: dict[str, PluginSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
+    hooks: dict[str, Hook] = msgspec.field(default_factory=dict)
     prices: dict[str, Price] = msgspec.field(default_factory=dict)
     rules: tuple[PlacedRule, ...] = ()
     files: tuple[str, ...] = ()

@@ -94,8 +94,10 @@ def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
 
 
 def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
-    """Return the values of the enumeration at `inner`."""
+    """Return the values of the enumeration, or of the literal, at `inner`."""
     found = _type_at(kind, inner)
+    if typing.get_origin(found) is typing.Literal:
+        return [str(each) for each in typing.get_args(found)]
     return [str(member.value) for member in next(iter(typing.get_args(found)), found)]
 
 

@@ -30,6 +30,7 @@ from .door.server import Server
 from .feeds.notices import Notices
 from .feeds.session_feed import SessionFeeds
 from .feeds.topic_feed import TopicFeed
+from .hooks.deliveries import Hooks
 from .methods.all import all_methods
 from .restart import restart_on_crash
 from .shared.state import DaemonState
@@ -136,7 +137,8 @@ async def _count(daemon: DaemonState) -> None:
 
 
 def _server(daemon: DaemonState, settings: ServerSettings, port: int) -> Server:
-    server = Server(daemon, all_methods(), _rules(settings, port), plain_routes(daemon))
+    routes = plain_routes(daemon) | Hooks(daemon).routes
+    server = Server(daemon, all_methods(), _rules(settings, port), routes)
     daemon.take_settings = partial(_take_settings, daemon, server, settings.host, port)
     if (guard := host_of(daemon.runtime).guard) is not None:
         # No tool may connect to the daemon itself, whatever the operator allows.

@@ -45,16 +45,20 @@ class Authenticator:
         if credential is not None:
             self._rate_limits.admitted(visitor)
             return credential
+        raise self.refused(
+            visitor, "no token, or a wrong one: `callboard token create` makes one on the server"
+        )
+
+    def refused(self, visitor: Visitor, why: str) -> BadHead:
+        """Count a wrong token, or signature; return the refusal."""
         if self._rate_limits.is_locked_out(visitor.peer):
-            raise BadHead(429, "too many wrong tokens from this address; wait a minute")
+            return BadHead(429, "too many wrong tokens from this address; wait a minute")
         self._rate_limits.sent_bad_token(visitor.peer)
         if self._rate_limits.is_locked_out(visitor.peer):
             logger.warning(
                 "%d wrong tokens came from %s within a minute", MAX_BAD_TOKENS, visitor.peer
             )
-        raise BadHead(
-            401, "no token, or a wrong one: `callboard token create` makes one on the server"
-        )
+        return BadHead(401, why)
 
     async def _credential(self, token: str) -> Credential | None:
         try:

@@ -179,7 +179,7 @@ class HttpServerConnection:
         Raises:
             BadHead: It ends early, or is cut into more chunks than it has reason to.
         """
-        while True:
+        while self._http.their_state is h11.SEND_BODY:
             event = self._next_event()
             if isinstance(event, h11.Data):
                 self._size += len(event.data)
@@ -189,9 +189,9 @@ class HttpServerConnection:
                 if self._chunks % CHUNKS_AT_ONCE == 0:
                     await trio.lowlevel.checkpoint()
                 return bytes(event.data)
-            if event is not h11.NEED_DATA:
-                return None
-            self._http.receive_data(bytes(await self.stream.receive_some(BODY_READ_BYTES)))
+            if event is h11.NEED_DATA:
+                self._http.receive_data(bytes(await self.stream.receive_some(BODY_READ_BYTES)))
+        return None
 
     async def wait_left(self) -> None:
         """Wait until the client has left; what it sends ahead is kept, up to a bound.
@@ -301,8 +301,8 @@ def _has_body(head: RequestHead) -> bool:
 
 LINGER_SECONDS = 1.0
 """The time for the client to read the answer and to close its side."""
-LINGER_BYTES = 1024 * 1024
-"""Bytes read and dropped: the client may be sending while it is refused."""
+LINGER_BYTES = 16 * 1024 * 1024
+"""Bytes read and dropped: the client may be sending a body while it is refused, and reads the answer afterwards."""
 LINGER_READ_BYTES = 64 * 1024
 
 

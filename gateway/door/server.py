@@ -174,6 +174,8 @@ class Server:
             if connection.has_begun:
                 return
             refusal = error if isinstance(error, BadHead) else refusal_of(error)
+            if refusal.status == 401 and found is not None and found[0].token == "none":
+                refusal = self._authenticator.refused(visitor, str(refusal))
             refuse = refuse_in_words if found is None else found[0].refuse
             data = connection.answer_bytes(refuse(refusal), keeps=keeps())
             await send_in_time(connection.stream, data, self._daemon.settings.send_seconds)

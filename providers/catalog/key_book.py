@@ -1,4 +1,4 @@
-"""Changes of stored keys of providers, search engines and git servers, by commands and clients.
+"""Changes of stored keys of providers, search engines, git servers and hooks, by commands and clients.
 
 Nothing here returns a key. Everything blocks.
 """
@@ -14,11 +14,15 @@ from ...config.search_engines import KnownEngine, engines_of
 from ...config.sections import GIT_KEYS
 from ...config.settings import SearchEngine, Settings
 from ...runtime.errors import AuthError, NotFoundError, ValidationError
+from ...runtime.hooks.hook import SECRET_PLACE, key_name
 from ...runtime.redaction import Secret, redactor
 from ...runtime.wire.providers import KeyDestination, KeyRow, Keys, KeysRemoved, KeyStored
 from .keys import has_environment_key, is_key
 from .known import KnownProvider
 from .table import CUSTOM, CUSTOM_KEY, mask_environment_keys, provider_named, providers_of
+
+MIN_HOOK_SECRET = 16
+"""Characters of a hook's secret: a shorter one could be guessed, with a delivery or as a token."""
 
 
 class KeyBook:
@@ -46,7 +50,7 @@ class KeyBook:
         """Return where a key of this name would be sent.
 
         Args:
-            name: A provider, a search engine, or `git`.
+            name: A provider, a search engine, `git`, or a hook as `hook:NAME`.
             where: The server, for `git` alone.
 
         Raises:
@@ -56,6 +60,8 @@ class KeyBook:
         """
         if name == GIT_KEYS:
             return KeyDestination(name, _git_server(where))
+        if name.startswith(key_name("")):
+            return KeyDestination(name, self._hook(name))
         if where is not None:
             raise ValidationError(
                 f"--origin is for git. The key of {name} is for where the configuration says it is.",
@@ -79,6 +85,12 @@ class KeyBook:
                 field="key",
             )
         place = self.place(name, where)
+        if place.origin == SECRET_PLACE and len(key.reveal()) < MIN_HOOK_SECRET:
+            raise ValidationError(
+                f"A hook's secret has {MIN_HOOK_SECRET} characters or more, as `openssl rand -hex 32` makes "
+                "it. Nothing was stored.",
+                field="key",
+            )
         row, made = self._store.put(name, place.origin, key)
         its = self._owners().get(name)
         is_shadowed = its is not None and self._is_in_environment(its)
@@ -120,6 +132,13 @@ class KeyBook:
             )
         return self._owners().get(name) or provider_named(self._settings, name)
 
+    def _hook(self, name: str) -> str:
+        if name not in map(key_name, self._settings.hooks):
+            raise NotFoundError(
+                f"There is no hook {name.removeprefix(key_name(''))!r}: callboard.toml has it as [hooks.NAME]."
+            )
+        return SECRET_PLACE
+
     def _is_in_environment(self, its: KnownProvider | KnownEngine) -> bool:
         return has_environment_key(its.variable(self._environ), self._environ)
 
@@ -128,11 +147,16 @@ class KeyBook:
         for row in self._store.rows():
             its = row.binding
             owner = owners.get(its.provider)
-            is_used = its.provider == GIT_KEYS or (
-                owner is not None
-                and origin(owner.base_url) == its.origin
-                and not self._is_in_environment(owner)
-                and may_carry_key(owner.base_url)
+            is_hook = its.provider in map(key_name, self._settings.hooks)
+            is_used = (
+                is_hook
+                or its.provider == GIT_KEYS
+                or (
+                    owner is not None
+                    and origin(owner.base_url) == its.origin
+                    and not self._is_in_environment(owner)
+                    and may_carry_key(owner.base_url)
+                )
             )
             yield KeyRow(
                 provider=its.provider,

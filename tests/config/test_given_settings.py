@@ -20,6 +20,7 @@ from callboard.gateway.gateway import open_gateway
 from callboard.runtime.budget import Budget
 from callboard.runtime.definitions import Verdict
 from callboard.runtime.errors import ValidationError
+from callboard.runtime.hooks.hook import Hook
 from support.changed_settings import CHANGED_TEXT, STANDING_TEXT
 from support.stage import open_local_stage
 
@@ -28,6 +29,7 @@ NEEDED: dict[type[Any], dict[str, Any]] = {
     PlacedRule: {"rule": Rule(verdict=Verdict.ASK, tool="x"), "place": "rules[1]"},
     PluginSettings: {"name": "x"},
     Price: {"input": 1.0, "output": 1.0},
+    Hook: {"name": "x", "prompt": "x"},
     LongPrice: {"tokens": 1000, "input": 1.0, "output": 1.0},
     ProviderSettings: {"name": "x", "base_url": "http://127.0.0.1:1/v1"},
     Rule: {"verdict": Verdict.ASK, "tool": "x"},

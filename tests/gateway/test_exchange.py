@@ -68,6 +68,20 @@ async def test_a_body_comes_whole_however_it_is_sent() -> None:
             assert (answer.status, answer.body.encode()) == (200, body)
 
 
+async def test_an_empty_body_is_none() -> None:
+    async with open_door(ROUTES) as daemon, open_stream(daemon) as stream:
+        head = request(daemon, "/any", b"", content_length=None)
+        for sent in (
+            head,
+            request(daemon, "/any", b""),
+            request(daemon, "/any", b"", content_length=None, transfer_encoding="chunked")
+            + chunked(),
+        ):
+            await stream.send_all(sent)
+            answer = await read_answer(stream)
+            assert (answer.status, answer.body) == (200, "")
+
+
 async def test_a_body_that_is_too_large_is_refused_before_it_is_read() -> None:
     async with open_door(ROUTES) as daemon:
         for size, status in ((MAX_BODY, 200), (MAX_BODY + 1, 413)):

@@ -51,6 +51,7 @@ WRITTEN = {
     "providers": '[providers.house]\nbase_url = "https://house.example/v1"',
     "plugins": "[plugins.extra]\nenabled = false",
     "agents": '[agents.reader]\nprompt = "You read."',
+    "hooks": '[hooks.ci]\nprompt = "Look."',
     "prices": '[prices."house/qwen"]\ninput = 1.0\noutput = 2.0',
     "rules": '[[rules]]\ntool = "read_file"\nverdict = "deny"',
 }
