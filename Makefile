@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 REQUEST := What time is it in Tokyo? Save it to now.txt and read it back.
+# Not in this clone: its files came from elsewhere, and a session that reads one is told so.
+DEMO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/callboard-demo
 SOURCES = $(shell find runtime actors tools providers config cli gateway src/callboard examples \
 	benchmarks -name '*.py' -type f)
 TESTS = $(shell find tests -name '*.py' -type f)
@@ -15,9 +17,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: run test check docs format bench instructions audit soak soak-minute clean
 .DEFAULT_GOAL := test
 
-run: .venv/run-ready             ## the main job, on a fresh folder .demo/
-	@mkdir -p .demo && rm -f .demo/now.txt
-	@$(BIN)/callboard run --workspace .demo "$(REQUEST)"
+run: .venv/run-ready             ## the main job, in a folder of its own
+	@mkdir -p "$(DEMO)" && rm -f "$(DEMO)/now.txt"
+	@$(BIN)/callboard run --workspace "$(DEMO)" "$(REQUEST)"
 
 test: .venv/dev-ready            ## the whole test suite
 	$(BIN)/pytest -n 4 --dist worksteal $(ARGS)
@@ -60,7 +62,7 @@ soak-minute: .venv/dev-ready     ## a daemon, in use for a minute
 	CALLBOARD_SOAK_MINUTES=1 $(BIN)/pytest -o hang_seconds=0 tests/gateway/soak.py
 
 clean:                           ## everything that was made here, and git ignores
-	rm -rf .venv .demo dist build .*_cache .hypothesis .coverage*
+	rm -rf .venv "$(DEMO)" dist build .*_cache .hypothesis .coverage*
 
 # The stamps make the set-up run again when pyproject.toml changes, and only then.
 .venv/run-ready: pyproject.toml | .venv/made

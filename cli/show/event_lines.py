@@ -90,7 +90,12 @@ def event_line(event: LineEvent) -> str:  # ruff: ignore[complex-structure]  one
         case CallDeferred():
             return waits(event)
         case SessionTainted(source=source):
-            return f"the session has read what strangers may have written, by {source}"
+            whose = (
+                "; [workspaces] trust says whose files are yours"
+                if source.startswith("file ")
+                else ""
+            )
+            return f"{source} may hold words of others: from now on less runs without a question{whose}"
         case PrivateDataRead(source=source):
             return f"the session has read private data, by {source}"
         case ToolGivenUp():

@@ -36,7 +36,9 @@ async def test_files_and_own_commands_go_with_a_prompt(command: Command) -> None
             await terminal.type("y\n")
             await terminal.expect("it goes with your next prompt")
             await say(terminal, "What is this?")
-            await terminal.expect("the session has read what strangers may have written")
+            await terminal.expect(
+                "may hold words of others: from now on less runs without a question"
+            )
             await terminal.expect("  One.\n")
             await say(terminal, "!echo mine")
             await terminal.expect("[y/N]")

@@ -143,7 +143,7 @@ def test_what_happens_between_calls_does_not_tear_them_apart() -> None:
     )
     assert "http_request: pending" not in text
     assert text.endswith(
-        "*the session has read what strangers may have written, by http_request*\n"
+        "*http_request may hold words of others: from now on less runs without a question*\n"
     )
 
 

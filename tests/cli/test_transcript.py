@@ -334,7 +334,7 @@ TOLD: list[tuple[TurnEvent, str]] = [
     ),
     (
         SessionTainted(source="http_request"),
-        "the session has read what strangers may have written, by http_request\n",
+        "http_request may hold words of others: from now on less runs without a question\n",
     ),
     (PrivateDataRead(source="read_file"), ""),
     (QuestionAnswered(question_id="q", call_id="c", answer="no", answered_by="terminal"), ""),
