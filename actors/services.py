@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
+import trio
 
 from ..config.settings import Limits
 from ..providers.provider import ModelTarget
@@ -110,6 +111,15 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     is_policy_given: bool = False
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
     marked_files: MarkedFiles = msgspec.field(default_factory=MarkedFiles)
+
+    async def silent_window(self, target: ModelTarget) -> int | None:
+        """Return the window to which the server of a model cuts off requests in silence, as far as that is known."""
+        if target.endpoint is None or not target.endpoint.cuts_off:
+            await trio.lowlevel.checkpoint()
+            return None
+        from ..providers.catalog.windows import silent_window  # few models are on such a server
+
+        return await silent_window(self.http, target.endpoint, target.model)
 
     def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:
         """Return the model stream actor of a session."""

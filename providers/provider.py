@@ -239,6 +239,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     key: Secret | None = None
     recorder: CallRecorder | None = None
 
+    @property
+    def cuts_off(self) -> bool:
+        """Whether it is an Ollama server, which cuts off what is longer than its window and does not say so.
+
+        It is known by its usual name or port.
+        """
+        return self.name == "ollama" or ":11434" in self.base_url
+
 
 class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A model that a turn can call: at an endpoint, or in this process.

@@ -38,7 +38,13 @@ from ...runtime.kernel.delivery import Subscription
 from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError
 from ...runtime.turns.live_state import whole_events
 from ..budget.budgets import Charge, TurnBudget
-from ..model.answer import NOTHING_TAKEN, AnswerBuilder, TokenCount
+from ..model.answer import (
+    NOTHING_TAKEN,
+    AnswerBuilder,
+    TokenCount,
+    request_tokens,
+    tokens_of_bytes,
+)
 from ..model.choice import Backoff
 from ..model.compaction import LEFT_OUT, RECORD_CHARS, count_to_go, summary_of, summary_request
 from ..model.stream import MAX_WAITING_BATCHES, StartModelCall
@@ -46,6 +52,11 @@ from .setup import TurnHost, TurnSetup
 
 CLEANUP_SECONDS = 10.0
 """How long a cancelled turn waits for its tasks to be gone; the rest it lists as `unreaped`."""
+
+READ_SHARE = 0.7
+"""The most of a window that a request takes, by a guess of its tokens: the answer needs the rest."""
+LEAST_ROOM_TOKENS = 500
+"""With less room beside instructions and tools, a shorter history would help nothing."""
 
 LATEST_TOO_LONG = "It is the latest part that is too long: send less at once."
 
@@ -91,6 +102,8 @@ class ModelCaller:
         self._backoff = Backoff(setup.limits)
         self._health = setup.health
         self._budget = budget
+        self._silent_window = setup.silent_window
+        self._record_chars: Sequence[int] = RECORD_CHARS
         self._has_compacted = False
         self._why_not = ""
         self._asked: Counter[str] = Counter()
@@ -114,6 +127,8 @@ class ModelCaller:
             await self._switched(self._health.why_set_aside(aside))
         while True:
             await self._pass_over_unpriced()
+            if self.target.endpoint is not None and self.target.endpoint.cuts_off:
+                await self._make_room(request)
             answer = await self._attempted(request, is_shown=True)
             if answer.error is None:
                 self._health.worked(self.target.provider)
@@ -251,6 +266,22 @@ class ModelCaller:
 
     # ── a history that is too long ───────────────────────────────────────────────────────────────
 
+    async def _make_room(self, request: Callable[[ModelTarget], ModelRequest]) -> None:
+        """Shorten a history that the server would cut off without a word, as far as that helps."""
+        window = None if self._silent_window is None else await self._silent_window(self.target)
+        if window is None:
+            return
+        most, whole = int(window * READ_SHARE), request(self.target)
+        fixed = request_tokens(msgspec.structs.replace(whole, rounds=()))
+        if request_tokens(whole) <= most or most - fixed < LEAST_ROOM_TOKENS:
+            return
+        had_compacted, self._has_compacted = self._has_compacted, False
+        self._record_chars = [each for each in RECORD_CHARS if tokens_of_bytes(each) < most]
+        if not await self._compact():
+            await self._leave_out()
+        self._has_compacted = self._has_compacted or had_compacted
+        self._remarks.clear()
+
     async def _compact(self) -> bool:
         """Replace the oldest rounds by a summary, once in a turn; return whether one does."""
         if self._has_compacted:
@@ -306,7 +337,7 @@ class ModelCaller:
 
     async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:
         """Return the answer with a summary; of less text, where the model can't read as much."""
-        *longer, shortest = RECORD_CHARS
+        *longer, shortest = self._record_chars or RECORD_CHARS[-1:]
         for max_chars in longer:
             request = partial(summary_request, rounds, max_chars=max_chars)
             answer = await self._attempted(request, is_shown=False)

@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from ...config.settings import Limits
+from ...providers.provider import ModelTarget
 from ...runtime.definitions import Agent, ToolDefinition
 from ...runtime.events import DurableEvent, LiveEvent
 from ...runtime.kernel.delivery import AnswerReader, Hold, Subscription
@@ -86,6 +87,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         answer_schema: The text of the form of the final answer, if one is given.
         answer_type: Reads that form for whoever waits for the answer; without, the schema alone counts.
         timeout_seconds: How long whoever asked gives the turn.
+        silent_window: Returns the window to which the server of a model cuts off requests without a word, if it is one.
     """
 
     agent: Agent
@@ -105,6 +107,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     answer_schema: str | None = None
     answer_type: AnswerReader | None = None
     timeout_seconds: float | None = None
+    silent_window: Callable[[ModelTarget], Awaitable[int | None]] | None = None
 
 
 def setup_turn(
@@ -175,6 +178,7 @@ def setup_turn(
         answer_schema=wanted.answer_schema,
         answer_type=None if pacer is None else pacer.answer_type,
         timeout_seconds=wanted.timeout_seconds,
+        silent_window=services.silent_window,
     )
 
 

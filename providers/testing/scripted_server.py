@@ -16,6 +16,7 @@ import struct
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, assert_never
 
 import msgspec
@@ -78,8 +79,15 @@ class ScriptedServer:
         connections: Number of connections so far.
     """
 
-    def __init__(self, steps: Sequence[ServerStep], models: Sequence[str], port: int) -> None:
+    def __init__(
+        self,
+        steps: Sequence[ServerStep],
+        models: Sequence[str],
+        beside: Mapping[str, bytes],
+        port: int,
+    ) -> None:
         self._steps = tuple(steps)
+        self._beside = beside
         self._models = tuple(models)
         self._authority = f"127.0.0.1:{port}"
         self.base_url = f"http://{self._authority}/v1"
@@ -110,6 +118,8 @@ class ScriptedServer:
         """Answer a request; return whether the connection may take another."""
         await trio.lowlevel.checkpoint()
         wire = request.wire
+        if (beside := self._beside.get(request.path)) is not None:
+            return await connection.send_whole(status(200, beside), wire)
         if not request.dialect:
             text = f"Nothing is served at {request.method} {request.path}."
             return await connection.send_whole(status(404, message=text), wire)
@@ -130,12 +140,21 @@ class ScriptedServer:
 
 @asynccontextmanager
 async def open_scripted_server(
-    steps: Sequence[ServerStep], *, models: Sequence[str] = ("scripted",)
+    steps: Sequence[ServerStep],
+    *,
+    models: Sequence[str] = ("scripted",),
+    beside: Mapping[str, bytes] = MappingProxyType({}),
 ) -> AsyncGenerator[ScriptedServer]:
-    """Run a server until the block is left, which closes all its connections."""
+    """Run a server until the block is left, which closes all its connections.
+
+    Args:
+        steps: What it answers, request by request.
+        models: The models that it lists.
+        beside: Bodies that it serves at other paths, as Ollama has `/api/ps`.
+    """
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
-    server = ScriptedServer(steps, models, port)
+    server = ScriptedServer(steps, models, beside, port)
     mistakes: list[BaseException] = []
     try:
         async with trio.open_nursery() as nursery:
