@@ -1,7 +1,5 @@
 """The commands and their options; what they do is imported when they run."""
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import os
@@ -154,7 +152,7 @@ class _LazyHelpPage:
     """The format of help pages, which is imported when one is printed."""
 
     @cached_property
-    def _page(self) -> HelpPage:
+    def _page(self) -> "HelpPage":
         from .help_page import HelpPage
 
         return HelpPage()
@@ -184,12 +182,16 @@ def _app(named: str = "", *, is_help: bool = False) -> App:
         places = PLACES
         for flag in ("--help", "--version"):
             parser[flag].group = OPTIONS
-    for name, (module, line) in COMMANDS.items():
-        path = f"{__package__}.{module}:{name}"
-        text = None if name == named else line
-        parser.command(path, name=name, help=text, **places.get(name, {}))
-    parser.command(run, **places.get("run", {}))
-    parser.command(record, **places.get("record", {}))
+    # A command that is named needs no other: `run` alone takes longer to read than all that another one does.
+    is_all = is_help or not (named in COMMANDS or named in _HERE)
+    for name in (*COMMANDS, *_HERE) if is_all else (named,):
+        place = places.get(name, {})
+        if name in _HERE:
+            parser.command(_HERE[name], **place)
+        else:
+            module, line = COMMANDS[name]
+            path, text = f"{__package__}.{module}:{name}", None if name == named else line
+            parser.command(path, name=name, help=text, **place)
     return parser
 
 
@@ -232,6 +234,9 @@ def record(
     The file holds requests and answers in clear text; only keys are masked. Exits as run does.
     """
     return _run("record", prompt, flags or RunFlags(), config, data, verbose=verbose)
+
+
+_HERE: Mapping[str, Callable[..., int]] = {"run": run, "record": record}
 
 
 def execute(tokens: Sequence[str]) -> int:

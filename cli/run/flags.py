@@ -1,6 +1,7 @@
-"""The options of turns: where `run`, `record` and `chat` work, and what they change; those of `run` alone."""
+"""The options of turns: where `run`, `record` and `chat` work, and what they change; those of `run` alone.
 
-from __future__ import annotations
+No annotation is a string here, nor in `app`: cyclopts would compile each one, which takes a third of its time.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ FIELDS = {
 EXAMPLE = "tokens=50000,cost=0.5,seconds=60,tool-calls=20,model-calls=10"
 
 
-def budget_of(text: str) -> Budget:
+def budget_of(text: str) -> "Budget":
     """Return the budget that a text says; raise `ValueError` with what is wrong."""
     import msgspec
 
@@ -156,7 +157,7 @@ class TurnFlags:
         return None
 
     @property
-    def budgets(self) -> tuple[Budget | None, Budget | None]:
+    def budgets(self) -> "tuple[Budget | None, Budget | None]":
         """The budgets of the turn and of the session."""
         turn, session = self.budget, self.session_budget
         return (
@@ -164,7 +165,7 @@ class TurnFlags:
             budget_of(session) if session is not None else None,
         )
 
-    def turn_options(self, model: str | None) -> TurnOptions:
+    def turn_options(self, model: str | None) -> "TurnOptions":
         """Return the options that replace those of the agent in a turn, with this model."""
         from ...runtime.definitions import Preset, ThinkingEffort
         from ...runtime.turn_options import TurnOptions
@@ -180,7 +181,7 @@ class TurnFlags:
             timeout_seconds=self.timeout,
         )
 
-    def apply(self, settings: Settings, name: str) -> Settings:
+    def apply(self, settings: "Settings", name: str) -> "Settings":
         """Return the settings with the agent of that name changed.
 
         Raises:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import pwd
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -119,15 +119,17 @@ def why_no_root(
     real = os.path.realpath(path)
     if real == "/":
         return "it is not an absolute path below /: the whole machine is"
-    for home in homes():
+    of_people = homes()
+    for home in of_people:
         if real == home:
             return f"{home} is a home, where files run programs at the next login"
         if is_below(home, real):
             return f"the home {home} is below it"
-    for closed in (*_closed(own), *_links(own)):
+    places = [*_closed(own, of_people)]
+    for closed in (*places, *_links(own)):
         if is_below(closed, real) and not (is_lone and closed in own_code()):
             return f"it holds {closed}, {_why(closed, own)}"
-    return why_no_workspace(real, own, mounts=mounts, is_lone=is_lone)
+    return _why_no_workspace(real, own, places, mounts, is_lone=is_lone)
 
 
 def why_no_workspace(
@@ -137,8 +139,14 @@ def why_no_workspace(
 
     What a workspace must not hold is `open_workspace`'s question, which programs ask as well.
     """
+    return _why_no_workspace(real, own, _closed(own, homes()), mounts, is_lone=is_lone)
+
+
+def _why_no_workspace(
+    real: str, own: Sequence[Path], places: Iterable[str], mounts: Path, *, is_lone: bool
+) -> str:
     is_source = any(is_below(real, place) for place in SOURCES)
-    for closed in (*_closed(own), *_on_path()):
+    for closed in (*places, *_on_path()):
         if real == closed or is_below(real, closed):
             if is_source and any(is_below(place, closed) for place in SOURCES):
                 continue
@@ -174,15 +182,16 @@ def _why(closed: str, own: Sequence[Path]) -> str:
     return "which is closed to sessions"
 
 
-def _closed(own: Sequence[Path]) -> Iterator[str]:
+def _closed(own: Sequence[Path], of_people: Iterable[str]) -> Iterator[str]:
     yield from (os.path.realpath(place) for place in SYSTEM_PLACES)
     for place in own:
         real = os.path.realpath(place)
         if os.path.basename(real) not in PROTECTED_FILES:
             yield real
     yield from own_code()
-    for home in homes():
-        yield from (os.path.realpath(os.path.join(home, name)) for name in SECRET_FOLDERS)
+    for home in of_people:  # real paths, so that only the last part can be a link
+        for secret in (f"{home}/{name}" for name in SECRET_FOLDERS):
+            yield os.path.realpath(secret) if os.path.islink(secret) else secret
 
 
 def _links(own: Sequence[Path]) -> Iterator[str]:

@@ -9,6 +9,7 @@ itself is for the tests that start one.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -17,6 +18,7 @@ import os
 import pkgutil
 import random
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -33,6 +35,7 @@ from trio._core import _thread_cache
 
 import callboard
 from callboard.__main__ import main
+from callboard.cli.app import complete_parser
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 
@@ -44,18 +47,45 @@ def serve(requests: socket.socket) -> NoReturn:
     """Answers requests until the other side is gone."""
     _import_all()
     _play_something()
+    complete_parser().parse_args(["run", "Hello."])  # reads the options of most commands
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those between
+    ended, ends = socket.socketpair()
+    ends.setblocking(False)
+    signal.set_wakeup_fd(ends.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    running: dict[int, int] = {}
     while True:
-        data, descriptors, _flags, _address = socket.recv_fds(requests, LONGEST_REQUEST, 4)
-        if not data:
-            os._exit(0)  # at once: nothing of what it holds is to be saved
-        if os.fork() == 0:
-            requests.close()
-            _watch(json.loads(data), descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        for ready in select.select([requests, ended], [], [])[0]:
+            if ready is ended:
+                ended.recv(LONGEST_REQUEST)
+                _tell_ends(running)
+                continue
+            data, descriptors, _flags, _address = socket.recv_fds(requests, LONGEST_REQUEST, 4)
+            if not data:
+                os._exit(0)  # at once: nothing of what it holds is to be saved
+            number = os.fork()
+            if number == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _become(json.loads(data), descriptors[:3])
+            *standard, told = descriptors
+            for descriptor in standard:
+                os.close(descriptor)
+            running[number] = told
+            os.write(told, f"{number}\n".encode())
+
+
+def _tell_ends(running: dict[int, int]) -> None:
+    """Says of each command that has ended how it did."""
+    while running:
+        number, status = os.waitpid(-1, os.WNOHANG)
+        if number == 0:
+            break
+        told = running.pop(number)
+        with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+            os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os.close(told)
 
 
 def _import_all() -> None:
@@ -92,26 +122,10 @@ async def _play(folder: Path) -> None:
         await (await runtime.create_session(agent="reader")).run("Hello.")
 
 
-def _watch(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Forks the command and tells its number, then how it ended."""
-    *standard, told = descriptors
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    number = os.fork()
-    if number == 0:
-        os.close(told)
-        _become(request, standard)
-    for descriptor in (0, 1, 2, *standard):
-        os.close(descriptor)
-    os.write(told, f"{number}\n".encode())
-    _number, status = os.waitpid(number, 0)
-    os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
-    os._exit(0)
-
-
 def _become(request: dict[str, Any], standard: list[int]) -> NoReturn:
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
-    os.closerange(3, max(standard) + 1)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if request["terminal"]:
         os.setsid()
         fcntl.ioctl(2, termios.TIOCSCTTY)  # stdin may be a pipe
