@@ -15,6 +15,7 @@ from callboard.providers.testing.scripted_server import ScriptedServer, open_scr
 from callboard.runtime.store.sqlite_store import open_reader
 from support.cli.command import PATIENCE_SECONDS, Command, Finished, at
 from support.cli.command import command as command
+from support.cli.warm_process import warm_line
 
 LOOKS: list[Step] = [
     reply("Let me look.", calls=[("list_directory", {"path": "."})]),
@@ -22,9 +23,14 @@ LOOKS: list[Step] = [
 ]
 
 
-async def in_shell(command: Command, line: str, server: ScriptedServer) -> Finished:
+async def in_shell(
+    command: Command, line: str, server: ScriptedServer, *, is_warm: bool = True
+) -> Finished:
     """Run a line of a shell, in which `ask` is `callboard run`."""
-    ask = f'ask() {{ {sys.executable} -m callboard run {" ".join(at(server))} "$@"; }}\n'
+    callboard, warm = warm_line()
+    if not is_warm:
+        callboard = f"{sys.executable} -m callboard"
+    ask = f'ask() {{ {callboard} run {" ".join(at(server))} "$@"; }}\n'
     with trio.fail_after(PATIENCE_SECONDS):
         done = await trio.run_process(
             ["bash", "-c", f"set -o pipefail\n{ask}{line}"],
@@ -34,6 +40,7 @@ async def in_shell(command: Command, line: str, server: ScriptedServer) -> Finis
             check=False,
             cwd=command.workspace,
             env=command.environ,
+            pass_fds=[warm],
         )
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -47,7 +54,8 @@ def said(server: ScriptedServer) -> str:
 async def test_a_file_is_piped_in_and_the_answer_alone_comes_out(command: Command) -> None:
     (command.workspace / "notes.txt").write_text("Buy milk.\n")
     async with open_scripted_server(LOOKS) as server:
-        done = await in_shell(command, "cat notes.txt | ask Summarise | tr a-z A-Z", server)
+        line = "cat notes.txt | ask Summarise | tr a-z A-Z"
+        done = await in_shell(command, line, server, is_warm=False)
         assert "Buy milk." in said(server)
     assert (done.code, done.out, done.complaints) == (0, "TWO\nLINES.\n", [])
     assert "stdin goes with the prompt: 10 bytes" in done.err

@@ -142,6 +142,12 @@ async def _read(descriptor: int, read: dict[int, bytes]) -> None:
         read[descriptor] = b"".join([chunk async for chunk in stream])
 
 
+def warm_line() -> tuple[str, int]:
+    """What stands for `callboard` in a line of a shell, and the descriptor that the shell must have for it."""
+    server = _server().requests.fileno()
+    return f"{sys.executable} -IS {Path(__file__).with_name('warm_client.py')} {server}", server
+
+
 def can_be_warm(environ: Mapping[str, str]) -> bool:
     """Whether a process that runs already behaves as one that starts with this environment."""
     return _of_start(environ) == _of_start(os.environ)
