@@ -21,7 +21,7 @@ from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from ..runtime.hooks.hook import Hook
 from .policy.tables import read_rules, without_rules
 from .prices import Price
-from .sections import PluginSettings
+from .sections import PluginSettings, Webhook
 from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings, Settings
 from .toml_reader import TomlReader
 
@@ -217,7 +217,7 @@ def parse_settings(
         if given and isinstance(document.get(table, {}), dict):
             document = {**document, table: {**given, **document.get(table, {})}}
     empty: dict[str, Any] = {
-        "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": [], "hooks": {}
+        "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": [], "hooks": {}, "webhooks": {}
     }  # fmt: skip
     settings = reader.convert({**document, **empty}, Settings, ())
     agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
@@ -225,6 +225,7 @@ def parse_settings(
         settings,
         agents=agents,
         hooks=reader.tables(document, "hooks", Hook, {}),
+        webhooks=reader.tables(document, "webhooks", Webhook, {}),
         plugins=reader.tables(document, "plugins", PluginSettings, {}),
         providers=providers,
         prices=prices,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import ipaddress
 import os
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -111,12 +111,38 @@ class NotifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.webhook is not None and (problem := _problem(self.webhook)):
             raise ValueError(f"webhook: {problem}")
 
+
+WebhookEvent: TypeAlias = Literal["question", "turn", "failure", "budget"]
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the daemon says what happened, by a POST.
+
+    With a secret in the store of keys (`callboard keys set webhook:NAME`) each is signed by Standard Webhooks.
+
+    Attributes:
+        name: Unique.
+        url: Where; `https`, or `http` on this machine. As `[notify] webhook`.
+        events: What is said: `question` (something waits for a person), `turn` (a turn has ended, however),
+            `failure` (one has failed) and `budget` (one has used up its budget).
+        paused: Whether nothing is said.
+    """
+
+    name: str
+    url: str
+    events: tuple[WebhookEvent, ...] = ("question", "failure", "budget")
+    paused: bool = False
+
+    def __post_init__(self) -> None:
+        if problem := _problem(self.url):
+            raise ValueError(f"url: {problem}")
+        if not self.events:
+            raise ValueError("events: it is empty; say what is to be heard of")
+
     @property
-    def endpoint(self) -> tuple[str, int] | None:
-        """The one host and port that notices may be sent to."""
-        if self.webhook is None:
-            return None
-        where = urlsplit(self.webhook)
+    def endpoint(self) -> tuple[str, int]:
+        """The one host and port that it may be sent to."""
+        where = urlsplit(self.url)
         return where.hostname or "", where.port or (443 if where.scheme == "https" else 80)
 
 

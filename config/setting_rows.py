@@ -109,8 +109,9 @@ def setting_rows(settings: Settings) -> SettingRows:
     """Return all settings for people; no setting holds a key, but all are masked."""
     values = msgspec.to_builtins(settings)
     if settings.notify.webhook is not None:
-        where = urlsplit(settings.notify.webhook)
-        values["notify"]["webhook"] = f"{where.scheme}://{where.hostname}/…"
+        values["notify"]["webhook"] = shown_url(settings.notify.webhook)
+    for its in values["webhooks"].values():
+        its["url"] = shown_url(its["url"])
     schemas = _schemas()
     values = msgspec.json.decode(redact(msgspec.json.encode(values).decode()))
     return SettingRows(
@@ -125,6 +126,12 @@ def setting_rows(settings: Settings) -> SettingRows:
             for name in all_settings()
         ]
     )
+
+
+def shown_url(url: str) -> str:
+    """Return what is shown of a URL that may be a secret: its host."""
+    where = urlsplit(url)
+    return f"{where.scheme}://{where.hostname}/…"
 
 
 def _schemas() -> dict[str, dict[str, Any]]:

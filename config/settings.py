@@ -30,6 +30,7 @@ from .sections import (
     ServerSettings,
     SessionSettings,
     TestSettings,
+    Webhook,
     WorkspaceSettings,
 )
 
@@ -342,6 +343,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         plugins: Settings of plugins, by name; those that are not enabled are not used.
         agents: Configured agents, by name; `general` exists without being listed.
         hooks: What other systems may begin here by a POST, by name.
+        webhooks: Where other systems are told what happened here, by name.
         prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
         rules: The policy's rules, those of agents too, each with its place in the file.
         files: The files that say all this, by absolute paths, whether or not they exist. No session works where
@@ -375,6 +377,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     plugins: dict[str, PluginSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
     hooks: dict[str, Hook] = msgspec.field(default_factory=dict)
+    webhooks: dict[str, Webhook] = msgspec.field(default_factory=dict)
     prices: dict[str, Price] = msgspec.field(default_factory=dict)
     rules: tuple[PlacedRule, ...] = ()
     files: tuple[str, ...] = ()

@@ -27,7 +27,6 @@ from .door.authentication import watch_credentials
 from .door.monitoring import plain_routes
 from .door.rules import LOCAL_NAMES, DoorRules, door_rules
 from .door.server import Server
-from .feeds.notices import Notices
 from .feeds.session_feed import SessionFeeds
 from .feeds.topic_feed import TopicFeed
 from .hooks.deliveries import Hooks
@@ -103,8 +102,7 @@ async def open_gateway(
         server = _server(daemon, settings, port)
         forget = host.force.watch(partial(_follow, daemon))
         feeds.start_soon(_count, daemon, name="counts of events")
-        notices = Notices(runtime)
-        feeds.start_soon(restart_on_crash, "notices", notices.run, name="notices")
+        feeds.start_soon(restart_on_crash, "webhooks", daemon.webhooks.run, name="webhooks")
         if host.settings.sessions.titles is None:
             titles = partial(host.titles.serve, asks_local=False)
             feeds.start_soon(restart_on_crash, "titles", titles, name="titles")

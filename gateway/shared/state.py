@@ -16,6 +16,7 @@ from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import OverloadedError
 from ..feeds.session_feed import SessionFeeds
 from ..feeds.topic_feed import TopicFeed
+from ..feeds.webhooks import Webhooks
 from ..quotas import Quotas
 from .event_counts import EventCounts
 from .heartbeat import Heartbeat
@@ -55,6 +56,7 @@ class DaemonState:
         credentials: Who may come in.
         feeds: Events of single sessions, for subscribers.
         topics: Events of all sessions by topic, for subscribers.
+        webhooks: What tells other systems of events.
         epoch: Of the store.
         repeats: Requests that may come twice.
         uploads: Files that clients send in parts.
@@ -91,6 +93,7 @@ class DaemonState:
         self.connections: set[OpenConnection] = set()
         self.exchanges: dict[trio.CancelScope, Credential] = {}
         self.quotas = Quotas(settings)
+        self.webhooks = Webhooks(runtime)
         self.left_options: set[str] = set()
         self.is_stopping = False
         self.started_at = time.monotonic()

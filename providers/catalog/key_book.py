@@ -14,7 +14,7 @@ from ...config.search_engines import KnownEngine, engines_of
 from ...config.sections import GIT_KEYS
 from ...config.settings import SearchEngine, Settings
 from ...runtime.errors import AuthError, NotFoundError, ValidationError
-from ...runtime.hooks.hook import SECRET_PLACE, key_name
+from ...runtime.hooks.hook import NOTIFY, SECRET_PLACE, key_name, webhook_key_name
 from ...runtime.redaction import Secret, redactor
 from ...runtime.wire.providers import KeyDestination, KeyRow, Keys, KeysRemoved, KeyStored
 from .keys import has_environment_key, is_key
@@ -50,7 +50,7 @@ class KeyBook:
         """Return where a key of this name would be sent.
 
         Args:
-            name: A provider, a search engine, `git`, or a hook as `hook:NAME`.
+            name: A provider, a search engine, `git`, a hook as `hook:NAME` or a webhook as `webhook:NAME`.
             where: The server, for `git` alone.
 
         Raises:
@@ -60,7 +60,7 @@ class KeyBook:
         """
         if name == GIT_KEYS:
             return KeyDestination(name, _git_server(where))
-        if name.startswith(key_name("")):
+        if ":" in name:
             return KeyDestination(name, self._hook(name))
         if where is not None:
             raise ValidationError(
@@ -133,11 +133,17 @@ class KeyBook:
         return self._owners().get(name) or provider_named(self._settings, name)
 
     def _hook(self, name: str) -> str:
-        if name not in map(key_name, self._settings.hooks):
+        if name not in self._hooks():
+            table, _, own = name.partition(":")
             raise NotFoundError(
-                f"There is no hook {name.removeprefix(key_name(''))!r}: callboard.toml has it as [hooks.NAME]."
+                f"There is no {table} {own!r}: callboard.toml has it as [{table}s.{own}]."
             )
         return SECRET_PLACE
+
+    def _hooks(self) -> set[str]:
+        """Return the names of the secrets that hooks may have."""
+        outward = {*self._settings.webhooks, NOTIFY}
+        return {*map(key_name, self._settings.hooks), *map(webhook_key_name, outward)}
 
     def _is_in_environment(self, its: KnownProvider | KnownEngine) -> bool:
         return has_environment_key(its.variable(self._environ), self._environ)
@@ -147,16 +153,11 @@ class KeyBook:
         for row in self._store.rows():
             its = row.binding
             owner = owners.get(its.provider)
-            is_hook = its.provider in map(key_name, self._settings.hooks)
-            is_used = (
-                is_hook
-                or its.provider == GIT_KEYS
-                or (
-                    owner is not None
-                    and origin(owner.base_url) == its.origin
-                    and not self._is_in_environment(owner)
-                    and may_carry_key(owner.base_url)
-                )
+            is_used = its.provider in {GIT_KEYS, *self._hooks()} or (
+                owner is not None
+                and origin(owner.base_url) == its.origin
+                and not self._is_in_environment(owner)
+                and may_carry_key(owner.base_url)
             )
             yield KeyRow(
                 provider=its.provider,

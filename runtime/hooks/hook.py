@@ -69,6 +69,15 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.prompt.replace(EVENT, event or "?").replace(DELIVERY, delivery or "?")
 
 
+NOTIFY = "notify"
+"""The name of the webhook of `[notify]`, which hears of questions."""
+
+
+def webhook_key_name(name: str) -> str:
+    """Return the name of the secret that signs what a webhook is sent."""
+    return f"webhook:{name}"
+
+
 def key_name(name: str) -> str:
     """Return the name of a hook's secret in the store of keys; no provider's name has a colon."""
     return f"hook:{name}"

@@ -31,6 +31,7 @@ class ListName(enum.StrEnum):
     ROOTS = "roots"
     TOKENS = "tokens"
     USAGE = "usage"
+    HOOKS = "hooks"
 
 
 def lists_named(known: Mapping[str, int]) -> dict[ListName, int]:

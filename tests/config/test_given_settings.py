@@ -13,7 +13,7 @@ import callboard
 from callboard.config.files import load_settings
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.prices import LongPrice, Price
-from callboard.config.sections import PluginSettings, SandboxSettings, ServerSettings
+from callboard.config.sections import PluginSettings, SandboxSettings, ServerSettings, Webhook
 from callboard.config.settings import ProviderSettings, Settings
 from callboard.config.validation import checked
 from callboard.gateway.gateway import open_gateway
@@ -32,6 +32,7 @@ NEEDED: dict[type[Any], dict[str, Any]] = {
     Hook: {"name": "x", "prompt": "x"},
     LongPrice: {"tokens": 1000, "input": 1.0, "output": 1.0},
     ProviderSettings: {"name": "x", "base_url": "http://127.0.0.1:1/v1"},
+    Webhook: {"name": "x", "url": "https://hooks.example/x"},
     Rule: {"verdict": Verdict.ASK, "tool": "x"},
 }
 """What has no default."""

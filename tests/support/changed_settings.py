@@ -52,6 +52,7 @@ WRITTEN = {
     "plugins": "[plugins.extra]\nenabled = false",
     "agents": '[agents.reader]\nprompt = "You read."',
     "hooks": '[hooks.ci]\nprompt = "Look."',
+    "webhooks": '[webhooks.board]\nurl = "https://hooks.example/y"',
     "prices": '[prices."house/qwen"]\ninput = 1.0\noutput = 2.0',
     "rules": '[[rules]]\ntool = "read_file"\nverdict = "deny"',
 }

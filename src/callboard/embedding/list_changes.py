@@ -19,6 +19,7 @@ FOLLOWS: Mapping[ListName, frozenset[str]] = {
     ListName.DEFAULT_MODEL: _MODELS,
     ListName.PRICES: frozenset({"prices"}),
     ListName.ROOTS: frozenset({"server"}),
+    ListName.HOOKS: frozenset({"hooks", "webhooks", "notify", "agents"}),
     ListName.SETTINGS: frozenset(Settings.__struct_fields__),
 }
 """The lists that follow from tables of the settings."""
@@ -32,7 +33,7 @@ def tell_changed(host: Host, change: SettingsChange) -> None:
 
 def tell_keys_changed(host: Host) -> None:
     """Tell who follows lists that a key was stored or removed; never wait."""
-    host.lists.changed(ListName.KEYS, ListName.PROVIDERS, ListName.DEFAULT_MODEL)
+    host.lists.changed(ListName.KEYS, ListName.PROVIDERS, ListName.DEFAULT_MODEL, ListName.HOOKS)
 
 
 def follow_usage(host: Host) -> None:

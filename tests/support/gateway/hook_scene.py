@@ -19,7 +19,7 @@ from callboard.config.keys.tokens import Credentials
 from callboard.config.sections import ServerSettings
 from callboard.config.settings import KeySettings
 from callboard.gateway.gateway import open_gateway
-from callboard.runtime.hooks.hook import SECRET_PLACE, key_name
+from callboard.runtime.hooks.hook import SECRET_PLACE, key_name, webhook_key_name
 from callboard.runtime.redaction import Secret
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon
@@ -35,9 +35,12 @@ async def open_hooked(home: Path, text: str, model: Any = "rehearsal") -> AsyncG
     data, environ = home / "data", {"CALLBOARD_HOME": str(home)}
     settings = parse_settings(text, home / "callboard.toml")
     store = open_key_store(data, KeySettings(), environ)
-    for name in settings.hooks:
-        if name != "keyless":
-            store.put(key_name(name), SECRET_PLACE, Secret(SECRET))
+    names = [*map(key_name, settings.hooks), *map(webhook_key_name, settings.webhooks)]
+    for name in names:
+        if name != key_name("keyless"):
+            store.put(name, SECRET_PLACE, Secret(SECRET))
+    work = home / "work"
+    work.mkdir(exist_ok=True)
     credentials = Credentials(data)
     token = ""
     if not credentials.list():
@@ -45,7 +48,7 @@ async def open_hooked(home: Path, text: str, model: Any = "rehearsal") -> AsyncG
     async with (
         callboard.open_runtime(
             model=model,
-            workspace=home,
+            workspace=work,
             data=data,
             on_approval="wait",
             settings=settings,

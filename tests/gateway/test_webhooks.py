@@ -1,11 +1,12 @@
-"""A webhook hears of questions: which, and about what; nothing that may be anybody's secret."""
+"""Webhooks hear of questions and turns, again until they take it; nothing that may be anybody's secret."""
 
 from __future__ import annotations
 
 import json
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,12 +14,18 @@ import pytest
 import trio
 
 import callboard
-from callboard.config.sections import NotifySettings
+from callboard.config.sections import NotifySettings, Webhook
 from callboard.config.settings import Settings
-from callboard.gateway.feeds import notices
-from callboard.gateway.feeds.notices import webhook_guard
+from callboard.gateway.feeds import webhooks
+from callboard.gateway.feeds.webhooks import webhook_guard
+from callboard.providers.testing.script import fail
+from callboard.runtime.errors import NotFoundError
+from callboard.runtime.hooks.signatures import checked
 from callboard.runtime.http.address_guard import AddressRefused
 from support.gateway.daemon_scene import open_client, open_daemon
+from support.gateway.hook_scene import SECRET as SECRET_OF_HOOKS
+from support.gateway.hook_scene import open_hooked
+from support.waits import until
 
 SECRET = "a-word-of-the-model"
 DELETE = callboard.reply(calls=[("delete_file", {"path": SECRET})])
@@ -32,6 +39,7 @@ class Hook:
         self.statuses = statuses
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
+        self.raw: list[bytes] = []
         self.port = 0
         self._more = trio.Event()
 
@@ -45,6 +53,7 @@ class Hook:
             while len(body) < size:
                 body += await stream.receive_some()
             self.heads.append(head.decode())
+            self.raw.append(body)
             self.bodies.append(json.loads(body))
             status = self.statuses.pop(0) if self.statuses else 200
             answer = f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n"
@@ -101,7 +110,7 @@ async def test_a_question_is_posted_and_says_nothing_of_what_is_in_it() -> None:
 async def test_a_service_that_fails_is_tried_again_and_a_redirect_is_not_followed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(notices, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(webhooks, "WAIT_SECONDS", (0.01, 0.01))
     script = callboard.ScriptedModel([DELETE, DELETE, ASK])
     async with hook(503, 200, 307, 200) as service:
         async with open_daemon(script, configured=notifying(service.port)) as daemon:
@@ -115,6 +124,109 @@ async def test_a_service_that_fails_is_tried_again_and_a_redirect_is_not_followe
                 await service.wait(4)
     first, again, redirected, other = [body["question_id"] for body in service.bodies]
     assert first == again != redirected == row.approval_id != other
+
+
+def telling(**ports: int) -> Settings:
+    """Settings with a webhook for each name."""
+    return Settings(
+        webhooks={
+            name: Webhook(
+                name=name,
+                url=f"http://127.0.0.1:{port}/{name}",
+                events=("turn",) if name != "failures" else ("failure",),
+            )
+            for name, port in ports.items()
+        }
+    )
+
+
+async def test_the_end_of_a_turn_is_posted_and_nothing_of_what_was_said() -> None:
+    script = callboard.ScriptedModel([callboard.reply(SECRET), fail("out of order")])
+    async with hook() as service, hook() as failures:
+        settings = telling(every=service.port, failures=failures.port)
+        async with open_daemon(script, configured=settings) as daemon:
+            session = await daemon.runtime.create_session()
+            await session.run("Say it.")
+            await service.wait(1)
+            with suppress(callboard.CallboardError):
+                await session.run("And again.")
+            await service.wait(2)
+            await failures.wait(1)
+    assert [body["outcome"] for body in service.bodies] == ["answered", "failed"]
+    assert [body["outcome"] for body in failures.bodies] == ["failed"]
+    first, second = service.bodies
+    assert (first["type"], first["session_id"]) == ("turn_ended", session.session_id)
+    assert first["turn_id"] != second["turn_id"] == failures.bodies[0]["turn_id"]
+    assert SECRET not in str(service.bodies)
+
+
+async def test_what_is_posted_is_signed_by_standard_webhooks(tmp_path: Path) -> None:
+    async with hook() as service:
+        text = f'[webhooks.board]\nurl = "http://127.0.0.1:{service.port}/in"\nevents = ["turn"]\n'
+        async with open_hooked(tmp_path, text) as daemon:
+            session = await daemon.runtime.create_session()
+            await session.run("What time is it?")
+            await service.wait(1)
+    lines = (line.partition(": ") for line in service.heads[0].split("\r\n")[1:])
+    headers = {name.lower(): value for name, _, value in lines}
+    now = float(headers["webhook-timestamp"])
+    found = checked("standard", SECRET_OF_HOOKS, headers, service.raw[0], now)
+    assert found is not None
+    assert found.identity == service.bodies[0]["turn_id"]
+    assert found.event == "turn_ended"
+    assert checked("standard", SECRET_OF_HOOKS, headers, service.raw[0] + b" ", now) is None
+
+
+async def test_what_nobody_takes_is_kept_on_disk_and_can_be_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "WAIT_SECONDS", (0.01, 0.01))
+    async with hook(500, 503, 500) as service:
+        options: dict[str, Any] = {"configured": telling(board=service.port), "data": tmp_path}
+        async with open_daemon(**options) as daemon:
+            told = daemon.gateway.daemon.webhooks
+            session = await daemon.runtime.create_session()
+            await session.run("What time is it?")
+            await until(lambda: len(told.dead) == 1)
+            (letter,) = told.dead
+            assert (letter.attempts, letter.problem) == (3, "status 500")
+        async with open_daemon(**options) as daemon:
+            told = daemon.gateway.daemon.webhooks
+            await until(lambda: len(told.dead) == 1)
+            with pytest.raises(NotFoundError):
+                await told.resend(["board/other"])
+            service.statuses = [404]
+            (again,) = await told.resend([letter.name])
+            assert (again.attempts, again.problem) == (4, "status 404")
+            assert await told.resend([letter.name]) == []
+            assert told.dead == ()
+        async with open_daemon(**options) as daemon:
+            assert daemon.gateway.daemon.webhooks.dead == ()
+    assert {body["turn_id"] for body in service.bodies} == {letter.identity}
+    assert len(service.bodies) == 5
+
+
+async def test_a_receiver_that_is_away_delays_no_other_and_waits_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "MAX_WAITING", 2)
+    monkeypatch.setattr(webhooks, "WAIT_SECONDS", (3600.0,))
+    async with hook(500) as away, hook() as there:
+        settings = telling(away=away.port, there=there.port)
+        options: dict[str, Any] = {"configured": settings, "data": tmp_path}
+        async with open_daemon(**options) as daemon:
+            session = await daemon.runtime.create_session()
+            for _ in range(4):
+                await session.run("What time is it?")
+            await there.wait(4)
+            told = daemon.gateway.daemon.webhooks
+            assert told.waiting("away") == 2
+            assert [letter.webhook for letter in told.dead] == ["away", "away"]
+        # What only waited is sent when the next daemon starts.
+        async with open_daemon(**options) as daemon:
+            await away.wait(3)
+            await until(lambda: daemon.gateway.daemon.webhooks.waiting("away") == 0)
+            assert len(daemon.gateway.daemon.webhooks.dead) == 2
 
 
 class Names(trio.abc.HostnameResolver):
@@ -167,7 +279,7 @@ async def test_a_name_that_leads_to_no_public_address_has_to_be_allowed() -> Non
 )
 def test_where_a_notice_may_go(url: str, is_good: bool) -> None:
     if is_good:
-        assert NotifySettings(webhook=url).endpoint is not None
+        assert NotifySettings(webhook=url).webhook == Webhook(name="x", url=url).url
         return
     with pytest.raises(ValueError, match="webhook: ") as problem:
         NotifySettings(webhook=url)

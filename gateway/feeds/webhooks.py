@@ -1,0 +1,284 @@
+"""Webhooks: notices are posted to other systems, again while that may help, and kept if it does not.
+
+Events are heard after they are committed, and nothing waits for a delivery. Each webhook has a queue and a task of
+its own, so a receiver that is away delays no other. What could not be delivered, or waits when the daemon ends,
+is a dead letter: those that only waited are sent when the next one starts. A kill -9 loses what waits, for the
+record has it anyway.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import msgspec
+import trio
+
+from ...config.sections import Webhook, is_address
+from ...embedding.runtime import Runtime, data_of, host_of, wish_of
+from ...runtime.errors import CallboardError, NotFoundError
+from ...runtime.events import Stored
+from ...runtime.hooks.hook import NOTIFY, SECRET_PLACE, webhook_key_name
+from ...runtime.hooks.signatures import standard_headers
+from ...runtime.http.address_guard import HERE, AddressGuard, AddressRefused, Endpoint
+from ...runtime.http.client import open_http_client
+from ...runtime.identity import new_id, now_ms
+from ...runtime.kernel.live_lists import ListName
+from ...runtime.redaction import redacting_logger
+from ...runtime.text import normalize_host
+from .dead_letters import DeadLetters, Letter
+from .notices import Notice, TestNotice, TurnNotice, events_of, notice_of
+
+logger = redacting_logger(__name__)
+
+MAX_WAITING = 100
+"""Letters that wait for one webhook; further ones are dead at once."""
+WAIT_SECONDS = (2.0, 10.0, 60.0, 300.0)
+"""Before each further attempt: a receiver that restarts is back within seconds, one that is mended in minutes."""
+SPREAD = 0.2
+"""The part of a wait that is left to chance, so that many senders don't come back together."""
+POST_SECONDS = 10.0
+"""For one attempt."""
+SAVE_SECONDS = 2.0
+"""To keep what waits, when the daemon ends."""
+NOT_SENT = "the daemon ended before it was sent"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why an attempt failed, and whether another one may not."""
+
+    problem: str
+    may_pass: bool = False
+
+
+class Webhooks:
+    """Posts notices of a runtime to its webhooks, by the settings at that moment."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._waiting: dict[str, deque[Letter]] = {}
+        self._sending: set[str] = set()
+        self._dead = DeadLetters(data_of(runtime))
+        self._is_changed = self._is_loaded = False
+        self._wake = trio.Event()
+
+    @property
+    def dead(self) -> tuple[Letter, ...]:
+        """The dead letters, the oldest first."""
+        return tuple(self._dead.letters)
+
+    def waiting(self, name: str) -> int:
+        """How many letters wait for a webhook."""
+        return len(self._waiting.get(name, ()))
+
+    @property
+    def in_force(self) -> Mapping[str, Webhook]:
+        """The webhooks in force, by name."""
+        settings = host_of(self._runtime).settings
+        if settings.notify.webhook is None:
+            return settings.webhooks
+        notify = Webhook(name=NOTIFY, url=settings.notify.webhook, events=("question",))
+        return {NOTIFY: notify, **settings.webhooks}
+
+    async def run(self) -> None:
+        """Post notices until cancelled; then keep what waits."""
+        if not self._is_loaded:
+            self._is_loaded = True
+            for letter in await trio.to_thread.run_sync(self._dead.load):
+                if letter.problem == NOT_SENT:
+                    self._enqueue(msgspec.structs.replace(letter, problem=""))
+                    self._is_changed = True
+                else:
+                    self._dead.add(letter)
+        forget = host_of(self._runtime).inboxes.watch(self._take)
+        try:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    self._wake = trio.Event()
+                    for name in [each for each, letters in self._waiting.items() if letters]:
+                        if name not in self._sending:
+                            self._sending.add(name)
+                            nursery.start_soon(self._send_all, name, name=f"webhook {name}")
+                    if self._is_changed:
+                        self._is_changed = False
+                        await trio.to_thread.run_sync(self._dead.save, list(self.dead))
+                        continue
+                    await self._wake.wait()
+        finally:
+            forget()
+            self._sending.clear()
+            if left := [letter for letters in self._waiting.values() for letter in letters]:
+                kept = [msgspec.structs.replace(each, problem=NOT_SENT) for each in left]
+                with trio.move_on_after(SAVE_SECONDS, shield=True):
+                    await trio.to_thread.run_sync(
+                        self._dead.save, [*self.dead, *kept], abandon_on_cancel=True
+                    )
+
+    async def test(self, name: str) -> str:
+        """Post a test to a webhook; return why it failed, or `""`. Raises `NotFoundError`."""
+        webhook = self._known(name)
+        letter = _letter(webhook, TestNotice(identity=new_id("test")))
+        failure = await self._attempt(webhook, letter)
+        return "" if failure is None else failure.problem
+
+    async def resend(self, names: Iterable[str]) -> list[Letter]:
+        """Send dead letters once more; return those that are dead still, with the new problem.
+
+        Raises:
+            NotFoundError: There is no such dead letter.
+        """
+        letters = {letter.name: letter for letter in self.dead}
+        wanted = list(dict.fromkeys(names))
+        if unknown := [name for name in wanted if name not in letters]:
+            raise NotFoundError(f"there is no dead letter {unknown[0]!r}")
+        left: list[Letter] = []
+        for letter in map(letters.__getitem__, wanted):
+            webhook = self.in_force.get(letter.webhook)
+            failure: Failure | None = Failure("there is no such webhook any more")
+            if webhook is not None:
+                failure = await self._attempt(webhook, letter)
+            self._dead.remove(letter)
+            if failure is not None:
+                attempts = letter.attempts + 1
+                left.append(
+                    msgspec.structs.replace(letter, attempts=attempts, problem=failure.problem)
+                )
+                self._dead.add(left[-1])
+            self._changed()
+        return left
+
+    # ── events ───────────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, events: tuple[Stored, ...]) -> None:
+        settings = host_of(self._runtime).settings
+        if settings.notify.webhook is None and not settings.webhooks:
+            return
+        for stored in events:
+            if (notice := notice_of(stored)) is None:
+                continue
+            wanted = set(events_of(notice))
+            for webhook in self.in_force.values():
+                if not webhook.paused and not wanted.isdisjoint(webhook.events):
+                    self._enqueue(_letter(webhook, notice))
+
+    def _enqueue(self, letter: Letter) -> None:
+        waiting = self._waiting.setdefault(letter.webhook, deque())
+        if len(waiting) >= MAX_WAITING:
+            problem = f"{MAX_WAITING} others waited for this webhook"
+            self._bury(msgspec.structs.replace(letter, problem=problem))
+            return
+        waiting.append(letter)
+        self._wake.set()
+
+    def _bury(self, letter: Letter) -> None:
+        what = letter.webhook, letter.identity, letter.problem
+        logger.warning("the webhook %s was not told of %s: %s", *what)
+        self._dead.add(letter)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._is_changed = True
+        self._wake.set()
+        host_of(self._runtime).lists.changed(ListName.HOOKS)
+
+    # ── deliveries ───────────────────────────────────────────────────────────────────────────────
+
+    async def _send_all(self, name: str) -> None:
+        """Send what waits for one webhook, in order."""
+        letters = self._waiting[name]
+        while letters:
+            letter = letters[0]  # which stays there until it is sent: a daemon that ends keeps it
+            if await self._is_wanted(letter):
+                dead = await self._deliver(letter)
+                if dead is not None:
+                    self._bury(dead)
+            letters.popleft()
+        self._sending.discard(name)
+
+    async def _is_wanted(self, letter: Letter) -> bool:
+        """Return whether it is not of the turn of a session that another one waits for."""
+        if letter.type != TurnNotice.__struct_config__.tag:
+            return True
+        row = await self._runtime.store.session(letter.session_id)
+        return row is None or row.parent_id is None
+
+    async def _deliver(self, letter: Letter) -> Letter | None:
+        """Post a letter until it is taken; return it with its attempts and their problem, if it is not."""
+        failure, attempts = Failure(""), 0
+        for seconds in (0.0, *WAIT_SECONDS):
+            await trio.sleep(seconds * random.uniform(1 - SPREAD, 1 + SPREAD))
+            webhook = self.in_force.get(letter.webhook)
+            if webhook is None or webhook.paused:
+                failure = Failure("there is no such webhook any more, or it is paused")
+                break
+            attempts += 1
+            found = await self._attempt(webhook, letter)
+            if found is None:
+                return None
+            failure = found
+            if not failure.may_pass:
+                break
+        return msgspec.structs.replace(letter, attempts=attempts, problem=failure.problem)
+
+    async def _attempt(self, webhook: Webhook, letter: Letter) -> Failure | None:
+        """Post a letter once; return what is wrong, if anything."""
+        try:
+            status = await self._posted(webhook, letter)
+        except AddressRefused:
+            return Failure(
+                "it leads to an address that is not public; name its host and port in "
+                "[network] allow if that is meant"
+            )
+        except (CallboardError, trio.TooSlowError) as error:
+            return Failure(type(error).__name__, may_pass=True)
+        if 200 <= status < 300:
+            return None
+        return Failure(f"status {status}", may_pass=status >= 500 or status in {408, 429})
+
+    async def _posted(self, webhook: Webhook, letter: Letter) -> int:
+        """Post to this endpoint and return the status; a redirect is not followed."""
+        host, body = host_of(self._runtime), letter.body.encode()
+        guard = webhook_guard(webhook.endpoint, host.settings.network.endpoints)
+        headers = {"content-type": "application/json", "user-agent": "callboard"}
+        stored = partial(
+            wish_of(self._runtime).stored, webhook_key_name(webhook.name), SECRET_PLACE
+        )
+        if (secret := await trio.to_thread.run_sync(stored)) is not None:
+            now = int(time.time())
+            headers |= standard_headers(secret.reveal(), letter.identity, body, now)
+        with trio.fail_after(POST_SECONDS):
+            async with open_http_client(
+                connect=guard.connect, given=host.http.given, check=guard.check
+            ) as http:
+                async with http.request("POST", webhook.url, headers, body) as answer:
+                    return answer.status
+
+    def _known(self, name: str) -> Webhook:
+        if name not in self.in_force:
+            raise NotFoundError(f"there is no webhook {name!r}: [webhooks.{name}] would be one")
+        return self.in_force[name]
+
+
+def _letter(webhook: Webhook, notice: Notice) -> Letter:
+    return Letter(
+        identity=notice.identity,
+        webhook=webhook.name,
+        type=str(notice.__struct_config__.tag),
+        session_id=getattr(notice, "session_id", ""),
+        body=msgspec.json.encode(notice).decode(),
+        at_ms=now_ms(),
+    )
+
+
+def webhook_guard(endpoint: Endpoint, listed: Iterable[Endpoint]) -> AddressGuard:
+    """Return a guard that allows connections to the webhook's endpoint alone.
+
+    An IP address in the URL, or `localhost`, is allowed as written. Another host name could resolve to a
+    private address later; then it must be listed in `[network] allow`.
+    """
+    host, port = endpoint
+    own = [(normalize_host(host), port)] if is_address(host) or host == HERE else []
+    return AddressGuard([*listed, *own], ports={port})
