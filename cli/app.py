@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from .exit_codes import ANSWERED
-from .parameters import Config, Data, data_path
+from .parameters import Config, Data
 from .run.flags import RunFlags
 from .terminal.complaint import wrong_usage
 
@@ -97,6 +97,7 @@ COMMANDS = {
         "show.tools",
         "List the tools that a model can ask for, and the plugins that are installed.",
     ),
+    "tool": ("run.tool", "Show a tool as models get it, or call one without a model."),
     "session": (
         "store.sessions",
         "Search, rename, fork, delete and restore sessions; export and import.",
@@ -330,18 +331,9 @@ def _run(
         config=config,
         answer_schema=form,
     )
-    from ..config.files import load_settings
-    from ..runtime.disk.core_dumps import forbid_core_dumps
-    from .log_file import start_logging, wants_log_on_terminal
-    from .record_names import folder_here
-    from .run.run import run as run_prompt
+    from .run.run import start
 
-    folder_here()
-    forbid_core_dumps()
-    settings = load_settings(config)
-    folder = data_path(data)
-    start_logging(folder, verbose=verbose or wants_log_on_terminal())
-    return run_prompt(options, settings, folder)
+    return start(options, data, verbose=verbose)
 
 
 def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:

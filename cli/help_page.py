@@ -17,7 +17,7 @@ GROUPS = {
     "Talk": ("chat", "run", "attach", "record"),
     "Sessions": ("sessions", "show", "session", "undo", "usage", "memory", "replay"),
     "Permissions": ("approvals", "approve", "deny", "grants", "policy"),
-    "Models and tools": ("agents", "models", "providers", "keys", "tools", "skills"),
+    "Models and tools": ("agents", "models", "providers", "keys", "tools", "tool", "skills"),
     "Daemon": ("serve", "status", "stop", "logs", "service", "token", "protocol"),
     "Upkeep": (
         "doctor",

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ...runtime.definitions import CallStatus
 from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.events import MessageCompleted, TurnEnded, TurnStarted
 from ...runtime.history import text_of
-from ..exit_codes import ANSWERED, INTERRUPTED
+from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..terminal.json_lines import json_line
+
+if TYPE_CHECKING:
+    from ...runtime.turns.called_tool import CalledTool, CalledTools
 
 GIVEN = ("answered", "max_tokens")
 """The outcomes of which the text is an answer, whole or cut."""
@@ -33,7 +38,13 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
 
 
 class RunAnswer:
-    """The last answer among the events of a run; with a form, the last that has it."""
+    """The last answer among the events of a run; with a form, the last that has it.
+
+    Attributes:
+        called: The outcome of the call that the run is for, if it is for one: that is the answer.
+    """
+
+    called: CalledTools | None = None
 
     def __init__(self, *, has_form: bool = False) -> None:
         self._has_form = has_form
@@ -43,6 +54,8 @@ class RunAnswer:
 
     def see(self, event: object) -> None:
         """Take an event."""
+        if self.called is not None:
+            self.called.see(event)
         match event:
             case TurnStarted():
                 self._text = self._outcome = ""
@@ -56,9 +69,24 @@ class RunAnswer:
     @property
     def text(self) -> str | None:
         """The answer; `None` where there is none."""
+        if self.called is not None:
+            return None if self.outcome is None else json_line(self.outcome)
         if self._has_form:
             return self._formed
         return self._text if self._outcome in GIVEN else None
+
+    @property
+    def outcome(self) -> CalledTool | None:
+        """What became of the call, once that is known."""
+        return next(iter(self.called.outcomes.values()), None) if self.called is not None else None
+
+    def verdict(self, code: int, message: str) -> tuple[int, str]:
+        """Return the exit code and the complaint of the run: a call that failed is one."""
+        called = self.outcome
+        if code != ANSWERED or called is None or called.status is CallStatus.SUCCESS:
+            return code, message
+        why = called.error.get("message") or called.status
+        return FAILED, f"{called.name}: {why}"
 
     def ended(self, code: int, message: str) -> RunEnded:
         """Return the last line for programs."""

@@ -14,6 +14,7 @@ from ...runtime.events import TurnStarted
 from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
+from ...runtime.turn_options import GivenCall
 from ..record_names import find_session, folder_here, folders_of, nothing_here
 from ..terminal.escaping import safe_line
 from .flags import RunFlags
@@ -34,6 +35,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         is_verbose: Whether it says more on the way; see `VerboseLines`.
         config: The file of the configuration, when one is named.
         answer_schema: The form of the answer, when one is given.
+        calls: Calls that are made in the place of a prompt, without a model.
     """
 
     prompt: str | None
@@ -45,6 +47,17 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_verbose: bool = False
     config: Path | None = None
     answer_schema: dict[str, Any] | None = None
+    calls: tuple[GivenCall, ...] = ()
+
+    @property
+    def has_input(self) -> bool:
+        """Whether there is something new to do."""
+        return self.prompt is not None or bool(self.calls)
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether the answer is JSON, alone on stdout."""
+        return self.answer_schema is not None or bool(self.calls)
 
 
 class RunTarget(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,10 +16,12 @@ from ...config.settings import Settings
 from ...embedding.options import check_turn_options
 from ...embedding.runtime import Runtime, host_of, lend, wish_of
 from ...embedding.session import Session
+from ...embedding.tools import turn_of_calls
+from ...embedding.turn import Turn
 from ...providers.recording import RECORDINGS, open_recorder
 from ...runtime.budget import Budget
 from ...runtime.channel import Channel
-from ...runtime.turn_options import TurnOptions
+from ...runtime.turn_options import GivenCall, TurnOptions
 from ..sharing.own_runtime import OwnRuntime, open_own_runtime
 from .choice import RunOptions, RunTarget, shown
 
@@ -103,6 +105,12 @@ class LocalPlace:
     async def get_session(self, session_id: str) -> Session:
         """See `Runtime.get_session`."""
         return self._given(await self._runtime.get_session(session_id))
+
+    def call(
+        self, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
+    ) -> Turn[str]:
+        """Return a turn that makes these calls, to be entered like that of a prompt."""
+        return turn_of_calls(host_of(self._runtime), session_id, calls, budget)
 
     def leave(self) -> None:
         """Note that nothing of the run goes on here: what does is of others."""

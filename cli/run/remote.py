@@ -31,7 +31,8 @@ from ...runtime.history import Attachment
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
-from ...runtime.turn_options import TurnOptions
+from ...runtime.turn_options import GivenCall, TurnOptions
+from ...runtime.turns.called_tool import text_of_calls
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import SelectedModel
 from ...runtime.wire.sessions import Cancel, Cancelled, GiveOptions, SetBudget, Ticket
@@ -71,7 +72,7 @@ def check_options(options: RunOptions) -> None:
                 f"{name} is not for a run in the daemon: {instead}. Leave it out, or use another data "
                 "folder with --data."
             )
-    if options.prompt is None and turn_options(options, None) is not None:
+    if not options.has_input and turn_options(options, None) is not None:
         raise ConflictError(
             "--model, --policy, --fallback, --thinking, --temperature, --max-tokens, --tools and --timeout "
             "are for the turn of a prompt; what was left goes on in the daemon as it was begun. Give a prompt, "
@@ -204,7 +205,7 @@ class RemotePlace:
             folder_of(self._options),
             self._confirm,
             agent=agent,
-            model=flags.model if self.lender is None else None,
+            model=flags.model if self.lender is None and not self._options.calls else None,
             budget=budget,
             is_shared=self.lender is not None,
         )
@@ -217,6 +218,19 @@ class RemotePlace:
     async def get_session(self, session_id: str) -> RemoteSession:
         """Return a session on record; raise `NotFoundError`."""
         return await self._given(await self.client.session(session_id))
+
+    def call(
+        self, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
+    ) -> RemoteTurn:
+        """Return a turn that makes these calls, which are sent when it is entered."""
+        send = partial(
+            self.client.prompt,
+            session_id,
+            text_of_calls(calls),
+            budget=budget,
+            options=msgspec.structs.replace(self.wanted or TurnOptions(), calls=calls),
+        )
+        return RemoteTurn(self, session_id, send=send)
 
     async def _given(self, row: SessionRow) -> RemoteSession:
         """Give all turns of the session the options of the run, while it lasts."""

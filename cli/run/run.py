@@ -105,6 +105,21 @@ _WHY = {
 """Messages for outcomes that bring none."""
 
 
+def start(options: RunOptions, data: Path | None, *, verbose: bool) -> int:
+    """Read the configuration, and run a prompt or a call to its end; return the exit code."""
+    from ...config.files import load_settings
+    from ...runtime.disk.core_dumps import forbid_core_dumps
+    from ..log_file import start_logging, wants_log_on_terminal
+    from ..parameters import data_path
+
+    folder_here()
+    forbid_core_dumps()
+    settings = load_settings(options.config)
+    folder = data_path(data)
+    start_logging(folder, verbose=verbose or wants_log_on_terminal())
+    return run(options, settings, folder)
+
+
 def run(options: RunOptions, settings: Settings, data: Path) -> int:
     """Run the prompt to its end and return the exit code."""
     return trio.run(_run, options, settings, data)
@@ -141,7 +156,7 @@ class _Job:
         self._recordings = data / RECORDINGS if options.is_recorded else None
         flags, self._stdout = options.flags, Output(1)
         self._output = self._stdout
-        is_shown = os.isatty(1) and not flags.quiet and options.answer_schema is None
+        is_shown = os.isatty(1) and not flags.quiet and not options.wants_json
         if flags.json or is_shown:
             self._view = view_of(self._output, settings, json=flags.json)
         else:
@@ -220,7 +235,7 @@ class _Job:
 
     def _write_answer(self, text: str) -> None:
         rows = None
-        if self._options.answer_schema is None:
+        if not self._options.wants_json:
             rows = rows_at(sys.stdout, self._stdout.write, is_alone=True)
         if rows is None:
             self._stdout.write(whole_line(safe_text(text)))
@@ -253,26 +268,36 @@ class _Job:
         async with self._place(choice) as runtime:
             if self._channel is not None:
                 self._channel.questions = runtime
-            elif options.prompt is None and choice.session is not None:
+            elif not options.has_input and choice.session is not None:
                 await check_answered(runtime.store, choice.session.session_id)
             session = await self._session(runtime, choice)
             left = await self._play_left(runtime, session) if choice.session is not None else []
             if self._stopped is not None:
                 self._result = _worst(left)
                 return
-            if options.prompt is None:
+            if not options.has_input:
                 self._result = await self._end_left(runtime, session, left)
                 return
-            budget, _ = options.flags.budgets
-            turn = session.prompt(
-                options.prompt,
-                options.attachments,
-                answer=options.answer_schema,
-                budget=budget,
-                is_untrusted=options.is_piped,
-            )
-            ended = await self._play(turn)
-            self._result = _worst([ended, *await self._play_left(runtime, session)])
+            ended = await self._play(self._turn_of(runtime, session))
+            verdict = _worst([ended, *await self._play_left(runtime, session)])
+            self._result = self._answer.verdict(*verdict)
+
+    def _turn_of(self, runtime: RunPlace, session: RunSession) -> RunTurn:
+        """Return the turn that the run is for."""
+        options = self._options
+        budget, _ = options.flags.budgets
+        if options.calls:
+            from ...runtime.turns.called_tool import CalledTools  # most runs have a prompt
+
+            self._answer.called = CalledTools(session.session_id)
+            return runtime.call(session.session_id, options.calls, budget)
+        return session.prompt(
+            options.prompt or "",
+            options.attachments,
+            answer=options.answer_schema,
+            budget=budget,
+            is_untrusted=options.is_piped,
+        )
 
     @asynccontextmanager
     async def _place(self, choice: RunTarget) -> AsyncGenerator[RunPlace]:
@@ -467,7 +492,7 @@ class _Job:
             session = await runtime.create_session(agent=choice.agent, budget=budget)
             begun = await runtime.store.events(session.session_id)
         self._session_id = session.session_id
-        reason = choice.reason or runtime.model_reason
+        reason = "not asked" if self._options.calls else choice.reason or runtime.model_reason
         view.begin(session.session_id, runtime.model, reason, self._folder(choice), begun)
         tools = None if self._options.flags.json else runtime.tools()
         if tools is not None:

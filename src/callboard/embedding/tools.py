@@ -183,7 +183,22 @@ def _tell_changed(host: Host) -> None:
 async def _called(
     host: Host, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
 ) -> list[CalledTool]:
-    from ..runtime.turns.called_tool import CalledTools, text_of_calls
+    from ..runtime.turns.called_tool import CalledTools
+
+    called = CalledTools(session_id)
+    async with turn_of_calls(host, session_id, calls, budget) as turn:
+        async for event in turn:
+            called.see(event)
+    if called.ended is None and turn.ended is not None:  # it was cancelled while it waited
+        called.ended = turn.ended
+    return called.result()
+
+
+def turn_of_calls(
+    host: Host, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
+) -> Turn:
+    """Return a turn that makes these calls, to be entered like that of a prompt."""
+    from ..runtime.turns.called_tool import text_of_calls
 
     message = SubmitInput(
         session_id=session_id,
@@ -192,13 +207,7 @@ async def _called(
         options=TurnOptions(calls=calls),
         subscription=Subscription(),
     )
-    called = CalledTools(session_id)
-    async with Turn(host, message) as turn:
-        async for event in turn:
-            called.see(event)
-    if called.ended is None and turn.ended is not None:  # it was cancelled while it waited
-        called.ended = turn.ended
-    return called.result()
+    return Turn(host, message)
 
 
 def definitions_of(registry: ToolRegistry, agent: Agent, wire_format: str) -> list[dict[str, Any]]:
