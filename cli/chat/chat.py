@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +36,7 @@ from ..sharing.holder import Holder, holding, running
 from ..sharing.lending import Lender, read_rules, wish_of_command
 from ..sharing.own_runtime import OwnRuntime
 from ..terminal.complaint import complain, wrong_usage
+from ..terminal.folding import columns_of, folded
 from ..terminal.output import Output
 from .place import ChatOptions, fit_folder
 from .slash_commands import COMMANDS, find_session, run_command
@@ -49,7 +51,7 @@ DRAIN_SECONDS = 2.0
 """Time to print the last lines: the reader may be stopped."""
 AWAY = "the daemon is away; what you send waits for it (Ctrl-C to stop waiting, /quit to leave)"
 LEAVE_SECONDS = 5.0
-"""Time for the chat's daemon to end: a turn that is cancelled may have programs to end."""
+"""Time for the turn to end, and for the chat's daemon: a turn that is cancelled may have programs to end."""
 LAST_EVENTS_SECONDS = 1.0
 """Time for the end of a turn to be shown, once it is on record."""
 
@@ -156,6 +158,12 @@ async def _chat(
     return job.code
 
 
+async def end_turn(client: Client, session_id: str) -> None:
+    """End the turn of a chat that is left. A daemon that does not say that it has gets no more time: it ends with it."""
+    with trio.move_on_after(LEAVE_SECONDS), suppress(CallboardError):
+        await client.cancel(session_id, "the chat was left")
+
+
 class _Chat:
     """One run of the command."""
 
@@ -192,8 +200,12 @@ class _Chat:
         except CallboardError as error:
             return error
         finally:
-            with trio.move_on_after(LEAVE_SECONDS, shield=True):
+            with trio.move_on_after(LEAVE_SECONDS, shield=True) as patience:
                 await self._leave_background()
+            if patience.cancelled_caught:
+                self._say(
+                    "the process of this chat has not ended yet: `callboard status` shows it, `callboard stop --now` ends it"
+                )
         return None
 
     async def _talk(self) -> None:
@@ -221,8 +233,12 @@ class _Chat:
         if not holder.is_ours:
             return
         if view is not None and not view.is_idle and self.talk.questions.next() is None:
-            await client.cancel(view.session_id, "the chat was left")
-        await holder.wait_others(lambda line: self._output.write(f"{line}\n"))
+            await end_turn(client, view.session_id)
+        await holder.wait_others(self._say)
+
+    def _say(self, line: str) -> None:
+        """Write a line when the screen of the chat is gone."""
+        self._output.write(f"{folded(line, columns_of(1))}\n")
 
     async def _leave_background(self) -> None:
         """Leave the chat's daemon, which ends unless others use it; say so."""
@@ -234,9 +250,9 @@ class _Chat:
                 if sessions
                 else "others are connected"
             )
-            self._output.write(
+            self._say(
                 f"{what}: the process of this chat goes on in the background, and ends with them "
-                "(`callboard status` shows it, `callboard stop` ends it)\n"
+                "(`callboard status` shows it, `callboard stop` ends it)"
             )
 
     async def _bring_model(self, client: Client, holder: Holder) -> None:

@@ -1,8 +1,17 @@
-"""`callboard stop`: what a chat shows that is the daemon, or that a daemon has, and what the command says."""
+"""The end of a chat: by `callboard stop`, with what that says, and beside a daemon that says nothing."""
 
 from __future__ import annotations
 
+from typing import cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from callboard.cli.chat.chat import end_turn
+from callboard.client.client import Client
 from callboard.providers.testing.script import stall
+from callboard.runtime.errors import NetworkError
 from support.cli.chat_scene import chatting, say, scripted, serving
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
@@ -43,3 +52,19 @@ async def test_the_command_and_the_chat_say_what_a_daemon_waits_for(command: Com
             assert stopped.err.startswith("callboard: 1 turn runs; it has 1.2 s to end (session_")
             assert "--now" in stopped.err
             await terminal.expect("the daemon stops: turns have 1.2 s to end")
+
+
+@pytest.mark.parametrize("why", ["silence", "a broken connection"])
+async def test_a_chat_is_left_whatever_its_daemon_says(why: str, autojump_clock: MockClock) -> None:
+    class Daemon:
+        asked = ""
+
+        async def cancel(self, session_id: str, reason: str) -> bool:
+            self.asked = session_id
+            if why == "silence":
+                await trio.sleep_forever()
+            raise NetworkError("the connection to the daemon broke")
+
+    daemon = Daemon()
+    await end_turn(cast(Client, daemon), "session_1")
+    assert daemon.asked == "session_1"

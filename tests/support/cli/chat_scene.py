@@ -68,8 +68,12 @@ async def answer(terminal: Terminal, key: str) -> None:
 
 
 async def leave(terminal: Terminal) -> None:
-    """Leave a chat, and wait until it has ended well."""
+    """Leave a chat, at once or when its turn has ended, and wait until it has ended well."""
     await terminal.type(CTRL_D)
+    with trio.fail_after(PATIENCE_SECONDS):
+        if await terminal.comes_to("Ctrl-D again leaves"):
+            await terminal.expect(READY)
+            await terminal.type(CTRL_D)
     assert await terminal.end() == 0
 
 

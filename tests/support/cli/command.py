@@ -238,19 +238,27 @@ class Terminal:
 
     async def expect(self, text: str) -> None:
         """Waits until this was shown, behind what was expected before."""
+        shown = False
+        with trio.move_on_after(
+            PATIENCE_SECONDS
+        ):  # in all: a clock on the screen says something each second
+            shown = await self.comes_to(text)
+        assert shown, f"{text!r} was never shown, but: {self.seen}"
+
+    async def comes_to(self, text: str) -> bool:
+        """Waits until this was shown, behind what was expected before, or the command has ended; says which."""
         while (found := self.seen.find(text, self._expected_until)) < 0:
-            try:
-                data = await self._receive()
-            except trio.TooSlowError:
-                data = b""
-            assert data, f"{text!r} was never shown, but: {self.seen}"
-            self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+            if not await self._see():
+                return False
         self._expected_until = found + len(text)
+        return True
 
     async def end(self) -> int:
         """Waits for the end and gives the exit code."""
-        while data := await self._receive():
-            self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+        with trio.move_on_after(PATIENCE_SECONDS) as patience:
+            while await self._see():
+                pass
+        assert not patience.cancelled_caught, f"it never ended, but: {self.seen}"
         return await trio.to_thread.run_sync(self.process.wait)
 
     async def aclose(self) -> None:
@@ -260,12 +268,13 @@ class Terminal:
             await trio.to_thread.run_sync(self.process.wait)
             await self._stream.aclose()
 
-    async def _receive(self) -> bytes:
+    async def _see(self) -> bool:
         try:
-            with trio.fail_after(PATIENCE_SECONDS):
-                return bytes(await self._stream.receive_some())
+            data = await self._stream.receive_some()
         except trio.BrokenResourceError:
-            return b""  # how Linux says that the last one has closed the terminal
+            return False  # how Linux says that the last one has closed the terminal
+        self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
 
 
 @pytest.fixture
