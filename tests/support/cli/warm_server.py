@@ -1,9 +1,9 @@
 """A process that has imported callboard once, and forks a command's process in a tenth of the time.
 
 The imports are most of what a command costs, and the tests run a thousand of them. It has played a turn, too, for
-which decoders of messages were made. What is forked is a process of its own with the arguments, environment, folder, descriptors and terminal that it
-was given; instead of the command it can run a file, as `python FILE` does. How a process starts by
-itself is for the tests that start one.
+which decoders of messages were made, has measured the sandbox, and has read a command line. What is forked is a
+process of its own with the arguments, environment, folder, descriptors and terminal that it was given; instead of
+the command it can run a file, as `python FILE` does. How a process starts by itself is for the tests that start one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import trio
 from trio._core import _thread_cache
@@ -36,8 +36,10 @@ from trio._core import _thread_cache
 import callboard
 from callboard.__main__ import main
 from callboard.cli.app import complete_parser
+from callboard.config.sections import SandboxSettings
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
+from callboard.tools.sandbox.selftest import self_test
 
 LONGEST_REQUEST = 1 << 17
 """Of one message: the arguments and the environment."""
@@ -47,6 +49,7 @@ def serve(requests: socket.socket) -> NoReturn:
     """Answers requests until the other side is gone."""
     _import_all()
     _play_something()
+    self_test.strength_test(SandboxSettings(), os.environ).status()
     complete_parser().parse_args(["run", "Hello."])  # reads the options of most commands
     gc.collect()
     gc.freeze()
@@ -132,6 +135,10 @@ def _become(request: dict[str, Any], standard: list[int]) -> NoReturn:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    # A process measures its sandbox for itself; this one was measured as what it was forked from.
+    for key, test in [*self_test._tests.items()]:
+        _, *machine = cast("tuple[object, ...]", key)
+        self_test._tests[os.getpid(), *machine] = test
     random.seed()
     sys.argv[1:] = request["tokens"]
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
