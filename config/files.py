@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -19,11 +19,14 @@ from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import check_file
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from ..runtime.hooks.hook import Hook
+from ..runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 from .policy.tables import read_rules, without_rules
 from .prices import Price
 from .sections import PluginSettings, Webhook
 from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings, Settings
 from .toml_reader import TomlReader
+
+_Kind = TypeVar("_Kind", Agent, Schedule)
 
 FILE_NAME = "callboard.toml"
 
@@ -114,13 +117,18 @@ def _merged(file: Path, *, required: bool) -> Settings:
     own = Settings()
     if text is not None or any(managed.tables.values()):
         own = parse_settings(text or "", file, managed.tables)
-    for name in own.agents.keys() & managed.agents.keys():
-        both = place_of_agent(file.with_name(MANAGED_NAME), name)
+    _check_clash(file, "agents", own.agents.keys() & managed.agents.keys(), "agents delete")
+    _check_clash(
+        file, "schedules", own.schedules.keys() & managed.schedules.keys(), "schedule remove"
+    )
+    schedules = {**managed.schedules, **own.schedules}
+    for name in schedules.keys() & set(managed.paused_schedules):
+        schedules[name] = msgspec.structs.replace(schedules[name], paused=True)
+    if len(schedules) > MAX_SCHEDULES:
         raise ValidationError(
-            f"{place_of_agent(file, name)}: agents.{name}: there is an agent of that name in {both}, too. "
-            f"Give yours another name, or remove the other one: `callboard agents delete {name}`. "
-            "Nothing of it was used.",
-            field=f"agents.{name}",
+            f"{file}: schedules: there are {len(schedules)}, and at most {MAX_SCHEDULES} may be. Nothing of it "
+            "was used.",
+            field="schedules",
         )
     return msgspec.structs.replace(
         own,
@@ -129,12 +137,25 @@ def _merged(file: Path, *, required: bool) -> Settings:
         inactive=tuple(dict.fromkeys((*own.inactive, *managed.inactive))),
         providers={**managed.providers, **own.providers},
         agents={**managed.agents, **own.agents},
+        schedules=schedules,
     )
 
 
-def place_of_agent(file: Path, name: str) -> str:
-    """Return where an agent stands in a file, as `FILE, line 12`. Raises `StorageError`."""
-    return TomlReader(_read(file, required=False) or "", file).where(("agents", name))
+def _check_clash(file: Path, table: str, names: Collection[str], command: str) -> None:
+    """Raise `ValidationError` if one of these stands in the operator's file and in the managed one."""
+    for name in names:
+        both = place_of(file.with_name(MANAGED_NAME), table, name)
+        raise ValidationError(
+            f"{place_of(file, table, name)}: {table}.{name}: there is one of that name in {both}, too. "
+            f"Give yours another name, or remove the other one: `callboard {command} {name}`. "
+            "Nothing of it was used.",
+            field=f"{table}.{name}",
+        )
+
+
+def place_of(file: Path, table: str, name: str) -> str:
+    """Return where an agent or a schedule stands in a file, as `FILE, line 12`. Raises `StorageError`."""
+    return TomlReader(_read(file, required=False) or "", file).where((table, name))
 
 
 def place_of_setting(file: Path, table: str, field: str) -> str | None:
@@ -177,20 +198,22 @@ def read_managed(file: Path) -> ManagedSettings:
     document, reader = _parsed(text, file)
     providers = _providers(reader, document)
     agents = reader.tables(document, "agents", Agent, {})
-    managed = reader.convert({**document, "providers": {}, "agents": {}}, ManagedSettings, ())
+    schedules = reader.tables(document, "schedules", Schedule, {})
+    rest = {**document, "providers": {}, "agents": {}, "schedules": {}}
+    managed = reader.convert(rest, ManagedSettings, ())
     for table, kind in MANAGED_TABLES.items():
         reader.convert(managed.tables[table], kind, (table,))
-    return msgspec.structs.replace(managed, providers=providers, agents=agents)
+    return msgspec.structs.replace(managed, providers=providers, agents=agents, schedules=schedules)
 
 
-def parse_agent(text: str, file: Path, defaults: Mapping[str, Any]) -> Agent:
-    """Return the agent of a TOML text, whose fields stand at the top.
+def parse_fields(text: str, file: Path, kind: type[_Kind], defaults: Mapping[str, Any]) -> _Kind:
+    """Return the agent or schedule of a TOML text, whose fields stand at the top.
 
     Raises:
         ValidationError: It has a mistake; the error names file, line and field.
     """
     document, reader = _parsed(text, file)
-    return reader.convert({**defaults, **document}, Agent, ())
+    return reader.convert({**defaults, **document}, kind, ())
 
 
 def parse_settings(
@@ -217,7 +240,8 @@ def parse_settings(
         if given and isinstance(document.get(table, {}), dict):
             document = {**document, table: {**given, **document.get(table, {})}}
     empty: dict[str, Any] = {
-        "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": [], "hooks": {}, "webhooks": {}
+        "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": [], "hooks": {}, "webhooks": {},
+        "schedules": {},
     }  # fmt: skip
     settings = reader.convert({**document, **empty}, Settings, ())
     agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
@@ -226,6 +250,7 @@ def parse_settings(
         agents=agents,
         hooks=reader.tables(document, "hooks", Hook, {}),
         webhooks=reader.tables(document, "webhooks", Webhook, {}),
+        schedules=reader.tables(document, "schedules", Schedule, {}),
         plugins=reader.tables(document, "plugins", PluginSettings, {}),
         providers=providers,
         prices=prices,

@@ -15,6 +15,7 @@ import msgspec
 from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.schedules.schedule import Schedule
 from .files import MANAGED_NAME, MAX_FILE_BYTES, RESERVED_PROVIDERS, read_bytes, read_managed
 from .private_file import locked, make_private_folder, write_private
 from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings
@@ -162,6 +163,58 @@ def forget_deleted_agent(folder: Path, name: str) -> ManagedSettings:
     )
 
 
+def save_schedule(folder: Path, schedule: Schedule) -> ManagedSettings:
+    """Add a schedule, or replace the one of its name; the caller has checked it.
+
+    Raises:
+        StorageError, ValidationError: As `save_provider`.
+    """
+    return _change(
+        folder,
+        lambda managed: msgspec.structs.replace(
+            managed, schedules={**managed.schedules, schedule.name: schedule}
+        ),
+    )
+
+
+def remove_schedule(folder: Path, name: str) -> ManagedSettings:
+    """Remove a schedule, and that it was paused.
+
+    Raises:
+        NotFoundError: No program or command made it.
+        StorageError, ValidationError: As `save_provider`.
+    """
+
+    def change(managed: ManagedSettings) -> ManagedSettings:
+        if name not in managed.schedules:
+            raise NotFoundError(f"No program or command made a schedule {name!r}.")
+        return msgspec.structs.replace(
+            managed,
+            schedules={n: its for n, its in managed.schedules.items() if n != name},
+            paused_schedules=tuple(n for n in managed.paused_schedules if n != name),
+        )
+
+    return _change(folder, change)
+
+
+def set_paused(folder: Path, name: str, *, paused: bool) -> ManagedSettings:
+    """Pause a schedule, or let it fire again; the caller knows that it exists.
+
+    One that callboard.toml says is paused stays so.
+
+    Raises:
+        StorageError, ValidationError: As `save_provider`.
+    """
+
+    def change(managed: ManagedSettings) -> ManagedSettings:
+        others = tuple(n for n in managed.paused_schedules if n != name)
+        return msgspec.structs.replace(
+            managed, paused_schedules=(*others, name) if paused else others
+        )
+
+    return _change(folder, change)
+
+
 def save_setting(folder: Path, name: str, value: Any) -> ManagedSettings:
     """Set a setting as `limits.idle_seconds`, or with `None` take it back.
 
@@ -239,32 +292,34 @@ def _encoded(managed: ManagedSettings) -> bytes:
         "model": managed.model,
         "inactive": list(managed.inactive),
         "deleted_agents": list(managed.deleted_agents),
+        "paused_schedules": list(managed.paused_schedules),
         **managed.tables,
         "providers": {name: _table(its) for name, its in managed.providers.items()},
         "agents": {name: _table(its) for name, its in managed.agents.items()},
+        "schedules": {name: _table(its) for name, its in managed.schedules.items()},
     }
     present = {name: value for name, value in document.items() if value}
     return (_HEAD + tomli_w.dumps(present)).encode()
 
 
-def _table(its: ProviderSettings | Agent) -> dict[str, Any]:
+def _table(its: ProviderSettings | Agent | Schedule) -> dict[str, Any]:
     """Return the values that differ from the defaults; TOML has no null."""
     fields = (f for f in msgspec.structs.fields(type(its)) if f.name != "name")
     values = {f.name: value for f in fields if (value := getattr(its, f.name)) != f.default}
     return _without_null(msgspec.to_builtins(values))
 
 
-def agent_toml(agent: Agent) -> str:
-    """Return an agent as TOML with its fields at the top, for an editor; its name and times stay out."""
+def fields_toml(its: Agent | Schedule) -> str:
+    """Return an agent or schedule as TOML with its fields at the top, for an editor, but its name and times."""
     import tomli_w
 
-    shown = {f.name: getattr(agent, f.name) for f in msgspec.structs.fields(Agent)}
+    shown = {f.name: getattr(its, f.name) for f in msgspec.structs.fields(type(its))}
     kept = {name: its for name, its in shown.items() if name not in NOT_EDITED}
     return tomli_w.dumps(_without_null(msgspec.to_builtins(kept)), multiline_strings=True)
 
 
 NOT_EDITED = frozenset({"name", "created_at_ms", "updated_at_ms"})
-"""Fields of an agent that are not a matter of taste."""
+"""Fields that are not a matter of taste."""
 
 
 def _without_null(table: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ..runtime.definitions import GENERAL_AGENT, GENERAL_DESCRIPTION, Agent, Pre
 from ..runtime.errors import NotFoundError
 from ..runtime.hooks.hook import Hook
 from ..runtime.http.address_guard import Endpoint, parse_endpoint
+from ..runtime.schedules.schedule import Schedule
 from ..runtime.stream import MAX_ARGUMENT_BYTES
 from ..runtime.text import check_hosts, did_you_mean
 from .base_url import checked_base_url
@@ -293,6 +294,8 @@ class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         providers: Providers that were added, by name.
         agents: Agents that programs and commands made, by name.
         deleted_agents: Names of deleted agents whose sessions have yet to move to General Assistant.
+        schedules: Schedules that programs and commands made, by name.
+        paused_schedules: Names of schedules that are paused; those of the operator's file too.
         limits, sessions, git: Settings of these tables, by name, where the operator's file says nothing.
     """
 
@@ -301,6 +304,8 @@ class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
     deleted_agents: tuple[str, ...] = ()
+    schedules: dict[str, Schedule] = msgspec.field(default_factory=dict)
+    paused_schedules: tuple[str, ...] = ()
     limits: dict[str, Any] = msgspec.field(default_factory=dict)
     sessions: dict[str, Any] = msgspec.field(default_factory=dict)
     git: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -344,6 +349,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         agents: Configured agents, by name; `general` exists without being listed.
         hooks: What other systems may begin here by a POST, by name.
         webhooks: Where other systems are told what happened here, by name.
+        schedules: Prompts that are sent by themselves at planned times, by name.
         prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
         rules: The policy's rules, those of agents too, each with its place in the file.
         files: The files that say all this, by absolute paths, whether or not they exist. No session works where
@@ -378,6 +384,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
     hooks: dict[str, Hook] = msgspec.field(default_factory=dict)
     webhooks: dict[str, Webhook] = msgspec.field(default_factory=dict)
+    schedules: dict[str, Schedule] = msgspec.field(default_factory=dict)
     prices: dict[str, Price] = msgspec.field(default_factory=dict)
     rules: tuple[PlacedRule, ...] = ()
     files: tuple[str, ...] = ()

@@ -25,6 +25,7 @@ from ..config.keys.tokens import local_credential
 from ..config.sections import ServerSettings
 from ..embedding.configuration import Configuration
 from ..embedding.runtime import Runtime, host_of
+from ..embedding.unattended.scheduler import firing
 from ..runtime.errors import CallboardError, ConflictError
 from ..runtime.messages import StopSessions
 from ..runtime.redaction import redacting_logger, redactor
@@ -205,6 +206,7 @@ class _DaemonRun:
                 ):
                     nursery.start_soon(restart_on_crash, name, run, name=name)
                 nursery.start_soon(self._finish_deletions, name="deletions of agents")
+                nursery.start_soon(self._fire_schedules, name="schedules")
                 nursery.start_soon(self._heartbeat.run, name="heartbeat")
                 nursery.start_soon(self._stall_watch.measure_lag, name="loop lag")
                 logger.info("ready at %s", self._url)
@@ -217,6 +219,10 @@ class _DaemonRun:
                 self._gateway.announce_end()
                 await drain(self._runtime, seconds, self._hurry)
                 nursery.cancel_scope.cancel(reason="the daemon ends")
+
+    async def _fire_schedules(self) -> None:
+        async with firing(self._runtime.schedules):
+            await self._gateway.stopped.wait()
 
     async def _finish_deletions(self) -> None:
         try:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import trio
 from cyclopts import App, Parameter
 
-from ...config.files import config_file, load_own_settings, load_settings_of, parse_agent
-from ...config.managed import agent_toml, forget_deleted_agent, load_managed
+from ...config.files import config_file, load_own_settings, load_settings_of, parse_fields
+from ...config.managed import fields_toml, forget_deleted_agent, load_managed
 from ...config.settings import Settings
 from ...embedding.agents import AgentBook
 from ...runtime.definitions import Agent, ToolDefinition
@@ -110,7 +110,7 @@ def show(
     for word, at_ms in (("made", row.created_at_ms), ("changed", row.updated_at_ms)):
         if at_ms is not None:
             print(f"# {word} {minute(at_ms)}")
-    print(agent_toml(agent_of_row(row)))
+    print(fields_toml(agent_of_row(row)))
     cells = [
         (tool.name, tool.tier or "not here", safe_line(tool.description)) for tool in row.tools
     ]
@@ -166,7 +166,7 @@ def edit(
     if file is not None:
         text, place, folder = *_read(file), None
     else:
-        text, place, folder = _edited(agent_toml(before), name)
+        text, place, folder = _edited(fields_toml(before), name)
     times = {"name": name, "created_at_ms": row.created_at_ms, "updated_at_ms": row.updated_at_ms}
     try:
         agent = _parsed(text, place, times, name)
@@ -270,7 +270,7 @@ def _changed(
 
 
 def _parsed(text: str, place: Path, defaults: Mapping[str, object], name: str) -> Agent:
-    agent = parse_agent(text, place, defaults)
+    agent = parse_fields(text, place, Agent, defaults)
     if agent.name != name:
         raise ValidationError(
             f"{place}: name: an agent keeps its name; `callboard agents clone {name} {agent.name}` "

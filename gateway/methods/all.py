@@ -20,6 +20,7 @@ from . import (
     memories,
     providers,
     runtime,
+    schedules,
     session_files,
     sessions,
     skills,
@@ -36,6 +37,7 @@ _TABLES = (
     access.methods,
     agents.methods,
     skills.methods,
+    schedules.methods,
     runtime.methods,
     daemon.methods,
 )

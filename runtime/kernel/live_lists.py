@@ -32,6 +32,7 @@ class ListName(enum.StrEnum):
     TOKENS = "tokens"
     USAGE = "usage"
     HOOKS = "hooks"
+    SCHEDULES = "schedules"
 
 
 def lists_named(known: Mapping[str, int]) -> dict[ListName, int]:

@@ -51,6 +51,7 @@ class StoreReader(ABC):
     log = _read(Queries.log)
     log_head = _read(Queries.log_head)
     request = _read(Queries.request)
+    named_inputs = _read(Queries.named_inputs)
 
     session = _read(Queries.session)
     sessions = _read(Queries.sessions)

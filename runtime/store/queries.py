@@ -38,6 +38,7 @@ from .rows import (
     GrantRow,
     InputRow,
     MessageRow,
+    NamedInputRow,
     OpenTurn,
     SessionRow,
     Spending,
@@ -66,7 +67,7 @@ from .tables.permissions import (
     approval_row,
     grant_row,
 )
-from .tables.requests import SELECT_REQUEST
+from .tables.requests import SELECT_REQUEST, latest_named
 from .tables.search import find_matches
 from .tables.topics import LOG_HEAD, SELECT_BYTES, log_entry, select_log
 from .tables.usage import read_spending, select_usage
@@ -190,6 +191,10 @@ class Queries:
         """Return the result of the request with this idempotency key, if it was done."""
         rows = self._rows(SELECT_REQUEST, (request.sender, request.method, request.key))
         return DoneRequest(*rows[0]) if rows else None
+
+    def named_inputs(self, senders: Sequence[str], limit: int) -> list[NamedInputRow]:
+        """Return the last inputs of each sender that came with a key, the latest first, and what became of each."""
+        return latest_named(self._rows, senders, max(limit, 0))
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 

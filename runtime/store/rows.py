@@ -186,6 +186,24 @@ class InputRow(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None
 
 
+class NamedInputRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An input that came with an idempotency key, and what became of it.
+
+    `state` is `waiting`, `running`, or how its turn has ended (see `TurnEnded.outcome`); `message` says why, when it
+    was not answered.
+    """
+
+    sender: str
+    method: str
+    key: str
+    session_id: str
+    input_id: str
+    seq: int
+    at_ms: int
+    state: str
+    message: str = ""
+
+
 class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     """A remembered answer; see `GrantGiven`."""
 

@@ -21,6 +21,7 @@ from callboard.runtime.budget import Budget
 from callboard.runtime.definitions import Verdict
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.hooks.hook import Hook
+from callboard.runtime.schedules.schedule import Schedule
 from support.changed_settings import CHANGED_TEXT, STANDING_TEXT
 from support.stage import open_local_stage
 
@@ -34,6 +35,7 @@ NEEDED: dict[type[Any], dict[str, Any]] = {
     ProviderSettings: {"name": "x", "base_url": "http://127.0.0.1:1/v1"},
     Webhook: {"name": "x", "url": "https://hooks.example/x"},
     Rule: {"verdict": Verdict.ASK, "tool": "x"},
+    Schedule: {"name": "x", "prompt": "Go.", "every": "1h"},
 }
 """What has no default."""
 

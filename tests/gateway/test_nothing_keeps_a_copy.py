@@ -61,6 +61,7 @@ def text(nudges: int, word: str) -> str:
         f'[agents.reader]\nprompt = "The {word} prompt."\nturn_budget.seconds = {900 + nudges * NUDGE}',
         f'[hooks.ci]\nprompt = "The {word} hook."',
         f'[webhooks.board]\nurl = "https://{word}.example/y"',
+        f'[schedules.morning]\nprompt = "The {word} task."\nevery = "{1 + nudges}h"',
         f'[prices."house/m"]\ninput = {1 + nudges * NUDGE}\noutput = 2.0',
         f'[providers.house]\nbase_url = "https://{word}.example/v1"',
         f'[[rules]]\ntool = "read_file"\nverdict = "deny"\nreason = "The {word} reason."',

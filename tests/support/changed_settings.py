@@ -53,6 +53,7 @@ WRITTEN = {
     "agents": '[agents.reader]\nprompt = "You read."',
     "hooks": '[hooks.ci]\nprompt = "Look."',
     "webhooks": '[webhooks.board]\nurl = "https://hooks.example/y"',
+    "schedules": '[schedules.morning]\nprompt = "Look."\nevery = "1h"',
     "prices": '[prices."house/qwen"]\ninput = 1.0\noutput = 2.0',
     "rules": '[[rules]]\ntool = "read_file"\nverdict = "deny"',
 }

@@ -52,6 +52,11 @@ ALLOWED = (
         "from inputs i join sessions",
     ),
     Allowed("SCAN sqlite_sequence", "one row"),
+    Allowed(
+        "(SCAN l|CO-ROUTINE l|MATERIALIZE l|USE TEMP B-TREE FOR ORDER BY)",
+        "the last requests of one sender, by the index of senders",
+        "from requests where sender = ? order by id desc limit ?",
+    ),
     Allowed("SCAN e", "a check for damage reads all events", "select count(sound("),
     Allowed("SCAN marked_files.*", "all of them are asked for, once in a start"),
     # Indexes that hold few rows: those for which something is still to come.

@@ -6,13 +6,24 @@ So after a crash either both are there or neither is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import apsw
 
 from ...errors import ConflictError
-from ...events import DurableEvent, InputAccepted, SessionCreated, TurnSetAside
+from ...events import (
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    SessionCreated,
+    TurnEnded,
+    TurnSetAside,
+    TurnStarted,
+)
 from ...identity import RequestKey
+from ..codec import decode_event
+from ..rows import NamedInputRow
 
 MAX_REQUESTS = 100_000
 """Keys to keep, some 20 MB. Clients repeat a request within minutes; this many take days."""
@@ -50,3 +61,66 @@ def keep_request(
     )
     last = connection.last_insert_rowid()
     connection.execute("delete from requests where id <= ?", (last - MAX_REQUESTS,))
+
+
+_LATEST_NAMED = (
+    "select r.method, r.key, s.session_id, s.id, r.seq, e.at_ms, e.event from"
+    " (select id from requests where sender = ? order by id desc limit ?) l join requests r on r.id = l.id"
+    " join sessions s on s.id = r.session join events e on e.session = r.session and e.seq = r.seq"
+    " order by l.id desc"
+)
+
+_WHAT_BECAME = (
+    "select event from events where session = ? and seq > ? and cast(substr(event, 1, 20) as text) in"
+    """ ('{"type":"turn_starte', '{"type":"turn_ended"', '{"type":"input_cance') order by seq limit ?"""
+)
+"""An event begins with its type; the others, which may be many, are not decoded."""
+
+MAX_TURNS_BETWEEN = 100
+"""Of the turns behind an input, its own among them: so many others may wait before it."""
+
+Rows = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
+
+
+def latest_named(rows: Rows, senders: Iterable[str], limit: int) -> list[NamedInputRow]:
+    """Return the last inputs of each sender, the latest first, and what became of them."""
+    return [row for sender in senders for row in _latest_of(rows, sender, limit)]
+
+
+def _latest_of(rows: Rows, sender: str, limit: int) -> list[NamedInputRow]:
+    found: list[NamedInputRow] = []
+    # Half of its requests may have begun a session.
+    for method, key, session_id, session, seq, at_ms, event in rows(
+        _LATEST_NAMED, (sender, 2 * limit)
+    ):
+        accepted = decode_event(event)
+        if not isinstance(accepted, InputAccepted) or len(found) == limit:
+            continue
+        later = rows(_WHAT_BECAME, (session, seq, 2 * MAX_TURNS_BETWEEN))
+        state, message = _what_became(accepted.input_id, [decode_event(row[0]) for row in later])
+        found.append(
+            NamedInputRow(
+                sender=sender,
+                method=method,
+                key=key,
+                session_id=session_id,
+                input_id=accepted.input_id,
+                seq=seq,
+                at_ms=at_ms,
+                state=state,
+                message=message,
+            )
+        )
+    return found
+
+
+def _what_became(input_id: str, later: Iterable[DurableEvent]) -> tuple[str, str]:
+    turn_id: str | None = None
+    for event in later:
+        if isinstance(event, InputCancelled) and event.input_id == input_id:
+            return "cancelled", event.reason
+        if isinstance(event, TurnStarted) and input_id in event.input_ids:
+            turn_id = event.turn_id
+        if isinstance(event, TurnEnded) and event.turn_id == turn_id:
+            return event.outcome, event.message
+    return ("waiting", "") if turn_id is None else ("running", "")

@@ -33,6 +33,18 @@ from ..runtime.wire.daemon import (
 )
 from ..runtime.wire.fields import Nothing, Role
 from ..runtime.wire.memories import ListMemories, Memories, OneMemory, SearchMemories, StoreMemory
+from ..runtime.wire.schedules import (
+    ChangedSchedule,
+    Firing,
+    FiringList,
+    NewSchedule,
+    OneSchedule,
+    PlannedTimesList,
+    ScheduleList,
+    ScheduleRow,
+    SomeTimes,
+    schedule_draft,
+)
 from ..runtime.wire.skills import AllowSkill, ListSkills, OneSkill
 from .files import Asking
 
@@ -41,6 +53,7 @@ if TYPE_CHECKING:  # what a request needs of these is imported when it is made
     from ..config.setting_rows import SettingRow
     from ..providers.catalog.connection_test import ConnectionReport
     from ..providers.catalog.services import ModelList
+    from ..runtime.schedules.schedule import Schedule
     from ..tools.skills.book import SkillText
     from ..tools.skills.shelf import Skill
 
@@ -76,6 +89,54 @@ class ClientAgents(_Requests):
     async def delete(self, name: str) -> AgentDeleted:
         """Delete an agent; General Assistant takes over its sessions, and turns that run go on."""
         return await self._client.request("agent/delete", OneAgent(name), AgentDeleted)
+
+
+class ClientSchedules(_Requests):
+    """`Client.schedules`: the schedules in force, and changes of those that programs and commands made."""
+
+    async def list(self) -> Sequence[ScheduleRow]:
+        """Return the schedules, sorted by name, each with its next times and its last firing."""
+        return (await self._client.request("schedule/list", Nothing(), ScheduleList)).schedules
+
+    async def get(self, name: str) -> ScheduleRow:
+        """Return a schedule; raise `NotFoundError`."""
+        return await self._client.request("schedule/get", OneSchedule(name), ScheduleRow)
+
+    async def create(self, schedule: Schedule) -> ScheduleRow:
+        """Make a schedule, which holds at once."""
+        params = NewSchedule(schedule_draft(schedule))
+        return await self._client.request("schedule/create", params, ScheduleRow)
+
+    async def update(self, schedule: Schedule) -> ScheduleRow:
+        """Change a schedule as a whole; with other times, it is planned from now on."""
+        params = ChangedSchedule(schedule_draft(schedule))
+        return await self._client.request("schedule/update", params, ScheduleRow)
+
+    async def delete(self, name: str) -> None:
+        """Remove a schedule; its sessions stay."""
+        await self._client.request("schedule/delete", OneSchedule(name), Nothing)
+
+    async def pause(self, name: str) -> ScheduleRow:
+        """Let a schedule not fire until it is resumed."""
+        return await self._client.request("schedule/pause", OneSchedule(name), ScheduleRow)
+
+    async def resume(self, name: str) -> ScheduleRow:
+        """Let a schedule fire again; what it was planned for meanwhile is left out."""
+        return await self._client.request("schedule/resume", OneSchedule(name), ScheduleRow)
+
+    async def run(self, name: str) -> Firing:
+        """Fire a schedule now; its input is on record when this returns."""
+        return await self._client.request("schedule/run", OneSchedule(name), Firing)
+
+    async def next(self, name: str, count: int = 3) -> Sequence[int]:
+        """Return the next planned times of a schedule, in Unix milliseconds."""
+        params = SomeTimes(name, count)
+        return (await self._client.request("schedule/next", params, PlannedTimesList)).planned_at_ms
+
+    async def firings(self, name: str, limit: int = 10) -> Sequence[Firing]:
+        """Return the last firings of a schedule and what became of them, the latest first."""
+        params = SomeTimes(name, limit)
+        return (await self._client.request("schedule/firings", params, FiringList)).firings
 
 
 class ClientSettings(_Requests):

@@ -46,6 +46,7 @@ from .administration import (
     ClientMemories,
     ClientModels,
     ClientProviders,
+    ClientSchedules,
     ClientSettings,
     ClientSkills,
     ClientTokens,
@@ -70,7 +71,7 @@ class Client(ClientPrompts, ToolRequests):
     """A connection to a daemon, made by `connect`.
 
     Attributes:
-        agents, memories, providers, models, keys, settings, skills, tokens, upkeep: Its requests about these.
+        agents, schedules, memories, providers, models, keys, settings, skills, tokens, upkeep: Its requests about these.
 
     A connection that breaks is made again. Prompts and new sessions are then asked for again, and
     done once; other requests that waited for an answer fail with a `NetworkError`. Events go on
@@ -86,6 +87,7 @@ class Client(ClientPrompts, ToolRequests):
     def __init__(self, place: Place, *, is_own: bool = False) -> None:
         super().__init__(ClientSubscriptions(place, is_own))
         self.agents = ClientAgents(self)
+        self.schedules = ClientSchedules(self)
         self.settings = ClientSettings(self)
         self.skills = ClientSkills(self)
         self.memories = ClientMemories(self)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ..config.files import config_file, load_own_settings, load_settings_of, place_of_agent
+from ..config.files import config_file, load_own_settings, load_settings_of, place_of
 from ..config.managed import forget_deleted_agent, load_managed, remove_agent, save_agent
 from ..config.settings import Settings
 from ..config.toml_reader import NAME
@@ -40,10 +40,10 @@ def looks(name: str) -> str:
     return name.lower().translate(_LOOKS).replace("rn", "m").replace("vv", "w")
 
 
-def check_name(name: str, taken: Iterable[str]) -> None:
-    """Raise `ValidationError` unless an agent may have this name beside those that there are."""
+def check_name(name: str, taken: Iterable[str], whose: str = "an agent") -> None:
+    """Raise `ValidationError` unless an agent, or a schedule, may have this name beside those that there are."""
     if NAME.fullmatch(name) is None:
-        problem = f"{name[:80]!r} can't be an agent's name: use letters, digits, '.', '_' and '-', at most 64"
+        problem = f"{name[:80]!r} can't be {whose}'s name: use letters, digits, '.', '_' and '-', at most 64"
         raise ValidationError(f"{problem}.", field="name")
     for other in (*RESERVED, *taken):
         if looks(other) == looks(name):
@@ -161,7 +161,7 @@ class AgentBook:
         if name in self._given:
             raise ConflictError(f"the program itself gives the agent {name!r}: {advice}.")
         if name in load_own_settings(self._file, required=False).agents:
-            place = place_of_agent(self._file, name)
+            place = place_of(self._file, "agents", name)
             raise ConflictError(f"the agent {name!r} stands in {place}: {advice}.")
 
     def _save(self, agent: Agent, settings: Settings, created_at_ms: int | None) -> None:

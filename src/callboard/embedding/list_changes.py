@@ -20,6 +20,7 @@ FOLLOWS: Mapping[ListName, frozenset[str]] = {
     ListName.PRICES: frozenset({"prices"}),
     ListName.ROOTS: frozenset({"server"}),
     ListName.HOOKS: frozenset({"hooks", "webhooks", "notify", "agents"}),
+    ListName.SCHEDULES: frozenset({"schedules", "agents"}),
     ListName.SETTINGS: frozenset(Settings.__struct_fields__),
 }
 """The lists that follow from tables of the settings."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -16,6 +17,11 @@ from ..providers.provider import LENT_SIGN, Endpoint, LocalModel, ModelTarget
 from ..providers.recording import Recorder
 from ..runtime.errors import CallboardError, DeadlineError, NetworkError, NotFoundError
 from ..runtime.http.client import HttpClient
+from .host import Host
+
+if TYPE_CHECKING:
+    from ..providers.catalog.connection_test import ConnectionReport
+    from ..providers.catalog.services import ModelList, ModelServices
 
 PROBE_SECONDS = 2.0
 """How long a server on this machine may take to list its models before it counts as absent."""
@@ -229,3 +235,61 @@ def _target_of(resolved: ResolvedModel) -> ModelTarget:
         endpoint=resolved.endpoint,
         local=local,
     )
+
+
+class RuntimeModels:
+    """The part of `Runtime` about models outside of sessions."""
+
+    _host: Host
+    _models: ModelFinder
+    _data: Path | None
+
+    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """Return the models that a provider listed last; with `refresh`, ask it again.
+
+        When it can't be asked, these are the models that callboard knows, and `problem` says why.
+
+        Raises:
+            NotFoundError: There is no such provider.
+            CallboardError: It can't be asked, and none of its models are known.
+        """
+        return await self._model_services().list_models(provider, refresh=refresh)
+
+    async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
+        """Test whether a provider answers, and if not, which step fails; takes ten seconds at most.
+
+        A model is asked for a word, which costs some tokens.
+
+        Args:
+            provider: Its name.
+            model: The model that is asked; its default, else the first that it lists.
+
+        Raises:
+            NotFoundError: There is no such provider.
+        """
+        return await self._model_services().test_provider(provider, model)
+
+    async def complete(
+        self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
+    ) -> str:
+        """Return a short text written outside of sessions: a title, a summary. Nothing is recorded.
+
+        Args:
+            prompt: What to write.
+            model: `PROVIDER/MODEL`; the runtime's by default. It reasons as little as it can.
+            system: The system prompt.
+            seconds: How long it may take.
+
+        Raises:
+            DeadlineError: It took longer.
+            CallboardError: The call failed, or the model refused or wrote nothing.
+        """
+        target = self._models.target(model)
+        services = self._model_services()
+        return (await services.complete(target, prompt, system=system, seconds=seconds)).text
+
+    def _model_services(self) -> ModelServices:
+        from ..providers.catalog.cache import ModelCache  # here: most programs ask for none of it
+        from ..providers.catalog.services import ModelServices
+
+        return ModelServices(self._models.wish, self._host.http, ModelCache(self._data))

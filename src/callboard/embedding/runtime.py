@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -52,7 +52,7 @@ from ..tools.tool import Tool
 from ..tools.workspace.workspace import open_workspace
 from .access import memory_index, search_place, workshop_of
 from .host import Host, Plan, open_host
-from .models import ModelFinder, open_finder
+from .models import ModelFinder, RuntimeModels, open_finder
 from .options import (
     agents_of,
     channel_of,
@@ -68,16 +68,16 @@ from .session import Session as Session
 from .status import RuntimeStatus as RuntimeStatus
 from .status import status_of
 from .tools import RuntimeTools
+from .tools import host_of as host_of
 
 if TYPE_CHECKING:
     from ..config.setting_rows import SettingsChange
-    from ..providers.catalog.connection_test import ConnectionReport
-    from ..providers.catalog.services import ModelList, ModelServices
     from ..runtime.http.client import GivenHttp
     from ..tools.skills.book import SkillBook
     from .agents import RuntimeAgents
     from .configuration import Configuration
     from .settable import RuntimeSettings
+    from .unattended.schedules import RuntimeSchedules
 
 
 @asynccontextmanager
@@ -101,6 +101,7 @@ async def open_runtime(
     http: GivenHttp | None = None,
     strict: bool = False,
     wake: bool = True,
+    fire: bool = False,
 ) -> AsyncGenerator[Runtime, None]:
     """Run callboard around the block; leaving it ends all turns and closes the store.
 
@@ -140,6 +141,7 @@ async def open_runtime(
         wake: Lets sessions on record begin the turns of late answers by themselves, and of inputs
             that waited when an earlier runtime ended; without it they wait for `Session.resume`,
             which suits a runtime that is soon closed again.
+        fire: Lets the schedules of the configuration fire, as in `callboard serve`.
 
     Raises:
         NotFoundError: The model or its provider does not exist.
@@ -216,10 +218,15 @@ async def open_runtime(
         if configuration is not None:
             give_configuration(runtime, configuration)
             await runtime.agents.finish_deletions()
-        yield runtime
+        async with AsyncExitStack() as stack:
+            if fire:
+                from .unattended.scheduler import firing  # here: most programs have no schedules
+
+                await stack.enter_async_context(firing(runtime.schedules))
+            yield runtime
 
 
-class Runtime(RuntimeTools):
+class Runtime(RuntimeTools, RuntimeModels):
     """A running callboard; made by `open_runtime`.
 
     Example:
@@ -264,6 +271,13 @@ class Runtime(RuntimeTools):
         from ..tools.skills.book import SkillBook  # here: most programs have none
 
         return SkillBook(self._data, self._workspace, self._host.lists)
+
+    @cached_property
+    def schedules(self) -> RuntimeSchedules:
+        """The schedules in force: lists, makes, changes, pauses and runs them."""
+        from .unattended.schedules import RuntimeSchedules  # here: most programs have none
+
+        return RuntimeSchedules(self, self._workspace, self._data, lambda: self._configuration)
 
     @property
     def model(self) -> str:
@@ -496,61 +510,6 @@ class Runtime(RuntimeTools):
             ConflictError: It is revoked already.
         """
         await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
-
-    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
-        """Return the models that a provider listed last; with `refresh`, ask it again.
-
-        When it can't be asked, these are the models that callboard knows, and `problem` says why.
-
-        Raises:
-            NotFoundError: There is no such provider.
-            CallboardError: It can't be asked, and none of its models are known.
-        """
-        return await self._model_services().list_models(provider, refresh=refresh)
-
-    async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
-        """Test whether a provider answers, and if not, which step fails; takes ten seconds at most.
-
-        A model is asked for a word, which costs some tokens.
-
-        Args:
-            provider: Its name.
-            model: The model that is asked; its default, else the first that it lists.
-
-        Raises:
-            NotFoundError: There is no such provider.
-        """
-        return await self._model_services().test_provider(provider, model)
-
-    async def complete(
-        self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
-    ) -> str:
-        """Return a short text written outside of sessions: a title, a summary. Nothing is recorded.
-
-        Args:
-            prompt: What to write.
-            model: `PROVIDER/MODEL`; the runtime's by default. It reasons as little as it can.
-            system: The system prompt.
-            seconds: How long it may take.
-
-        Raises:
-            DeadlineError: It took longer.
-            CallboardError: The call failed, or the model refused or wrote nothing.
-        """
-        target = self._models.target(model)
-        services = self._model_services()
-        return (await services.complete(target, prompt, system=system, seconds=seconds)).text
-
-    def _model_services(self) -> ModelServices:
-        from ..providers.catalog.cache import ModelCache  # here: most programs ask for none of it
-        from ..providers.catalog.services import ModelServices
-
-        return ModelServices(self._models.wish, self._host.http, ModelCache(self._data))
-
-
-def host_of(runtime: Runtime) -> Host:
-    """Return the host of a runtime: its actors, and the settings that they have."""
-    return runtime._host
 
 
 def wish_of(runtime: Runtime) -> ModelSelection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -13,6 +14,7 @@ from ..providers.provider import ModelRequest
 from ..runtime.budget import Budget, checked_budget
 from ..runtime.definitions import Agent, SessionKind, ToolDefinition
 from ..runtime.history import Input, Round
+from ..runtime.identity import RequestKey
 from ..runtime.kernel.delivery import Subscription
 from ..runtime.messages import SubmitInput
 from ..runtime.turn_options import GivenCall, TurnOptions
@@ -46,7 +48,14 @@ class RuntimeTools:
 
     _host: Host
 
-    async def create_session(self, *, agent: str = "general", title: str = "") -> Session:
+    async def create_session(
+        self,
+        *,
+        agent: str = "general",
+        workspace: str | Path | None = None,
+        title: str = "",
+        request: RequestKey | None = None,
+    ) -> Session:
         """See `Runtime.create_session`."""
         raise NotImplementedError
 
@@ -208,6 +217,11 @@ def turn_of_calls(
         subscription=Subscription(),
     )
     return Turn(host, message)
+
+
+def host_of(runtime: RuntimeTools) -> Host:
+    """Return the host of a runtime: its actors, and the settings that they have."""
+    return runtime._host
 
 
 def definitions_of(registry: ToolRegistry, agent: Agent, wire_format: str) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from ..embedding.agents import RuntimeAgents
 from ..embedding.settable import RuntimeSettings
 from ..embedding.turn import Turn as TrioTurn
 from ..embedding.turn import TurnEvent, Value
+from ..embedding.unattended.schedules import RuntimeSchedules
 from ..runtime.errors import ActorStopped, ConflictError
 from ..runtime.history import Attachment
 from ..runtime.store.interface import StoreReader
@@ -263,6 +264,21 @@ class Turn(TurnHandle[Value]):
                 cross_to_end(self._portal, partial(self._inner.__aexit__, None, None, None))
 
 
+class SchedulesHandle(Handle[RuntimeSchedules]):
+    """The schedules in force; see `callboard.Runtime.schedules`."""
+
+    list = forwarded(RuntimeSchedules.list)
+    get = forwarded(RuntimeSchedules.get)
+    create = forwarded(RuntimeSchedules.create)
+    update = forwarded(RuntimeSchedules.update)
+    delete = forwarded(RuntimeSchedules.delete)
+    pause = forwarded(RuntimeSchedules.pause)
+    resume = forwarded(RuntimeSchedules.resume)
+    run = forwarded(RuntimeSchedules.run)
+    next = forwarded(RuntimeSchedules.next)
+    firings = forwarded(RuntimeSchedules.firings)
+
+
 class AgentsHandle(Handle[RuntimeAgents]):
     """The agents in force; see `callboard.Runtime.agents`."""
 
@@ -299,12 +315,14 @@ class Runtime(RuntimeHandle):
         agents: The agents in force: lists, makes, changes, copies and deletes them.
         settings: The settings in force: lists them, and sets those that bound and pace work.
         skills: What tells models how to work in a workspace: lists, reads, allows and revokes it.
+        schedules: The schedules in force: lists, makes, changes, pauses and runs them.
     """
 
     def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
         super().__init__(portal, runtime)
         self.store = Records(portal, runtime.store)
         self.agents = AgentsHandle(portal, runtime.agents)
+        self.schedules = SchedulesHandle(portal, runtime.schedules)
         self.settings = SettingsHandle(portal, runtime.settings)
         self.skills = SkillsHandle(portal, runtime.skills)
 

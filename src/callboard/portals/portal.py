@@ -72,6 +72,7 @@ class RuntimeOptions(TypedDict, total=False):
     http: GivenHttp | None
     strict: bool
     wake: bool
+    fire: bool
 
 
 class Crossing(Generic[Answer]):

@@ -11,12 +11,14 @@ import trio
 
 import callboard
 from callboard.embedding.runtime import host_of
+from callboard.embedding.unattended.scheduler import firing
 from callboard.providers.testing.script import Fail, reply
 from callboard.runtime.backup.backup import restore_backup, write_backup
 from callboard.runtime.backup.upkeep import compact, upgrade
 from callboard.runtime.channel import UserQuestion
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import InputAccepted, TurnEnded
+from callboard.runtime.schedules.schedule import Schedule
 from callboard.runtime.stream import StreamError
 from support.crash.mortal import lines, say
 
@@ -512,6 +514,50 @@ class Upgrade(Migration):
         await trio.to_thread.run_sync(upgrade, folder / "data")
 
 
+class Firing(Flow):
+    """The time of a schedule comes; whoever dies then, its input is made once."""
+
+    steps: ClassVar = [DONE]
+    planned_ms: ClassVar = 1_793_606_400_000
+    settings: ClassVar = callboard.Settings(
+        schedules={"hourly": Schedule(name="hourly", prompt="Look.", every="1h")}
+    )
+
+    async def before(self, folder: Path) -> None:
+        async with opened(folder, [], settings=self.settings) as runtime:
+            await self.look(runtime, self.planned_ms - 1, is_first=True)
+
+    async def play(self, folder: Path) -> None:
+        async with opened(folder, self.steps, settings=self.settings) as runtime:
+            await self.look(runtime, self.planned_ms)
+            say(folder / "fired", "")
+            await at_rest(runtime)
+
+    async def judge(self, folder: Path, runtime: callboard.Runtime) -> None:
+        fired = len(lines(folder / "fired"))
+        assert len(await runtime.store.named_inputs(("schedule:hourly",), 9)) >= fired, (
+            "it was lost"
+        )
+        await runtime.reload(self.settings)
+        await self.look(runtime, self.planned_ms + 1)
+        [row] = await runtime.store.named_inputs(("schedule:hourly",), 9)
+        await at_rest(runtime)
+        assert len(await runtime.sessions()) == 1, "a session was begun for nothing"
+        (folder / "made").write_text(row.session_id + "\n")
+
+    async def look(
+        self, runtime: callboard.Runtime, now_ms: int, *, is_first: bool = False
+    ) -> None:
+        """Fire what is due at a time, and wait until that is settled on the disk."""
+        settled, due = runtime.schedules.settled, now_ms if is_first else self.planned_ms
+        runtime.schedules.clock = lambda: now_ms
+        async with firing(runtime.schedules):
+            with trio.fail_after(60):
+                while (entry := settled.known("hourly")) is None or entry.until_ms < due:  # noqa: ASYNC110
+                    await trio.sleep(0.002)
+            await settled.save()
+
+
 FLOWS: dict[str, Flow] = {
     "parallel": Flow(),
     "approval": Approval(),
@@ -533,4 +579,5 @@ FLOWS: dict[str, Flow] = {
     "vacuum": Vacuum(),
     "migration": Migration(),
     "upgrade": Upgrade(),
+    "firing": Firing(),
 }

@@ -17,7 +17,7 @@ import tomli_w
 import trio
 
 import callboard
-from callboard.config.managed import agent_toml
+from callboard.config.managed import fields_toml
 from callboard.portals import aio
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import CallboardError
@@ -204,7 +204,7 @@ class CommandLine(Door):
 
     def _written(self, agent: Agent) -> str:
         file = self._command.workspace / "agent.toml"
-        file.write_text(agent_toml(agent))
+        file.write_text(fields_toml(agent))
         return str(file)
 
     async def _do(self, *words: str, of: str = "agents") -> str:

@@ -23,8 +23,8 @@ from ...runtime.history import Attachment
 from ...runtime.identity import RequestKey
 from ...runtime.store.feeds import DoneRequest
 from ...runtime.turn_options import Unattended
-from ..runtime import Runtime, host_of
 from ..session import Session
+from ..tools import RuntimeTools, host_of
 
 SESSION = "+session"
 """Ends the method of the key under which the session of a new input is on record."""
@@ -68,7 +68,7 @@ class MadeInput(msgspec.Struct, frozen=True):
 
 
 async def submit_once(
-    runtime: Runtime,
+    runtime: RuntimeTools,
     given: OutsideInput,
     *,
     session_id: str | None = None,
@@ -109,30 +109,32 @@ async def submit_once(
     return MadeInput(session.session_id, ticket.input_id, ticket.seq, is_new=True)
 
 
-async def found(runtime: Runtime, request: RequestKey) -> MadeInput | None:
+async def found(runtime: RuntimeTools, request: RequestKey) -> MadeInput | None:
     """Return the input that has this name outside, if it is on record."""
-    done: DoneRequest | None = await runtime.store.request(request)
+    done: DoneRequest | None = await host_of(runtime).plan.store.request(request)
     if done is None:
         return None
-    events = await runtime.store.events(done.session_id, after_seq=done.seq - 1, limit=1)
+    events = await host_of(runtime).plan.store.events(
+        done.session_id, after_seq=done.seq - 1, limit=1
+    )
     (event,) = (stored.event for stored in events)
     assert isinstance(event, InputAccepted)
     return MadeInput(done.session_id, event.input_id, done.seq, is_new=False)
 
 
-async def is_open(runtime: Runtime, session_id: str, agent: str) -> bool:
+async def is_open(runtime: RuntimeTools, session_id: str, agent: str) -> bool:
     """Return whether a session takes inputs and has this agent."""
-    row = await runtime.store.session(session_id)
+    row = await host_of(runtime).plan.store.session(session_id)
     return row is not None and row.deleted_at_ms is None and row.agent == agent
 
 
 async def _session(
-    runtime: Runtime, given: OutsideInput, session_id: str | None, workspace: Workspace
+    runtime: RuntimeTools, given: OutsideInput, session_id: str | None, workspace: Workspace
 ) -> Session:
     if session_id is not None and await is_open(runtime, session_id, given.agent):
         return await runtime.get_session(session_id)
     name = msgspec.structs.replace(given.request, method=given.request.method + SESSION)
-    if (begun := await runtime.store.request(name)) is not None:
+    if (begun := await host_of(runtime).plan.store.request(name)) is not None:
         return await runtime.get_session(begun.session_id)
     try:
         async with workspace() as folder:
@@ -143,11 +145,11 @@ async def _session(
                 request=name,
             )
     except ConflictError:
-        if (begun := await runtime.store.request(name)) is None:
+        if (begun := await host_of(runtime).plan.store.request(name)) is None:
             raise
         return await runtime.get_session(begun.session_id)
 
 
-def _as_agent(runtime: Runtime, name: str) -> Unattended:
+def _as_agent(runtime: RuntimeTools, name: str) -> Unattended:
     agent = host_of(runtime).agents.get(name)
     return "defer" if agent is not None and agent.defer else "deny"

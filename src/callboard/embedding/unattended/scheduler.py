@@ -1,0 +1,260 @@
+"""The scheduler: fires schedules when their time has come.
+
+It sleeps until the next planned time, but half a minute at most, and then looks at the clock on the wall: so it
+does not matter whether the machine was suspended or the clock was set. At each look the last planned time up to
+now is due, if it is not settled. One that is long past was missed: it is run once, or left out.
+
+Why no firing is doubled: its planned time is its name, which is committed with its input. What is settled is
+only a shorter way to that answer, and the file of it may lag behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+import trio
+
+from ...runtime.errors import CallboardError, StorageError
+from ...runtime.events import Stored, TurnEnded
+from ...runtime.kernel.live_lists import ListName
+from ...runtime.kernel.mailbox import Mailbox, Message
+from ...runtime.kernel.service_nursery import open_service_nursery
+from ...runtime.kernel.supervisor import Supervisor
+from ...runtime.redaction import redacting_logger
+from ...runtime.schedules.schedule import Schedule
+from .firing import planned_key, sender_of
+from .schedules import RuntimeSchedules
+
+if TYPE_CHECKING:
+    from ...config.setting_rows import SettingsChange
+    from ..configuration import Configuration
+
+logger = redacting_logger(__name__)
+
+MAX_SLEEP_SECONDS = 30.0
+"""Between two looks at the clock: a suspended machine and a clock that was set are noticed so soon."""
+ON_TIME_MS = 60_000
+"""A firing that is not later than this was not missed: twice the longest sleep."""
+MAX_FIRING = 16
+"""Firings that begin at once: a commit holds many, and a thousand at nine o'clock leave room for a person's."""
+MAILBOX_CAPACITY = 16
+"""Looks that wait are one look."""
+LOCK_NAME = "schedules.lock"
+
+
+class LookAgain(Message, frozen=True, tag="look_again"):
+    """The configuration has changed, or somebody wants to know now."""
+
+
+class Scheduler:
+    """Fires the schedules in force.
+
+    Receives: `LookAgain`.
+    Sends: `CreateSession` and `SubmitInput`, through the runtime.
+    Owns: when it looks next.
+    Ends: when cancelled.
+
+    Args:
+        mailbox: Its address.
+        schedules: What fires, what is settled of it, and why one does not fire.
+    """
+
+    def __init__(self, mailbox: Mailbox[LookAgain], schedules: RuntimeSchedules) -> None:
+        self._mailbox = mailbox
+        self._host = schedules.host
+        self._schedules = schedules
+        self._limiter = trio.CapacityLimiter(MAX_FIRING)
+        self._firing: set[str] = set()
+        self._next: dict[str, _Next] = {}
+        self._looked_ms = 0
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Fire schedules until cancelled."""
+        stop_hearing = self._host.inboxes.watch(self._heard)
+        try:
+            with self._mailbox.open() as messages, _FiringLock() as lock:
+                await self._schedules.settled.load()
+                async with trio.open_nursery() as nursery:
+                    task_status.started()
+                    while True:
+                        seconds = await self._look(nursery, lock)
+                        with trio.move_on_after(seconds):
+                            await messages.receive()
+        finally:
+            stop_hearing()
+
+    async def _look(self, nursery: trio.Nursery, lock: _FiringLock) -> float:
+        """Begin what is due; return for how many seconds nothing is."""
+        schedules = dict(self._host.settings.schedules)
+        now = self._schedules.clock()
+        settled = self._schedules.settled
+        if schedules and not await lock.take(self._schedules.files()):
+            self._say_all(schedules, lock.problem)
+            return MAX_SLEEP_SECONDS
+        if lock.was_refused:
+            lock.was_refused = False
+            settled.settle_all(now)  # whoever held it has fired them
+            self._say_all(schedules, "")
+        settled.keep_only(schedules.keys())
+        if not schedules:
+            await self._save()
+            return math.inf
+        until = [now + int(MAX_SLEEP_SECONDS * 1000)]
+        is_back = now < self._looked_ms
+        for name, schedule in schedules.items():
+            entry, known = settled.entry(schedule, now), self._next.get(name)
+            is_known = known is not None and known.timing == schedule.timing and not is_back
+            if known is None or not is_known or now >= known.at_ms:
+                await trio.lowlevel.checkpoint()  # a thousand of them take a while
+                due = None if schedule.paused else schedule.times.until(now)
+                if due is not None and due > entry.until_ms:
+                    self._begin(schedule, due, nursery)
+                    continue
+                known = _Next(schedule.timing, schedule.times.after(now) or _NEVER_MS)
+                self._next[name] = known
+            until.append(known.at_ms)
+        self._looked_ms = now
+        await self._save()
+        return max(0.0, (min(until) - self._schedules.clock()) / 1000)
+
+    def _begin(self, schedule: Schedule, due: int, nursery: trio.Nursery) -> None:
+        if schedule.name not in self._firing:
+            self._firing.add(schedule.name)
+            nursery.start_soon(self._fire, schedule, due, name=f"fire {schedule.name}")
+
+    async def _fire(self, schedule: Schedule, due: int) -> None:
+        schedules, name = self._schedules, schedule.name
+        try:
+            async with self._limiter:
+                await self._settle(schedule, due)
+        except CallboardError as error:
+            schedules.say(name, str(error))  # and the next look tries again
+            self._firing.discard(name)
+            return
+        schedules.say(name, "")
+        self._firing.discard(name)
+        self._host.lists.changed(ListName.SCHEDULES)
+        self._wake()
+
+    async def _settle(self, schedule: Schedule, due: int) -> None:
+        """Put a firing on record, or leave it out; raise `CallboardError` when neither can be."""
+        settled, sender = self._schedules.settled, sender_of(schedule.name)
+        key = planned_key(schedule, due)
+        last = await self._host.plan.store.named_inputs((sender,), 1)
+        runs = bool(last) and last[0].state in {"waiting", "running"} and last[0].key != key.key
+        if schedule.missed == "skip" and self._schedules.clock() - due > ON_TIME_MS:
+            if not await self._schedules.is_on_record(key):
+                why = self._schedules.problems.get(schedule.name) or MISSED
+                return settled.skip(schedule, due, why)
+        elif runs and schedule.overlap == "skip":
+            return settled.skip(schedule, due, OVERLAPS)
+        made = await self._schedules.fire(schedule, key, due)
+        return settled.fired(schedule, due, made.session_id)
+
+    def _wake(self) -> None:
+        if not self._mailbox.statistics().depth:
+            self._mailbox.tell_nowait(LookAgain())
+
+    async def _save(self) -> None:
+        try:
+            await self._schedules.settled.save()
+        except StorageError as error:
+            logger.error("which firings are settled is not kept, but on record: %s", error)
+
+    def _say_all(self, schedules: dict[str, Schedule], problem: str) -> None:
+        for name in schedules:
+            self._schedules.say(name, problem)
+
+    def _heard(self, stored: tuple[Stored, ...]) -> None:
+        """Tell who follows the list that a firing has ended."""
+        for each in stored:
+            if type(each.event) is TurnEnded and self._schedules.settled.is_of(each.session_id):
+                self._host.lists.changed(ListName.SCHEDULES)
+
+
+MISSED = "it was due while nothing fired schedules"
+OVERLAPS = "the one before still ran"
+_NEVER_MS = 2**62
+"""Later than any clock says."""
+
+
+class _Next(msgspec.Struct, frozen=True):
+    timing: str
+    at_ms: int
+
+
+class _FiringLock:
+    """Lets one process fire the schedules of a configuration, whatever data folders there are.
+
+    Attributes:
+        problem: Why this process must not.
+        was_refused: Whether another process had it while this one looked.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+        self._is_held = False
+        self.was_refused = False
+        self.problem = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    async def take(self, configuration: Configuration | None) -> bool:
+        """Return whether this process fires the schedules; a program with settings of its own does."""
+        if self._is_held or configuration is None:
+            return True
+        path = configuration.folder / LOCK_NAME
+        try:
+            self._is_held = await trio.to_thread.run_sync(self._take, path)
+        except OSError as error:
+            self.problem = f"{path} can't be locked: {error.strerror or error}"
+            return False
+        if not self._is_held:
+            self.was_refused = True
+            self.problem = f"another callboard fires the schedules of {configuration.folder}"
+        return self._is_held
+
+    def _take(self, path: Path) -> bool:
+        if self._descriptor is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def firing(schedules: RuntimeSchedules) -> AsyncGenerator[Mailbox[LookAgain]]:
+    """Fire the schedules in force around the block, in an actor that is restarted if it crashes; give its address."""
+    host, mailbox = schedules.host, Mailbox[LookAgain]("schedules", MAILBOX_CAPACITY)
+
+    def look_again(_: SettingsChange) -> None:
+        if not mailbox.is_closed and not mailbox.statistics().depth:
+            mailbox.tell_nowait(LookAgain())
+
+    stop_watching = host.force.watch(look_again)
+    schedules.is_firing = True
+    try:
+        async with open_service_nursery("the schedules end") as nursery:
+            supervisor = Supervisor(nursery, strict=host.plan.strict)
+            make = partial(Scheduler, mailbox, schedules)
+            await supervisor.start(mailbox.name, make, mailbox, vital=False)
+            yield mailbox
+    finally:
+        schedules.is_firing = False
+        stop_watching()

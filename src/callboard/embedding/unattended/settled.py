@@ -1,0 +1,147 @@
+"""Up to when the planned times of each schedule are settled: fired, left out, or before its time.
+
+The record says which firings there are, and this file what need not be looked for there: the times before a
+schedule was made, changed or resumed, and those that were left out. It also outlives sessions that were purged
+with their keys. It lags behind the record after a kill, which costs nothing: the store refuses what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...config.private_file import read_private, write_private
+from ...runtime.errors import StorageError
+from ...runtime.redaction import redacting_logger
+from ...runtime.schedules.schedule import MAX_SCHEDULES, Schedule
+
+logger = redacting_logger(__name__)
+
+FILE_NAME = "schedules.json"
+MAX_BYTES = 2048 * MAX_SCHEDULES
+"""More than its entries take: their longest texts are bounded."""
+MAX_WHY_CHARS = 500
+DAY_MS = 24 * 3_600_000
+"""A time that is settled so far ahead was settled by a clock that was wrong."""
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is settled of one schedule.
+
+    Attributes:
+        timing: What said when it fires; with another one, times count from when that is seen.
+        until_ms: Planned times up to here are settled.
+        session_id: The session of its last firing.
+        skipped_at_ms: The last planned time that was left out.
+        skipped: Why.
+    """
+
+    timing: str
+    until_ms: int
+    session_id: str = ""
+    skipped_at_ms: int | None = None
+    skipped: str = ""
+
+
+class SettledTimes:
+    """What is settled of all schedules of a runtime, which alone writes the file.
+
+    Args:
+        folder: The data folder; `None` keeps it in memory.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = None if folder is None else folder / FILE_NAME
+        self._entries: dict[str, Settled] = {}
+        self._is_loaded = False
+        self._is_dirty = False
+        self._saving = trio.Lock()
+
+    async def load(self) -> None:
+        """Read the file, once; one that can't be read is as none, and is logged."""
+        if self._is_loaded:
+            return
+        path, self._is_loaded = self._path, True
+        if path is None:
+            return
+        try:
+            data = await trio.to_thread.run_sync(read_private, path, MAX_BYTES)
+            self._entries = msgspec.json.decode(data or b"{}", type=dict[str, Settled])
+        except (StorageError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            logger.error("%s can't be used; firings missed before now are not run: %s", path, error)
+
+    def known(self, name: str) -> Settled | None:
+        """Return what is settled of a schedule, if it was ever looked at."""
+        return self._entries.get(name)
+
+    def entry(self, schedule: Schedule, now_ms: int) -> Settled:
+        """Return what is settled of a schedule: of a new one all before it was made, of a changed one all up to now."""
+        name, found = schedule.name, self._entries.get(schedule.name)
+        if found is None:
+            # Made by a command while nothing fired, it may have missed a time; of the operator's nobody knows.
+            made_ms = now_ms if schedule.updated_at_ms is None else schedule.updated_at_ms
+            self._put(name, Settled(timing=schedule.timing, until_ms=min(made_ms, now_ms)))
+        elif found.timing != schedule.timing or found.until_ms > now_ms + DAY_MS:
+            session_id = found.session_id
+            self._put(name, Settled(timing=schedule.timing, until_ms=now_ms, session_id=session_id))
+        return self._entries[name]
+
+    def fired(self, schedule: Schedule, planned_ms: int, session_id: str) -> None:
+        """Note a firing, which is on record."""
+        self._change(schedule, planned_ms, session_id=session_id)
+
+    def skip(self, schedule: Schedule, planned_ms: int, why: str) -> None:
+        """Note that a planned time is left out."""
+        self._change(schedule, planned_ms, skipped_at_ms=planned_ms, skipped=why[:MAX_WHY_CHARS])
+
+    def settle_all(self, now_ms: int) -> None:
+        """Leave out all planned times up to now: somebody else may have fired them."""
+        for name, found in self._entries.items():
+            self._put(name, msgspec.structs.replace(found, until_ms=max(found.until_ms, now_ms)))
+
+    def used_by(self, name: str, session_id: str) -> None:
+        """Note the session of a firing that somebody asked for."""
+        if (found := self._entries.get(name)) is not None:
+            self._put(name, msgspec.structs.replace(found, session_id=session_id))
+
+    def is_of(self, session_id: str) -> bool:
+        """Return whether a session is that of some schedule's last firing."""
+        return any(entry.session_id == session_id for entry in self._entries.values())
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Forget schedules that are gone."""
+        for name in self._entries.keys() - names:
+            del self._entries[name]
+            self._is_dirty = True
+
+    async def save(self) -> None:
+        """Write what has changed; several changes at once are one file.
+
+        Raises:
+            StorageError: It can't be written; the next `save` tries again.
+        """
+        async with self._saving:
+            if self._path is None or not self._is_dirty:
+                return
+            self._is_dirty = False
+            data = msgspec.json.encode(self._entries)
+            try:
+                await trio.to_thread.run_sync(
+                    lambda path: write_private(path, data, replace=True), self._path
+                )
+            except BaseException:
+                self._is_dirty = True
+                raise
+
+    def _change(self, schedule: Schedule, planned_ms: int, **changes: object) -> None:
+        found = self.entry(schedule, planned_ms)
+        until_ms = max(found.until_ms, planned_ms)
+        self._put(schedule.name, msgspec.structs.replace(found, until_ms=until_ms, **changes))
+
+    def _put(self, name: str, entry: Settled) -> None:
+        if self._entries.get(name) != entry:
+            self._entries[name] = entry
+            self._is_dirty = True
