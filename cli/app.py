@@ -64,6 +64,10 @@ COMMANDS = {
     ),
     "models": ("setup.models", "List the models of providers, and choose the default."),
     "agents": ("setup.agents", "List, show, make, change, copy and delete agents."),
+    "hooks": (
+        "setup.hooks",
+        "List hooks and webhooks, test them, and send again what nobody took.",
+    ),
     "settings": ("setup.settings", "List the settings in force, and set some of them."),
     "policy": ("policy.check", "Explain and check the rules that decide which calls may run."),
     "approvals": (

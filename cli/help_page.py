@@ -18,7 +18,7 @@ GROUPS = {
     "Sessions": ("sessions", "show", "session", "undo", "usage", "memory", "replay"),
     "Permissions": ("approvals", "approve", "deny", "grants", "policy"),
     "Models and tools": ("agents", "models", "providers", "keys", "tools", "tool", "skills"),
-    "Daemon": ("serve", "status", "stop", "logs", "service", "token", "protocol"),
+    "Daemon": ("serve", "status", "stop", "logs", "service", "token", "hooks", "protocol"),
     "Upkeep": (
         "doctor",
         "settings",

@@ -9,6 +9,7 @@ import msgspec
 from ...config.private_file import make_private_folder, read_private, write_private
 from ...runtime.errors import StorageError
 from ...runtime.redaction import redacting_logger
+from ...runtime.wire.hooks import DeadLetter
 
 logger = redacting_logger(__name__)
 
@@ -45,6 +46,19 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """What people call it; the same notice may have gone to other webhooks, too."""
         return f"{self.webhook}/{self.identity}"
+
+    @property
+    def row(self) -> DeadLetter:
+        """The letter in a list."""
+        return DeadLetter(
+            name=self.name,
+            webhook=self.webhook,
+            type=self.type,
+            session_id=self.session_id,
+            at_ms=self.at_ms,
+            attempts=self.attempts,
+            problem=self.problem,
+        )
 
 
 class DeadLetters:

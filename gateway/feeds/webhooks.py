@@ -19,9 +19,10 @@ import trio
 
 from ...config.sections import Webhook, is_address
 from ...embedding.runtime import Runtime, data_of, host_of, wish_of
+from ...embedding.unattended.hook_rows import webhooks_of
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.events import Stored
-from ...runtime.hooks.hook import NOTIFY, SECRET_PLACE, webhook_key_name
+from ...runtime.hooks.hook import SECRET_PLACE, webhook_key_name
 from ...runtime.hooks.signatures import standard_headers
 from ...runtime.http.address_guard import HERE, AddressGuard, AddressRefused, Endpoint
 from ...runtime.http.client import open_http_client
@@ -70,18 +71,14 @@ class Webhooks:
         """The dead letters, the oldest first."""
         return tuple(self._dead.letters)
 
-    def waiting(self, name: str) -> int:
-        """How many letters wait for a webhook."""
-        return len(self._waiting.get(name, ()))
+    def counts(self, name: str) -> tuple[int, int]:
+        """Return how many letters wait for a webhook, and how many are dead."""
+        return len(self._waiting.get(name, ())), sum(each.webhook == name for each in self.dead)
 
     @property
     def in_force(self) -> Mapping[str, Webhook]:
         """The webhooks in force, by name."""
-        settings = host_of(self._runtime).settings
-        if settings.notify.webhook is None:
-            return settings.webhooks
-        notify = Webhook(name=NOTIFY, url=settings.notify.webhook, events=("question",))
-        return {NOTIFY: notify, **settings.webhooks}
+        return webhooks_of(host_of(self._runtime).settings)
 
     async def run(self) -> None:
         """Post notices until cancelled; then keep what waits."""

@@ -17,6 +17,7 @@ from . import (
     agents,
     approvals,
     daemon,
+    hooks,
     memories,
     providers,
     runtime,
@@ -38,6 +39,7 @@ _TABLES = (
     agents.methods,
     skills.methods,
     schedules.methods,
+    hooks.methods,
     runtime.methods,
     daemon.methods,
 )

@@ -73,6 +73,7 @@ ROLES: Mapping[ListName, Role] = {
     ListName.KEYS: Role.OPERATOR,
     ListName.ROOTS: Role.OPERATOR,
     ListName.SKILLS: Role.OPERATOR,
+    ListName.HOOKS: Role.OPERATOR,
     ListName.SETTINGS: Role.ADMIN,
     ListName.TOKENS: Role.ADMIN,
 }
@@ -97,7 +98,9 @@ async def wait_lists(caller: Caller, params: KnownLists) -> ListRevisions:
     return ListRevisions(params.known)
 
 
-WHOLE = frozenset({ListName.USAGE, ListName.SETTINGS, ListName.SKILLS, ListName.TOKENS})
+WHOLE = frozenset(
+    {ListName.HOOKS, ListName.USAGE, ListName.SETTINGS, ListName.SKILLS, ListName.TOKENS}
+)
 """Lists that say something about the work of all."""
 
 

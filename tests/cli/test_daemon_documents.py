@@ -14,6 +14,7 @@ import trio
 import callboard
 from callboard.client.administration import (
     ClientAgents,
+    ClientHooks,
     ClientKeys,
     ClientMemories,
     ClientModels,
@@ -31,6 +32,7 @@ from support.gateway.daemon_scene import open_daemon
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {
     "agents": ClientAgents,
+    "hooks": ClientHooks,
     "settings": ClientSettings,
     "memories": ClientMemories,
     "providers": ClientProviders,

@@ -152,7 +152,7 @@ async def test_a_role_follows_what_it_may_read(tmp_path: Path) -> None:
         limited = daemon.new_token("guest", Role.OPERATOR, agents=("general",))
         async with open_client(daemon, token) as eye, open_client(daemon, limited) as guest:
             assert await eye.wait_lists({"agents": 0, "usage": 0})  # the control
-            for name in ("settings", "tokens", "keys", "providers", "roots", "skills"):
+            for name in ("settings", "tokens", "keys", "providers", "roots", "skills", "hooks"):
                 with pytest.raises(PermissionRefused, match=name):
                     await eye.wait_lists({name: 0})
             assert await guest.wait_lists({"agents": 0, "providers": 0})

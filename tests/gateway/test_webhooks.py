@@ -22,6 +22,7 @@ from callboard.providers.testing.script import fail
 from callboard.runtime.errors import NotFoundError
 from callboard.runtime.hooks.signatures import checked
 from callboard.runtime.http.address_guard import AddressRefused
+from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import open_client, open_daemon
 from support.gateway.hook_scene import SECRET as SECRET_OF_HOOKS
 from support.gateway.hook_scene import open_hooked
@@ -220,13 +221,37 @@ async def test_a_receiver_that_is_away_delays_no_other_and_waits_are_bounded(
                 await session.run("What time is it?")
             await there.wait(4)
             told = daemon.gateway.daemon.webhooks
-            assert told.waiting("away") == 2
+            assert told.counts("away") == (2, 2)
             assert [letter.webhook for letter in told.dead] == ["away", "away"]
         # What only waited is sent when the next daemon starts.
         async with open_daemon(**options) as daemon:
             await away.wait(3)
-            await until(lambda: daemon.gateway.daemon.webhooks.waiting("away") == 0)
-            assert len(daemon.gateway.daemon.webhooks.dead) == 2
+            await until(lambda: daemon.gateway.daemon.webhooks.counts("away") == (0, 2))
+
+
+async def test_clients_list_test_and_send_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "WAIT_SECONDS", ())
+    async with hook(500, 404, 200) as service:
+        async with open_daemon(configured=telling(board=service.port)) as daemon:
+            token = daemon.new_token("eye", Role.OBSERVER)
+            async with open_client(daemon) as client, open_client(daemon, token) as eye:
+                (row,) = await client.hooks.list()
+                assert (row.direction, row.place) == ("out", "http://127.0.0.1/…")
+                known = await client.wait_lists({"hooks": 0})
+                session = await client.create_session()
+                await client.prompt(session.session_id, "What time is it?")
+                assert await client.wait_lists(known) != known
+                (letter,) = await client.hooks.dead()
+                assert (letter.webhook, letter.problem) == ("board", "status 500")
+                assert letter.session_id == session.session_id
+                assert await client.hooks.test("board") == "status 404"
+                assert (await client.hooks.resend()).sent == 1
+                assert await client.hooks.dead() == []
+                assert (await client.hooks.resend()).letters == []
+                for asked in (eye.hooks.list(), eye.hooks.dead(), eye.hooks.resend()):
+                    with pytest.raises(callboard.CallboardError, match="takes the role"):
+                        await asked
+    assert [body["type"] for body in service.bodies] == ["turn_ended", "test", "turn_ended"]
 
 
 class Names(trio.abc.HostnameResolver):

@@ -32,6 +32,16 @@ from ..runtime.wire.daemon import (
     WorkspaceRoots,
 )
 from ..runtime.wire.fields import Nothing, Role
+from ..runtime.wire.hooks import (
+    DeadLetter,
+    DeadLetterList,
+    HookList,
+    HookRow,
+    HookTested,
+    OneHook,
+    Resend,
+    Resent,
+)
 from ..runtime.wire.memories import ListMemories, Memories, OneMemory, SearchMemories, StoreMemory
 from ..runtime.wire.schedules import (
     ChangedSchedule,
@@ -283,6 +293,32 @@ class ClientMemories(_Requests):
     async def forget(self, memory_id: str) -> None:
         """Delete a memory: no session finds it any more."""
         await self._client.request("memory/delete", OneMemory(memory_id), Nothing)
+
+
+class ClientHooks(_Requests):
+    """`Client.hooks`: what other systems begin in the daemon, and what they are told.
+
+    Example:
+        for letter in await client.hooks.dead():
+            print(letter.name, letter.problem)
+        print((await client.hooks.resend()).sent)
+    """
+
+    async def list(self) -> Sequence[HookRow]:
+        """Return the hooks and webhooks, never their secrets."""
+        return (await self._client.request("hook/list", Nothing(), HookList)).hooks
+
+    async def test(self, name: str) -> str:
+        """Post a test to a webhook; return what is wrong, or `""`. Raises `NotFoundError`."""
+        return (await self._client.request("hook/test", OneHook(name), HookTested)).problem
+
+    async def dead(self) -> Sequence[DeadLetter]:
+        """Return the notices that no attempt delivered, the oldest first."""
+        return (await self._client.request("hook/dead", Nothing(), DeadLetterList)).letters
+
+    async def resend(self, names: Iterable[str] = ()) -> Resent:
+        """Send dead letters once more, without names all of them; raise `NotFoundError`."""
+        return await self._client.request("hook/resend", Resend(tuple(names)), Resent)
 
 
 class ClientProviders(_Requests):

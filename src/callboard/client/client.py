@@ -42,6 +42,7 @@ from ..runtime.wire.lists import KnownLists, ListRevisions
 from .address import find_address, wait_own
 from .administration import (
     ClientAgents,
+    ClientHooks,
     ClientKeys,
     ClientMemories,
     ClientModels,
@@ -71,7 +72,8 @@ class Client(ClientPrompts, ToolRequests):
     """A connection to a daemon, made by `connect`.
 
     Attributes:
-        agents, schedules, memories, providers, models, keys, settings, skills, tokens, upkeep: Its requests about these.
+        agents, hooks, schedules, memories, providers, models, keys, settings, skills, tokens, upkeep: Its requests
+            about these.
 
     A connection that breaks is made again. Prompts and new sessions are then asked for again, and
     done once; other requests that waited for an answer fail with a `NetworkError`. Events go on
@@ -90,6 +92,7 @@ class Client(ClientPrompts, ToolRequests):
         self.schedules = ClientSchedules(self)
         self.settings = ClientSettings(self)
         self.skills = ClientSkills(self)
+        self.hooks = ClientHooks(self)
         self.memories = ClientMemories(self)
         self.providers = ClientProviders(self)
         self.models = ClientModels(self)

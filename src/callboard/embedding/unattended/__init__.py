@@ -5,6 +5,8 @@ is the idempotency key of the input's event, in one commit with it, so the store
 kill -9, a clock that was set back, or a delivery that comes twice. `once` makes such an input, in a new session
 or an old one.
 
+`hook_rows` lists hooks and webhooks for people.
+
 Begin with `once`.
 Comes in: a name, a text, and what its turn may use.
 Goes out: sessions and inputs, through `Runtime` and `Session`; nothing of its own.

@@ -1,0 +1,75 @@
+"""Hooks and webhooks as people see them, and which webhooks there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...config.sections import Webhook
+from ...config.setting_rows import shown_url
+from ...config.settings import Settings
+from ...runtime.hooks.hook import NOTIFY, Hook, key_name, webhook_key_name
+from ...runtime.wire.hooks import HookRow
+
+
+def webhooks_of(settings: Settings) -> Mapping[str, Webhook]:
+    """Return the webhooks by name; the one of `[notify]` hears of questions."""
+    if settings.notify.webhook is None:
+        return settings.webhooks
+    notify = Webhook(name=NOTIFY, url=settings.notify.webhook, events=("question",))
+    return {NOTIFY: notify, **settings.webhooks}
+
+
+def hook_rows(
+    settings: Settings,
+    has_secret: Callable[[str], bool],
+    count: Callable[[str], tuple[int, int]],
+) -> list[HookRow]:
+    """Return the hooks, then the webhooks, each sorted by name.
+
+    Args:
+        settings: Those in force.
+        has_secret: Whether the store of keys has one of that name; may block.
+        count: How many notices wait for a webhook, and how many are dead.
+    """
+    hooks = [
+        _row(settings, hook, has_secret=has_secret(key_name(name)))
+        for name, hook in sorted(settings.hooks.items())
+    ]
+    for name, webhook in sorted(webhooks_of(settings).items()):
+        waiting, dead = count(name)
+        hooks.append(
+            HookRow(
+                name=name,
+                direction="out",
+                place=shown_url(webhook.url),
+                has_secret=has_secret(webhook_key_name(name)),
+                paused=webhook.paused,
+                events=webhook.events,
+                waiting=waiting,
+                dead=dead,
+                problem="it is paused" if webhook.paused else "",
+            )
+        )
+    return hooks
+
+
+def _row(settings: Settings, hook: Hook, *, has_secret: bool) -> HookRow:
+    problem = ""
+    if not has_secret:
+        problem = f"it has no secret: callboard keys set {key_name(hook.name)}"
+    elif hook.agent not in {settings.agent().name, *settings.agents}:
+        problem = f"there is no agent {hook.agent!r}"
+    elif hook.paused:
+        problem = "it is paused"
+    return HookRow(
+        name=hook.name,
+        direction="in",
+        place=f"/hooks/{hook.name}",
+        has_secret=has_secret,
+        paused=hook.paused,
+        signature=hook.signature,
+        agent=hook.agent,
+        session=hook.session,
+        max_per_minute=hook.max_per_minute,
+        problem=problem,
+    )
