@@ -281,7 +281,8 @@ class Talk(ShownSession):
             raise ConflictError("a turn is running: a copy goes on from its end, /cancel ends it")
         await self.show(await self.client.fork(view.session_id, message_id))
         self.say(
-            "  this is a copy, which goes on by itself; permissions and undo stay with the first"
+            "  this is a copy, which goes on by itself; files are as they are: "
+            f"`callboard undo {view.session_id} --dry-run` says what can be taken back"
         )
 
     async def send(self, text: str, mode: str = "queue", *, is_typed: bool = True) -> None:

@@ -13,6 +13,7 @@ import trio
 from cyclopts import App, Parameter
 
 from ...config.files import load_settings
+from ...config.prices import PriceTable, priced
 from ...embedding.options import folder_of
 from ...runtime.backup.session_file import event_line, head_line
 from ...runtime.definitions import CallStatus
@@ -149,6 +150,7 @@ def messages(
             rows = await reader.messages(
                 row.session_id, before=before, latest_first=True, limit=limit
             )
+            rows = priced(rows, PriceTable(load_settings().prices))
         if json:
             sys.stdout.writelines(map(json_line, rows[::-1]))
             return ANSWERED
@@ -179,7 +181,7 @@ def fork(
         sys.stdout.write(f"forked: {row.session_id}\n")
         complain(
             f"Files are as they are: `callboard undo {session_id} --dry-run` says what can be taken "
-            f"back. Go on with `callboard run --session {row.session_id} …`."
+            f"back. Go on with `callboard run --continue --session {row.session_id} PROMPT`."
         )
         return ANSWERED
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from callboard.cli.app import execute
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
+from support.cli.command import Command
+from support.cli.in_process import own_logging as own_logging
+from support.cli.in_process import run_here as run_here
+from support.portal.doors import RunHere
 
 
 def callboard(folder: Path, *words: str) -> int:
@@ -84,3 +91,30 @@ def test_messages_are_listed_deleted_and_gone_on_from(
         callboard(folder, "delete-messages", fork, "nothing")
     with pytest.raises(ValidationError, match="Name the messages"):
         callboard(folder, "delete-messages", fork)
+
+
+def test_the_advice_of_a_fork_can_be_followed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callboard(folder, "fork", "last") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Files are as they are" in said
+    for line in re.findall(r"`callboard ([^`]+)`", said):
+        words = [*shlex.split(line), "--data", str(folder / "data")]
+        assert execute([*words, "--model", "rehearsal"] if "run" in words else words) == 0
+    assert "is not for" not in capsys.readouterr().err
+
+
+async def test_each_answer_in_a_list_has_its_cost(tmp_path: Path, run_here: RunHere) -> None:
+    command = Command(tmp_path)
+    async with command.open_runtime([reply("Yes.")]) as runtime:
+        session = await runtime.create_session()
+        await session.run("Well?")
+        *_, row = await session.messages()
+    command.configure(f'[prices."{row.provider}/{row.model}"]\ninput = 1000\noutput = 2000\n')
+    listed = await run_here(command, "session", "messages", session.session_id, "--json")
+    asked, answered = map(json.loads, listed.out.splitlines())
+    assert asked["cost"] is None
+    used = row.input_tokens or 0, row.output_tokens or 0
+    assert answered["cost"] == pytest.approx((used[0] * 1000 + used[1] * 2000) / 1_000_000)
+    assert all(used)

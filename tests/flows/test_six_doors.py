@@ -178,7 +178,30 @@ async def what_a_folder_tells_models_is_allowed_by_its_content(door: Door) -> No
             await change
 
 
+async def what_was_said_is_read_copied_and_deleted(door: Door) -> None:
+    session_id = await door.talk("One?", "Two?")
+    first, _, second, answer = said = await door.messages(session_id)
+    assert [row.type for row in said] == ["user", "assistant"] * 2
+    assert (first.content, second.content, answer.provider) == ("One?", "Two?", "rehearsal")
+    assert answer.model == "rehearsal"
+    assert answer.duration_ms is not None
+    page = await door.messages(session_id, latest_first=True, limit=2)
+    assert [row.position for row in page] == [answer.position, second.position]
+    page = await door.messages(session_id, latest_first=True, limit=9, before=second.position)
+    assert [row.content for row in page][-1] == "One?"
+    copy = await door.fork(session_id, second.message_id)
+    copied = [row.content for row in await door.messages(copy)]
+    assert copied[0] == "One?"
+    assert "Two?" not in copied
+    await door.delete_messages(session_id, first.message_id)
+    assert "One?" not in [row.content for row in await door.messages(session_id)]
+    assert [row.content for row in await door.messages(copy)] == copied
+    with pytest.raises(CallboardError, match="no message"):
+        await door.delete_messages(session_id, "message_nothing")
+
+
 CASES = (
+    what_was_said_is_read_copied_and_deleted,
     what_a_folder_tells_models_is_allowed_by_its_content,
     a_setting_holds_until_it_is_taken_back,
     what_can_not_be_set_is_said,

@@ -21,6 +21,7 @@ from callboard.config.managed import fields_toml
 from callboard.portals import aio
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import CallboardError
+from callboard.runtime.store.rows import MessageRow
 from callboard.runtime.wire.agents import AgentRow
 from callboard.tools.skills.shelf import Skill
 from support.cli.command import Command, Finished
@@ -70,6 +71,22 @@ class Door(ABC):
     @abstractmethod
     async def set(self, name: str, value: Any) -> None:
         """Set a setting; `None` takes it back."""
+
+    @abstractmethod
+    async def talk(self, *prompts: str) -> str:
+        """Have prompts answered in a new session; return its id."""
+
+    @abstractmethod
+    async def messages(self, session_id: str, **page: Any) -> list[MessageRow]:
+        """Return what was said."""
+
+    @abstractmethod
+    async def fork(self, session_id: str, message_id: str) -> str:
+        """Return the id of a session that goes on from a message."""
+
+    @abstractmethod
+    async def delete_messages(self, session_id: str, message_id: str) -> None:
+        """Delete a message."""
 
     @abstractmethod
     async def skills(self) -> dict[str, Skill]:
@@ -131,16 +148,60 @@ class Methods(Door):
     async def revoke(self, path: str) -> None:
         await self._do("revoke", path, of="skills", workspace=str(self.work))
 
+    async def talk(self, *prompts: str) -> str:
+        session = await self._call(self._place.create_session)
+        for prompt in prompts:
+            await self._call(session.run, prompt)
+        return str(session.session_id)
+
+    async def messages(self, session_id: str, **page: Any) -> list[MessageRow]:
+        found: list[MessageRow] = await self._call(
+            (await self._session(session_id)).messages, **page
+        )
+        return found
+
+    async def fork(self, session_id: str, message_id: str) -> str:
+        forked = await self._call((await self._session(session_id)).fork, message_id)
+        return str(forked.session_id)
+
+    async def delete_messages(self, session_id: str, message_id: str) -> None:
+        await self._call((await self._session(session_id)).delete_messages, [message_id])
+
+    async def _session(self, session_id: str) -> Any:
+        return await self._call(self._place.get_session, session_id)
+
     async def _do(self, method: str, *arguments: Any, of: str = "agents", **named: Any) -> Any:
-        return await getattr(getattr(self._place, of), method)(*arguments, **named)
+        return await self._call(getattr(getattr(self._place, of), method), *arguments, **named)
+
+    async def _call(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        return await method(*arguments, **named)
+
+
+class Remote(Methods):
+    """A `Client`, which names sessions in each request."""
+
+    async def talk(self, *prompts: str) -> str:
+        row = await self._place.create_session(workspace=str(self.work), model="rehearsal")
+        for prompt in prompts:
+            await self._place.ask(row.session_id, prompt)
+        return str(row.session_id)
+
+    async def messages(self, session_id: str, **page: Any) -> list[MessageRow]:
+        found: list[MessageRow] = await self._place.messages(session_id, **page)
+        return found
+
+    async def fork(self, session_id: str, message_id: str) -> str:
+        return str((await self._place.fork(session_id, message_id)).session_id)
+
+    async def delete_messages(self, session_id: str, message_id: str) -> None:
+        await self._place.delete_messages(session_id, [message_id])
 
 
 class Blocking(Methods):
     """A door of methods that block."""
 
-    async def _do(self, method: str, *arguments: Any, of: str = "agents", **named: Any) -> Any:
-        its = getattr(getattr(self._place, of), method)
-        return await trio.to_thread.run_sync(partial(its, *arguments, **named))
+    async def _call(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        return await trio.to_thread.run_sync(partial(method, *arguments, **named))
 
 
 class Asyncio(Methods):
@@ -152,8 +213,8 @@ class Asyncio(Methods):
         super().__init__(place, work)
         self._loop = loop
 
-    async def _do(self, method: str, *arguments: Any, of: str = "agents", **named: Any) -> Any:
-        return await self._loop(getattr(getattr(self._place, of), method)(*arguments, **named))
+    async def _call(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        return await self._loop(method(*arguments, **named))
 
 
 class CommandLine(Door):
@@ -187,6 +248,26 @@ class CommandLine(Door):
     async def set(self, name: str, value: Any) -> None:
         words = ("unset", name) if value is None else ("set", name, json.dumps(value))
         await self._do(*words, of="settings")
+
+    async def talk(self, *prompts: str) -> str:
+        options = {"environ": {}, "data": self._command.home / "data"}
+        async with callboard.open_runtime(
+            model="rehearsal", workspace=self.work, **options
+        ) as runtime:
+            return await Methods(runtime, self.work).talk(*prompts)
+
+    async def messages(self, session_id: str, **page: Any) -> list[MessageRow]:
+        words = [f"--{name}={value}" for name, value in page.items() if name != "latest_first"]
+        lines = await self._do("messages", session_id, "--json", *words, of="session")
+        rows = [msgspec.convert(json.loads(line), MessageRow) for line in lines.splitlines()]
+        return rows[::-1] if page.get("latest_first") else rows
+
+    async def fork(self, session_id: str, message_id: str) -> str:
+        said = await self._do("fork", session_id, message_id, of="session")
+        return said.removeprefix("forked: ").strip()
+
+    async def delete_messages(self, session_id: str, message_id: str) -> None:
+        await self._do("delete-messages", session_id, message_id, of="session")
 
     async def skills(self) -> dict[str, Skill]:
         lines = (await self._do("--json", of="skills")).splitlines()
@@ -341,7 +422,7 @@ async def _websocket(folder: Path, run: RunHere) -> AsyncGenerator[Door]:
     async with served(folder) as (daemon, _), open_client(daemon) as client:
         (folder / "work").mkdir()
         await client.upkeep.add_root(str(folder / "work"))
-        yield Methods(client, folder / "work")
+        yield Remote(client, folder / "work")
 
 
 @asynccontextmanager
