@@ -16,6 +16,7 @@ from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.schedules.schedule import Schedule
+from ..runtime.text import in_json_words
 from .files import MANAGED_NAME, MAX_FILE_BYTES, RESERVED_PROVIDERS, read_bytes, read_managed
 from .private_file import locked, make_private_folder, write_private
 from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings
@@ -239,7 +240,9 @@ def save_setting(folder: Path, name: str, value: Any) -> ManagedSettings:
         except msgspec.ValidationError as error:
             path, problem = explained(str(error), kind)
             where = ".".join((table, *path))
-            raise ValidationError(f"{where}: {problem.replace('`', '')}.", field=where) from error
+            raise ValidationError(
+                f"{where}: {in_json_words(problem).replace('`', '')}.", field=where
+            ) from error
         return msgspec.structs.replace(managed, **{table: values})
 
     return _change(folder, change)

@@ -20,7 +20,8 @@ from ...runtime.identity import new_id
 from ...runtime.store.rows import SessionRow
 from ...runtime.text import excerpt
 from ...runtime.turn_options import TurnOptions
-from ...runtime.wire.agents import agent_of_row
+from ...runtime.wire.agents import AgentRow, agent_of_row
+from ...tools.registry import unknown_tools
 from ..ask.notify import heard, tell_desktop
 from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
@@ -307,6 +308,7 @@ class Talk(ShownSession):
                 is_shared=self._holder.is_shared,
             )
             self._set_view(row.session_id)
+            await self._warn_of_tools()
         view = self.view
         assert view is not None
         await self._ask_about_skills()
@@ -356,15 +358,28 @@ class Talk(ShownSession):
         question = SkillQuestion(self._surface.data, Path(self.folder), allow)
         if not (waiting := await question.look()):
             return
-        name = self._facts.agent or self._options.agent
-        try:
-            agent = agent_of_row(await self.client.agents.get(name))
-        except NotFoundError:  # it is gone: the session goes on with General Assistant
-            agent = Agent()
+        row = await self._agent_row()
+        agent = Agent() if row is None else agent_of_row(row)
         await self._screen.drain()
         with self._screen.held():
             keyboard = self._keyboard if self._surface.can_ask else None
             await question.put(waiting, agent, keyboard, self._notice_once)
+
+    async def _warn_of_tools(self) -> None:
+        """Say which tools the agent names that do not exist: its model never gets them."""
+        row = await self._agent_row()
+        if row is None or all(tool.tier is not None for tool in row.tools):
+            return
+        known = [tool.name for tool in (await self.client.tools()).tools]
+        for line in unknown_tools(row.name, row.tool_names, known):
+            self._notice_once(line)
+
+    async def _agent_row(self) -> AgentRow | None:
+        """Return the agent of the session; `None` when it is gone, and General Assistant goes on."""
+        try:
+            return await self.client.agents.get(self._facts.agent or self._options.agent)
+        except NotFoundError:
+            return None
 
     def _notice_once(self, text: str) -> None:
         if text not in self._warned:

@@ -304,3 +304,13 @@ async def test_in_a_pipe_instructions_are_left_out_and_that_is_said_once(command
         done = await command("chat", stdin=b"first\nsecond\n")
         assert (done.code, done.out.count("nobody approved: AGENTS.md")) == (0, 1)
         assert "Use tabs." not in str([request.body for request in server.requests])
+
+
+async def test_a_tool_that_does_not_exist_is_said_when_a_session_begins(command: Command) -> None:
+    """As `run` says it; the daemon's log, too, is read by few."""
+    async with scripted(command, reply("One."), reply("Two.")):
+        command.configure('[agents.old]\ntools = ["reed_file", "read_file"]\n')
+        done = await command("chat", "--agent", "old", stdin=b"first\nsecond\n")
+        assert done.code == 0
+        assert done.out.count("names a tool 'reed_file', which does not exist") == 1
+        assert 'Did you mean "read_file"?' in done.out

@@ -144,7 +144,7 @@ async def a_setting_holds_until_it_is_taken_back(door: Door) -> None:
 
 async def what_can_not_be_set_is_said(door: Door) -> None:
     for name, value, said in (
-        ("limits.idle_seconds", "soon", r"limits\.idle_seconds"),
+        ("limits.idle_seconds", "soon", r"limits\.idle_seconds.*number, got string"),
         ("limits.idle_secondz", 7, "limits.idle_secondz"),
         ("limits.max_repeats", 0, r"limits\.max_repeats"),
     ):

@@ -250,7 +250,7 @@ class CommandLine(Door):
         await self._do(*words, of="settings")
 
     async def talk(self, *prompts: str) -> str:
-        options = {"environ": {}, "data": self._command.home / "data"}
+        options: dict[str, Any] = {"environ": {}, "data": self._command.home / "data"}
         async with callboard.open_runtime(
             model="rehearsal", workspace=self.work, **options
         ) as runtime:
