@@ -171,8 +171,13 @@ class Processes(Protocol):
         """Run a program to its end. If cancelled, return when all its processes are gone."""
         ...
 
-    async def start(self, command: Command) -> BackgroundProcess:
-        """Start a background program, which ends with its session at the latest."""
+    async def start(
+        self, command: Command, on_end: Callable[[], Awaitable[None]] | None = None
+    ) -> BackgroundProcess:
+        """Start a background program, which ends with its session at the latest.
+
+        `on_end` is awaited when it has ended, before anybody hears of that; also when the runtime ends.
+        """
         ...
 
     def list(self) -> tuple[BackgroundProcess, ...]:

@@ -319,7 +319,7 @@ class CallPreparation:
         if Capability.PROCESSES in has:
             processes = handles.processes(place, call, network)
             if processes is not None:
-                context.processes = TrackedProcesses(processes, watch)
+                context.processes = TrackedProcesses(processes, watch, handles.keeper(place, call))
                 context.workshop = handles.workshop
         if Capability.CHANNEL in has:
             context.channel = handles.channel(place, call)

@@ -10,7 +10,7 @@ from ...runtime.changes.version_log import CallVersions, VersionStore
 from ...runtime.definitions import Capability, ErrorType, ToolFailure
 from ...runtime.errors import ValidationError
 from ...runtime.event_types.plan import PlanItem
-from ...runtime.events import PlanSet
+from ...runtime.events import FilesMarked, PlanSet
 from ...runtime.handles import (
     ArtifactReader,
     ChannelHandle,
@@ -58,6 +58,20 @@ class OpenPlan:
         place = self._place
         event = PlanSet(turn_id=place.turn_id, call_id=self._call.call_id, items=items)
         await self._journal.ask(AppendEvents(session_id=place.session_id, events=(event,)))
+
+
+class CallMarks:
+    """A `MarkKeeper` of one call."""
+
+    def __init__(self, journal: Mailbox[JournalMessage], session_id: str, call_id: str) -> None:
+        self.session_id = session_id
+        self._journal = journal
+        self._call_id = call_id
+
+    async def keep(self, marked: tuple[str, ...], cleared: tuple[str, ...]) -> None:
+        """See `MarkKeeper`."""
+        event = FilesMarked(call_id=self._call_id, marked=marked, cleared=cleared)
+        await self._journal.ask(AppendEvents(session_id=self.session_id, events=(event,)))
 
 
 MAX_OPEN_WORKSPACES = 64
@@ -175,6 +189,10 @@ class OpenHandles:
             is_marked=watch.is_marked,
             open_aside=self._versions.open_aside,
         )
+
+    def keeper(self, place: CallPlace, call: Call) -> CallMarks:
+        """Return the way to store what is marked behind a call."""
+        return CallMarks(self._journal, place.session_id, call.call_id)
 
     def memory_read(self, place: CallPlace) -> MemoryReader:
         """Return the way to what the agent remembers."""

@@ -9,6 +9,7 @@ Each call gets handles that wrap the real ones and share one `FileWatch`. `track
 reads taint and which writes mark: it marks before the first byte changes and looks before and after a
 read, so calls that overlap can't slip through. `tracked_processes` treats a program as a reader of every
 marked file, and finds by file times what it may have written; in doubt the whole workspace is marked.
+Until then `writers` has them: what changes while one runs counts as marked, and who runs beside one has heard from it.
 `tracked_network` records where a call connected, and asks about hosts that nobody has decided about.
 `marked_files` is the set of marks in memory, which follows the table of the store. `origins` says which files
 came from elsewhere, and taint like marked ones.

@@ -9,22 +9,43 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .origins import Origins
+    from .writers import Writer, Writers
 
 MAX_MARKED_FILES = 10_000
 """At most so many paths, about a megabyte; beyond it a whole workspace is marked instead."""
 
+_OPEN = "/./"
+"""Between the workspace of an open look and the rest; no real path has it."""
 MAX_KNOWN_FOREIGN = 1_000
 """Foreign folders that are remembered; with more, the first are forgotten."""
 MAX_KNOWN_WORKSPACES = 1_000
 """The size of a cache, cleared by each mark, of which workspaces hold marked files."""
 
 
+class OpenLook(NamedTuple):
+    """A row of the table of marks that says that what a background program wrote is not marked yet.
+
+    A start that finds one looks. As a path it is a file of no name below the workspace: marks and clears of a whole
+    workspace take it along, and those of files do not.
+    """
+
+    workspace: str
+    session_id: str
+    since_ns: int
+
+    @property
+    def row(self) -> str:
+        """The row."""
+        return f"{self.workspace}{_OPEN}{self.session_id}/{self.since_ns}"
+
+
 class MarkedFiles:
     """The marked paths, absolute and without links, and where files came from; safe to use from any thread.
+
 
     Each mark has the time at which its file was last written. Calls without resource keys may overlap
     in any way, and a call that clears a mark must not clear what another call wrote meanwhile.
@@ -37,7 +58,10 @@ class MarkedFiles:
         self._marks: dict[str, float] = {}
         self._concerned: dict[str, bool] = {}
         self._foreign: dict[str, None] = {}
+        self._noted: dict[str, int] = {}
+        self._forgotten = 0
         self._time = 0
+        self._writers: Writers | None = None
 
     def trust(self, trusted: tuple[str, ...], untrusted: tuple[str, ...]) -> None:
         """Go by these settings about where files came from."""
@@ -51,6 +75,20 @@ class MarkedFiles:
 
             found = self._origins = Origins(*self._trust)
         return found
+
+    @property
+    def writers(self) -> Writers:
+        """The programs that may be writing what is not marked yet."""
+        if (found := self._writers) is None:
+            from .writers import Writers  # here: many turns run no program
+
+            found = self._writers = Writers(self)
+        return found
+
+    @property
+    def has_writers(self) -> bool:
+        """Whether there are any."""
+        return bool(self._writers)
 
     def know_foreign(self, folder: str) -> None:
         """Remember a foreign folder that a program was told of: it may take away what tells that it is foreign."""
@@ -79,11 +117,22 @@ class MarkedFiles:
             self._concerned[workspace] = found
             return found
 
-    def load(self, paths: Iterable[str]) -> None:
-        """Add the paths of the store's table."""
+    def load(self, paths: Iterable[str]) -> list[tuple[OpenLook, Writer]]:
+        """Add the paths of the store's table; return the looks that are due, each with its writer, which is to be ended."""
+        marked: list[str] = []
+        due: list[tuple[OpenLook, Writer]] = []
+        for path in paths:
+            workspace, sign, look = path.rpartition(_OPEN)
+            if sign:
+                session_id, _, since = look.partition("/")
+                writer = self.writers.begin(workspace, workspace, int(since), None, lambda: True)
+                due.append((OpenLook(workspace, session_id, int(since)), writer))
+            else:
+                marked.append(path)
         with self._lock:
             self._concerned.clear()
-            self._marks.update(dict.fromkeys(paths, self._time))
+            self._marks.update(dict.fromkeys(marked, self._time))
+        return due
 
     def covers(self, path: str) -> bool:
         """Whether a path is marked, itself or by a folder above it."""
@@ -106,12 +155,36 @@ class MarkedFiles:
         That is the whole workspace if there are too many marks.
         """
         with self._lock:
-            self._time += 1
+            self._note(workspace)
             if path not in self._marks:
                 path = self._bearer(path, workspace)
                 self._concerned.clear()
             self._marks[path] = math.inf if is_being_written else self._time
             return path
+
+    def note(self, workspace: str) -> None:
+        """Note that there is, or was, untrusted content in a workspace."""
+        with self._lock:
+            self._note(workspace)
+
+    def has_marked(self, workspace: str, since: int) -> bool:
+        """Whether anything was marked or noted in a workspace, one in it or around it, since a time."""
+        with self._lock:
+            return since < self._forgotten or any(
+                at > since and self.overlap(each, workspace) for each, at in self._noted.items()
+            )
+
+    @staticmethod
+    def overlap(one: str, other: str) -> bool:
+        """Whether a folder is another one, or lies in it, or around it; both are real paths."""
+        return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+    def _note(self, workspace: str) -> None:
+        self._time += 1
+        self._noted.pop(workspace, None)
+        self._noted[workspace] = self._time
+        if len(self._noted) > MAX_KNOWN_WORKSPACES:
+            self._forgotten = self._noted.pop(next(iter(self._noted)))
 
     def clear(self, path: str, before: float) -> None:
         """Remove the marks at a path and below it, of files last written before a time."""

@@ -12,11 +12,15 @@ import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from ..changes.file_versions import KeepsVersions
 from ..definitions import ErrorType, ToolFailure
 from ..handles import FileContent, FileInfo, ReadableFiles, WritableFiles
-from .marked_files import MarkedFiles
+from .marked_files import MarkedFiles, OpenLook
+
+if TYPE_CHECKING:
+    from .writers import Writer
 
 
 class FileWatch:
@@ -43,8 +47,9 @@ class FileWatch:
 
     @property
     def is_needed(self) -> bool:
-        """Whether any marks concern this workspace."""
-        return bool(self._marks) and self._marks.concern(self._root)
+        """Whether any marks concern this workspace, or programs run whose writes are not marked yet."""
+        marks = self._marks
+        return (bool(marks) and marks.concern(self._root)) or marks.has_writers
 
     @property
     def is_tainted(self) -> bool:
@@ -70,8 +75,48 @@ class FileWatch:
 
     def note_read(self, path: str, *, was_marked: bool) -> None:
         """Note that a file's content was read."""
-        if was_marked or self.is_marked(path) or self.is_foreign(path):
+        if was_marked or self.is_marked(path) or self.is_foreign(path) or self._is_new(path):
             self.read[path] = None
+
+    def _is_new(self, path: str) -> bool:
+        marks = self._marks
+        return marks.has_writers and marks.writers.wrote(os.path.join(self._place, path))
+
+    def begin_program(self, since_ns: int) -> Writer:
+        """Note that a program of the call begins, which may write until `end_program`."""
+        above = self.folders_above_marks()
+        return self._marks.writers.begin(
+            self._place, self._root, since_ns, above, lambda: self.is_tainted
+        )
+
+    def open_row(self, session_id: str, since_ns: int) -> str:
+        """Return what the table of marks has while a background program of a session runs: see `OpenLook`."""
+        return OpenLook(self._root, session_id, since_ns).row
+
+    def again(self, is_tainted: Callable[[], bool]) -> FileWatch:
+        """Return a watch of the same workspace, for what happens behind the call."""
+        watch = FileWatch(self._marks, self._workspace)
+        watch.begin(is_tainted)
+        return watch
+
+    def end_program(self, writer: Writer) -> None:
+        """Note that what a program wrote is marked."""
+        self._marks.writers.end(writer)
+
+    def note_clean(self, path: str) -> None:
+        """Note that the whole of a file was written now, and not by a tainted session."""
+        if self._marks.has_writers:
+            self._marks.writers.clean(os.path.join(self._place, path))
+
+    def note_typed(self) -> None:
+        """Note that programs in the workspace may have heard from a tainted session."""
+        self._marks.writers.taint(self._place)
+
+    def note_meanwhile(self, since: int) -> None:
+        """Note that a program of the call may have read what was marked, or written beside it, since a time."""
+        self.note_all_read()
+        if not self.read and self._marks.has_marked(self._root, since):
+            self.read["."] = None
 
     def is_foreign(self, path: str) -> bool:
         """Whether strangers may have written a file, by where it came from; the path has no links."""
@@ -89,11 +134,13 @@ class FileWatch:
     def note_all_read(self, named: Iterable[str] = (), cwd: str = ".") -> None:
         """Note that a program that begins in `cwd` may have read every marked file of the workspace, and
         whatever these texts name."""
-        origins = self._marks.origins
-        if self.is_needed:
-            inside = self._marks.below(self._root)
+        marks, origins = self._marks, self._marks.origins
+        if bool(marks) and marks.concern(self._root):
+            inside = marks.below(self._root)
             first = min(inside, default=self._root)
             self.read[os.path.relpath(first, self._root)] = None
+        elif marks.has_writers and marks.writers.is_beside(self._place):
+            self.read["."] = None
         elif origins.is_foreign_folder(self._place):
             self._note_foreign(".", self._place)
         elif (untrusted := origins.untrusted_in(self._place)) is not None:
@@ -267,6 +314,7 @@ class TrackedWriter(TrackedReader):
         info = self._put(path, write) if is_tainted else write()
         if not is_tainted and watch.is_needed:
             watch.clear(info.path, before)
+            watch.note_clean(info.path)
         return info
 
     def append(self, path: str, data: bytes, *, create_dirs: bool) -> FileInfo:
@@ -277,7 +325,10 @@ class TrackedWriter(TrackedReader):
     def replace_unchanged(self, path: str, data: bytes, *, digest: bytes) -> FileInfo:
         """See `WritableFiles`."""
         files = self._writable
-        return self._put(path, lambda: files.replace_unchanged(path, data, digest=digest))
+        info = self._put(path, lambda: files.replace_unchanged(path, data, digest=digest))
+        if not self.watch.is_tainted:  # nor was what it read of the file
+            self.watch.note_clean(info.path)
+        return info
 
     def move(self, source: str, destination: str, *, overwrite: bool) -> None:
         """See `WritableFiles`; marks move along, and marks at the destination are cleared."""

@@ -9,6 +9,7 @@ import pytest
 
 import callboard
 from callboard.runtime.events import FilesMarked, SessionTainted
+from callboard.runtime.taint import writers
 from callboard.tools.sandbox.changes import scan
 from support.flows.file_taints import FETCH, READ, WRITE, open_it, run, taints
 from support.flows.program_calls import Call
@@ -87,7 +88,7 @@ async def test_marks_go_with_what_a_program_moves(tmp_path: Path, line: str, pat
 
 async def test_a_person_wrote_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (make_workspace(tmp_path) / "own.md").write_text("mine")
-    monkeypatch.setattr(scan, "SLACK_NS", 0)
+    monkeypatch.setattr(writers, "SLACK_NS", 0)
     assert await marks(tmp_path, FETCH, sh("cat own.md; echo x > new")) == ["new"]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
@@ -54,9 +54,18 @@ class BackgroundPrograms:
             self._nursery = None
 
     async def start(
-        self, session_id: str, title: str, seconds: float, make: MakeProgram, *, ends: int = 0
+        self,
+        session_id: str,
+        title: str,
+        seconds: float,
+        make: MakeProgram,
+        *,
+        ends: int = 0,
+        on_end: Callable[[], Awaitable[None]] | None = None,
     ) -> BackgroundProcess:
         """Start one, which runs for so many seconds at most; `ends` is what `ends_of` returned when the call began.
+
+        `on_end` is awaited when it has ended, before anybody hears of that.
 
         Raises `ToolFailure` when the session has ended since, or there are too many.
         """
@@ -72,7 +81,7 @@ class BackgroundPrograms:
         own = self._by_session.setdefault(session_id, {})
         self._check_room(own)
         self._count += 1
-        running = _Running(f"p{self._count}", title, seconds)
+        running = _Running(f"p{self._count}", title, seconds, on_end)
         # Without a checkpoint between: whatever was started is served, and so ended.
         running.program = make(running.unread.add)
         self._nursery.start_soon(running.serve, name=f"background {running.process_id}")
@@ -136,7 +145,6 @@ class BackgroundPrograms:
 
     async def end_session(self, session_id: str) -> None:
         """End those of a session, and forget them; return when nothing of them is left."""
-        self._unseen.pop(session_id, None)
         self._ends[session_id] = self._ends.pop(session_id, 0) + 1
         if len(self._ends) > MAX_ENDS:
             self._ends.popitem(last=False)
@@ -146,6 +154,7 @@ class BackgroundPrograms:
                 running.program.kill("cancel")
         for running in own.values():
             await running.ended.wait()
+        self._unseen.pop(session_id, None)
 
     def ends_of(self, session_id: str) -> int:
         """Return how often a session has ended; see `start`."""
@@ -249,7 +258,14 @@ class _Running:
 
     program: Program
 
-    def __init__(self, process_id: str, title: str, seconds: float) -> None:
+    def __init__(
+        self,
+        process_id: str,
+        title: str,
+        seconds: float,
+        on_end: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._on_end = on_end
         self.process_id = process_id
         self.unread = _Unread()
         self.ran: Ran | None = None
@@ -266,7 +282,11 @@ class _Running:
         finally:
             if self.ran is None:  # cancelled, with nothing of it left
                 self.ran = self.program.result()
-            self.ended.set()
+            try:
+                if self._on_end is not None:
+                    await self._on_end()  # noqa: ASYNC102  it shields and bounds itself
+            finally:
+                self.ended.set()
 
     def shown(self) -> BackgroundProcess:
         return BackgroundProcess(

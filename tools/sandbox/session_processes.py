@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 import trio
@@ -173,7 +173,9 @@ class SessionProcesses:
         running = self._sandbox.running
         return Program(recipe, order, on_line, on_chunk, sandbox=str(strength), running=running)
 
-    async def start(self, command: Command) -> BackgroundProcess:
+    async def start(
+        self, command: Command, on_end: Callable[[], Awaitable[None]] | None = None
+    ) -> BackgroundProcess:
         """See `Processes`."""
         recipe, strength = await self._sandbox.recipe_in(self._workspace)
         order = await self._prepared(recipe, self._order(command, is_fed=True))
@@ -183,6 +185,7 @@ class SessionProcesses:
             command.seconds,
             lambda on_chunk: self._program(recipe, strength, order, on_chunk=on_chunk),
             ends=self._ends,
+            on_end=on_end,
         )
 
     def list(self) -> tuple[BackgroundProcess, ...]:

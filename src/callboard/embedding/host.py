@@ -256,9 +256,15 @@ class Host:
                     lambda: Journal(self.journal, plan.store, self.inboxes),
                     self.journal,
                 )
-                self.marked_files.load(await plan.store.marked_files())
+                due = self.marked_files.load(await plan.store.marked_files())
                 cut_off = await close_all_left_open(plan.store, self.journal)
                 await self.undoing.clear_unfinished(cut_off)
+                if due:
+                    from ..actors.upkeep.marks_due import look_behind  # here: seldom are any
+
+                    outer.start_soon(
+                        look_behind, self.journal, self.marked_files, due, name="marks"
+                    )
                 if plan.sandbox is not None:
                     await outer.start(plan.sandbox.serve, name="sandbox")
                 if indexed is not None:

@@ -22,6 +22,7 @@ import msgspec
 
 from ....runtime.definitions import ErrorType, ToolFailure
 from ....runtime.processes import ChangedFiles, Written
+from ....runtime.taint.writers import is_since
 from ...workspace.paths import shown
 from ...workspace.protected_places import Stubs
 from ...workspace.resolver import Names, OpenDirectory, Resolver, open_resolver
@@ -43,10 +44,6 @@ MAX_LOOKED_AT = 1_000_000
 """Entries in which files are looked for that lend root's rights, once in a workspace: some seconds."""
 MAX_LENDING = 64
 """Such files; a system's folders hold some twenty."""
-SLACK_NS = 50_000_000
-"""Times of files come from a clock that is some ticks behind ours."""
-COARSE_NS = 2_000_000_000
-"""The same for times without fractions, as on FAT."""
 
 UNSEEN = frozenset(
     {
@@ -286,4 +283,4 @@ def _is_newer(entry: os.DirEntry[str], since_ns: int) -> bool:
         changed = entry.stat(follow_symlinks=False).st_ctime_ns
     except OSError:
         return False  # it is gone
-    return changed >= since_ns - (COARSE_NS if changed % 1_000_000_000 == 0 else SLACK_NS)
+    return is_since(changed, since_ns)
