@@ -85,6 +85,10 @@ COMMANDS = {
     "grants": ("approvals.list", "List the answers that are remembered, and take them back."),
     "token": ("setup.tokens", "Make, list and end the tokens with which clients connect."),
     "memory": ("setup.memories", "List, search and take back what sessions remember."),
+    "mcp": (
+        "mcp.commands",
+        "Add, review, test and remove servers of the Model Context Protocol.",
+    ),
     "skills": ("setup.skills", "List skills, and approve those of a workspace."),
     "chat": ("chat.chat", "Talk with a model at the terminal; /help lists what can be typed."),
     "attach": (

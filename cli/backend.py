@@ -234,12 +234,10 @@ class LocalMemories:
 
 
 def _configuration(file: Path) -> Configuration:
-    from ..config.files import MANAGED_NAME, load_settings_of
+    from ..config.files import load_settings_of, watched_files
     from ..embedding.configuration import Configuration
 
-    return Configuration(
-        lambda: _quiet(load_settings_of(file)), (file, file.with_name(MANAGED_NAME))
-    )
+    return Configuration(lambda: _quiet(load_settings_of(file)), watched_files(file))
 
 
 def _quiet(settings: Settings) -> Settings:

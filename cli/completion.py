@@ -121,6 +121,12 @@ def providers(context: Any) -> Offer:
     return _said((name, "") for name in sorted({*KNOWN, *load_settings().providers}))
 
 
+def mcp_servers(context: Any) -> Offer:
+    """Offer the servers of the Model Context Protocol."""
+    del context
+    return _said((name, "") for name in sorted(load_settings().mcp))
+
+
 def models(context: Any) -> Offer:
     """Offer the models of the lists that providers gave before, and those that callboard knows."""
     from ..providers.catalog.cache import ModelCache

@@ -20,6 +20,7 @@ from ..runtime.disk.private_folder import check_file
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from ..runtime.hooks.hook import Hook
 from ..runtime.schedules.schedule import MAX_SCHEDULES, Schedule
+from .mcp.settings import PINS_NAME, McpSettings, check_servers
 from .policy.tables import read_rules, without_rules
 from .prices import Price
 from .sections import PluginSettings, Webhook
@@ -36,8 +37,8 @@ MANAGED_NAME = "managed.toml"
 MAX_FILE_BYTES = 1024 * 1024
 """A thousand agents with long prompts fit; a wrong file is not read whole."""
 
-RESERVED_PROVIDERS = frozenset({"custom", "git", "rehearsal"})
-"""Names that are taken: the provider of `--base-url`, git's credentials, the built-in model."""
+RESERVED_PROVIDERS = frozenset({"custom", "git", "mcp", "rehearsal"})
+"""Names that are taken: the provider of `--base-url`, the credentials of git and of servers, the built-in model."""
 
 
 def config_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -130,9 +131,19 @@ def _merged(file: Path, *, required: bool) -> Settings:
             "was used.",
             field="schedules",
         )
+    servers = {**managed.mcp, **own.mcp}
+    if servers:
+        from .mcp.pins import with_pins  # here: most starts have no server
+
+        try:
+            check_servers(servers)
+        except ValueError as error:
+            raise ValidationError(f"{file}: mcp: {error}. Nothing of it was used.") from error
+        servers = with_pins(servers, file.parent)
     return msgspec.structs.replace(
         own,
         files=configuration_files(file),
+        mcp=servers,
         model=own.model or managed.model,
         inactive=tuple(dict.fromkeys((*own.inactive, *managed.inactive))),
         providers={**managed.providers, **own.providers},
@@ -158,6 +169,11 @@ def place_of(file: Path, table: str, name: str) -> str:
     return TomlReader(_read(file, required=False) or "", file).where((table, name))
 
 
+def watched_files(file: Path) -> tuple[Path, ...]:
+    """Return the files that make up the configuration of an operator's file; none needs to exist."""
+    return file, file.with_name(MANAGED_NAME), file.with_name(PINS_NAME)
+
+
 def place_of_setting(file: Path, table: str, field: str) -> str | None:
     """Return where the operator's file has a setting, as `FILE, line 12`; `None` when it says nothing."""
     document, reader = _parsed(_read(file, required=False) or "", file)
@@ -180,9 +196,8 @@ def config_file(path: Path | None = None) -> Path:
 
 
 def configuration_files(file: Path) -> tuple[str, ...]:
-    """Return the absolute paths of the operator's file and of the one that commands write beside it."""
-    own = file.expanduser().absolute()
-    return str(own), str(own.with_name(MANAGED_NAME))
+    """Return the absolute paths of the operator's file and of those that commands write beside it."""
+    return tuple(map(str, watched_files(file.expanduser().absolute())))
 
 
 def read_managed(file: Path) -> ManagedSettings:
@@ -199,11 +214,17 @@ def read_managed(file: Path) -> ManagedSettings:
     providers = _providers(reader, document)
     agents = reader.tables(document, "agents", Agent, {})
     schedules = reader.tables(document, "schedules", Schedule, {})
-    rest = {**document, "providers": {}, "agents": {}, "schedules": {}}
+    rest = {**document, "providers": {}, "agents": {}, "schedules": {}, "mcp": {}}
     managed = reader.convert(rest, ManagedSettings, ())
     for table, kind in MANAGED_TABLES.items():
         reader.convert(managed.tables[table], kind, (table,))
-    return msgspec.structs.replace(managed, providers=providers, agents=agents, schedules=schedules)
+    return msgspec.structs.replace(
+        managed,
+        providers=providers,
+        agents=agents,
+        schedules=schedules,
+        mcp=_servers(reader, document),
+    )
 
 
 def parse_fields(text: str, file: Path, kind: type[_Kind], defaults: Mapping[str, Any]) -> _Kind:
@@ -241,7 +262,7 @@ def parse_settings(
             document = {**document, table: {**given, **document.get(table, {})}}
     empty: dict[str, Any] = {
         "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": [], "hooks": {}, "webhooks": {},
-        "schedules": {},
+        "schedules": {}, "mcp": {},
     }  # fmt: skip
     settings = reader.convert({**document, **empty}, Settings, ())
     agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
@@ -251,6 +272,7 @@ def parse_settings(
         hooks=reader.tables(document, "hooks", Hook, {}),
         webhooks=reader.tables(document, "webhooks", Webhook, {}),
         schedules=reader.tables(document, "schedules", Schedule, {}),
+        mcp=_servers(reader, document),
         plugins=reader.tables(document, "plugins", PluginSettings, {}),
         providers=providers,
         prices=prices,
@@ -272,6 +294,21 @@ def _providers(reader: TomlReader, document: Mapping[str, Any]) -> dict[str, Pro
     for name in RESERVED_PROVIDERS & providers.keys():
         raise reader.error(("providers", name), f"the name {name!r} is built in; choose another")
     return providers
+
+
+def _servers(reader: TomlReader, document: Mapping[str, Any]) -> dict[str, McpSettings]:
+    servers = reader.tables(document, "mcp", McpSettings, {})
+    for name, server in servers.items():
+        if server.tools:
+            raise reader.error(
+                ("mcp", name, "tools"),
+                f"what is accepted stands in {PINS_NAME}, and is written there",
+            )
+    try:
+        check_servers(servers)
+    except ValueError as error:
+        raise reader.error(("mcp",), str(error)) from error
+    return servers
 
 
 def _prices(reader: TomlReader, document: Mapping[str, Any]) -> dict[str, Price]:

@@ -18,6 +18,7 @@ from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.schedules.schedule import Schedule
 from ..runtime.text import in_json_words
 from .files import MANAGED_NAME, MAX_FILE_BYTES, RESERVED_PROVIDERS, read_bytes, read_managed
+from .mcp.settings import McpSettings
 from .private_file import locked, make_private_folder, write_private
 from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings
 from .toml_reader import NAME
@@ -248,6 +249,37 @@ def save_setting(folder: Path, name: str, value: Any) -> ManagedSettings:
     return _change(folder, change)
 
 
+def save_server(folder: Path, server: McpSettings) -> ManagedSettings:
+    """Add a server, or replace the one of its name; its accepted tools stand elsewhere.
+
+    Raises:
+        StorageError, ValidationError: As `save_provider`.
+    """
+    kept = msgspec.structs.replace(server, tools=())
+    return _change(
+        folder,
+        lambda managed: msgspec.structs.replace(managed, mcp={**managed.mcp, server.name: kept}),
+    )
+
+
+def remove_server(folder: Path, name: str) -> ManagedSettings:
+    """Remove a server that a command added.
+
+    Raises:
+        NotFoundError: No command added it.
+        StorageError, ValidationError: As `save_provider`.
+    """
+
+    def change(managed: ManagedSettings) -> ManagedSettings:
+        if name not in managed.mcp:
+            raise NotFoundError(f"No command added a server {name!r}.")
+        return msgspec.structs.replace(
+            managed, mcp={n: its for n, its in managed.mcp.items() if n != name}
+        )
+
+    return _change(folder, change)
+
+
 def managed_content(folder: Path) -> bytes | None:
     """Return the file's content, for `put_back`; `None` when there is none. Raises `StorageError`."""
     return read_bytes(folder / MANAGED_NAME)
@@ -300,15 +332,18 @@ def _encoded(managed: ManagedSettings) -> bytes:
         "providers": {name: _table(its) for name, its in managed.providers.items()},
         "agents": {name: _table(its) for name, its in managed.agents.items()},
         "schedules": {name: _table(its) for name, its in managed.schedules.items()},
+        "mcp": {name: _table(its) for name, its in managed.mcp.items()},
     }
     present = {name: value for name, value in document.items() if value}
     return (_HEAD + tomli_w.dumps(present)).encode()
 
 
-def _table(its: ProviderSettings | Agent | Schedule) -> dict[str, Any]:
+def _table(its: ProviderSettings | Agent | Schedule | McpSettings) -> dict[str, Any]:
     """Return the values that differ from the defaults; TOML has no null."""
     fields = (f for f in msgspec.structs.fields(type(its)) if f.name != "name")
-    values = {f.name: value for f in fields if (value := getattr(its, f.name)) != f.default}
+    values = {
+        f.name: value for f in fields if (value := getattr(its, f.name)) not in (f.default, {})
+    }
     return _without_null(msgspec.to_builtins(values))
 
 

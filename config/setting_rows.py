@@ -108,6 +108,8 @@ class SettingRows(msgspec.Struct, frozen=True):
 def setting_rows(settings: Settings) -> SettingRows:
     """Return all settings for people; no setting holds a key, but all are masked."""
     values = msgspec.to_builtins(settings)
+    for server in values["mcp"].values():
+        server["tools"] = [tool["name"] for tool in server["tools"]]
     if settings.notify.webhook is not None:
         values["notify"]["webhook"] = shown_url(settings.notify.webhook)
     for its in values["webhooks"].values():

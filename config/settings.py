@@ -20,6 +20,7 @@ from ..runtime.schedules.schedule import Schedule
 from ..runtime.stream import MAX_ARGUMENT_BYTES
 from ..runtime.text import check_hosts, did_you_mean
 from .base_url import checked_base_url
+from .mcp.settings import McpSettings, check_servers
 from .policy.rules import PlacedRule
 from .prices import Price
 from .sections import (
@@ -296,6 +297,7 @@ class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         deleted_agents: Names of deleted agents whose sessions have yet to move to General Assistant.
         schedules: Schedules that programs and commands made, by name.
         paused_schedules: Names of schedules that are paused; those of the operator's file too.
+        mcp: Servers of the Model Context Protocol that were added, by name.
         limits, sessions, git: Settings of these tables, by name, where the operator's file says nothing.
     """
 
@@ -306,6 +308,7 @@ class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     deleted_agents: tuple[str, ...] = ()
     schedules: dict[str, Schedule] = msgspec.field(default_factory=dict)
     paused_schedules: tuple[str, ...] = ()
+    mcp: dict[str, McpSettings] = msgspec.field(default_factory=dict)
     limits: dict[str, Any] = msgspec.field(default_factory=dict)
     sessions: dict[str, Any] = msgspec.field(default_factory=dict)
     git: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -346,6 +349,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
         plugins: Settings of plugins, by name; those that are not enabled are not used.
+        mcp: Servers of the Model Context Protocol, by name.
         agents: Configured agents, by name; `general` exists without being listed.
         hooks: What other systems may begin here by a POST, by name.
         webhooks: Where other systems are told what happened here, by name.
@@ -381,6 +385,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     plugins: dict[str, PluginSettings] = msgspec.field(default_factory=dict)
+    mcp: dict[str, McpSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
     hooks: dict[str, Hook] = msgspec.field(default_factory=dict)
     webhooks: dict[str, Webhook] = msgspec.field(default_factory=dict)
@@ -388,6 +393,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prices: dict[str, Price] = msgspec.field(default_factory=dict)
     rules: tuple[PlacedRule, ...] = ()
     files: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.mcp:
+            check_servers(self.mcp)
 
     def agent(self, name: str = GENERAL_AGENT) -> Agent:
         """Return the agent of that name.

@@ -56,6 +56,7 @@ class ToolRegistry:
         self._why_not = why_not
         self._version = version
         self._tools: dict[str, KnownTool] = {}
+        self._withheld: dict[str, str] = {}
         self._runs_programs: dict[tuple[str, ...] | None, bool] = {}
         self._queries: dict[
             tuple[tuple[str, ...] | None, SessionKind, int],
@@ -89,6 +90,27 @@ class ToolRegistry:
             )
         del self._tools[name]
         self._forget_queries()
+
+    def replace(
+        self, source: str, tools: Iterable[KnownTool], withheld: Mapping[str, str]
+    ) -> list[str]:
+        """Put these in place of all tools of a source; `withheld` says why some are not offered.
+
+        Return the names that others have already: those tools are left out.
+        """
+        for name, tool in tuple(self._tools.items()):
+            if tool.definition.source == source:
+                del self._tools[name]
+                self._withheld.pop(name, None)
+        taken: list[str] = []
+        for tool in tools:
+            if tool.name in self._tools:
+                taken.append(tool.name)
+            else:
+                self._tools[tool.name] = tool
+        self._withheld.update((name, why) for name, why in withheld.items() if name in self._tools)
+        self._forget_queries()
+        return taken
 
     def _forget_queries(self) -> None:
         self._queries.clear()
@@ -130,7 +152,7 @@ class ToolRegistry:
     def withheld(self, name: str) -> str | None:
         """Return why a tool can't be used on this machine, or `None`."""
         tool = self._tools.get(name)
-        return None if tool is None else self._why_not(tool.definition)
+        return None if tool is None else self._withheld.get(name) or self._why_not(tool.definition)
 
     def definitions(
         self, names: tuple[str, ...] | None, kind: SessionKind
@@ -159,6 +181,7 @@ class ToolRegistry:
                 for name, tool in self._tools.items()
                 if (names is None or name in names)
                 and is_available(tool.definition, kind)
+                and name not in self._withheld
                 and self._why_not(tool.definition) is None
             }
             found = self._queries[key] = tuple(offered.values()), frozenset(offered)

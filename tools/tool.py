@@ -69,12 +69,15 @@ class Tool(abc.ABC):
             slot, and only their own timeout bounds them.
         is_ours: Whether its code is callboard's own, which acts through its handles alone.
         app_type: The type that its context's `app` has to have; `None` if it says nothing.
+        is_trusted: Whether strangers can't have written its results, and failures, whatever it needs; `None`
+            when its needs say it.
     """
 
     definition: ToolDefinition
     waits: bool = False
     is_ours: bool = False
     app_type: Any = None
+    is_trusted: bool | None = None
 
     @property
     def name(self) -> str:

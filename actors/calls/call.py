@@ -390,7 +390,9 @@ def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind
         )
     is_own = agent.tools is None or name in agent.tools
     if is_own and is_available(definition, kind) and (why := registry.withheld(name)):
-        raise ToolFailure(ErrorType.SANDBOX_UNAVAILABLE, f"{name}: {why}", reason=why)
+        is_program = Capability.PROCESSES in definition.needs
+        failure = ErrorType.SANDBOX_UNAVAILABLE if is_program else ErrorType.TOOL_NOT_AVAILABLE
+        raise ToolFailure(failure, f"{name}: {why}", reason=why)
     raise ToolFailure(
         ErrorType.TOOL_NOT_AVAILABLE,
         f"{name} is not available to agent {agent.name!r} in a {kind} session.",

@@ -156,6 +156,8 @@ def failed(failure: ToolFailure) -> CallOutcome:
             status = CallStatus.DENIED
         case ErrorType.TIMEOUT:
             status = CallStatus.TIMEOUT
+        case ErrorType.INTERRUPTED:
+            status = CallStatus.INTERRUPTED
         case _:
             status = CallStatus.ERROR
     return _failure(failure.error_type, str(failure), status, failure.details)

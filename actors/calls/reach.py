@@ -28,7 +28,7 @@ from .call import ReadyCall
 Judge = Callable[[PermissionQuestion, frozenset[str]], Awaitable[str | None]]
 """Returns why a call must not do this, or `None`; the hosts are those that it was decided with."""
 
-_TAINTED_FILE = SessionMarks(is_tainted=True)
+_TAINTED = SessionMarks(is_tainted=True)
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ def named_by(ready: ReadyCall) -> frozenset[str]:
 
 def can_reach(ready: ReadyCall) -> bool:
     """Whether a call has a handle by which it may read, write or connect; most need none, and have none."""
-    return ready.needs != ()
+    return ready.needs != () or ready.tool.is_trusted is False
 
 
 def watch(ready: ReadyCall, judge: Judge, is_tainted: Callable[[], bool]) -> None:
@@ -122,7 +122,9 @@ def read_by(ready: ReadyCall) -> SessionMarks:
         # Most calls have neither handle, and asking the protocol takes ten times as long.
         if handle is not None and isinstance(handle, HasRead):
             read = joined(read, handle.read)
-    return joined(read, _TAINTED_FILE) if _tainted_file(ready) else read
+    if ready.tool.is_trusted is False or _tainted_file(ready):
+        return joined(read, _TAINTED)
+    return read
 
 
 def due_marks(
@@ -141,7 +143,7 @@ def _needs_that_read(ready: ReadyCall) -> tuple[Capability, ...]:
     That is certain of a built-in tool that runs no program: its handle is its only way out.
     """
     network = ready.context.network
-    if (
+    if not ready.tool.is_trusted and (
         not isinstance(network, TrackedNetwork)
         or network.may_have_heard
         or not ready.tool.is_ours

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ...config.files import MANAGED_NAME, config_file, load_settings
+from ...config.files import config_file, load_settings, watched_files
 from ...config.keys.tokens import Credentials, Role
 from ...config.sections import ServerSettings
 from ...config.settings import Settings
@@ -73,7 +73,7 @@ def serve(
             settings=settings,
         ),
         configuration=Configuration(
-            load, (file, file.with_name(MANAGED_NAME)), ProviderBook(config, data, os.environ)
+            load, watched_files(file), ProviderBook(config, data, os.environ)
         ),
         tell_ready=partial(_welcome, data, file, settings),
         had_hangup=had_hangup,

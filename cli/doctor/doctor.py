@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import trio
 
 from ...config.files import config_file, config_folder
+from ...config.mcp.settings import McpSettings
 from ...config.sections import SessionSettings, Strength
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.redaction import redact
@@ -82,6 +84,19 @@ def store_finding(data: Path, settings: SessionSettings) -> Finding:
     return good("store", f"it holds {size.used_bytes / MIB:.1f} MiB{most}")
 
 
+def server_finding(server: McpSettings) -> Finding:
+    """Check a server as far as that can be without starting it."""
+    check, name = f"mcp {server.name}", server.name
+    if not server.enabled:
+        return good(check, "off")
+    if find_spec("mcp") is None or find_spec("jsonschema_rs") is None:
+        words = "it is configured, and the packages for it are not installed"
+        return problem(check, words, "pip install 'callboard[mcp]'")
+    if not server.tools:
+        return warning(check, "none of its tools is accepted", f"callboard mcp review {name}")
+    return good(check, f"{len(server.tools)} tools; `callboard mcp test {name}` starts it")
+
+
 def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> int:
     """Test what callboard needs of this machine, and say what to do where something is missing.
 
@@ -103,7 +118,10 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
     built_in = builtin_tools()
     names = [tool.name for tool in built_in]
     plugins = trio.run(load_plugins, all_settings.plugins, names).plugins
+    servers = all_settings.mcp.values()
     named = {*names, *(tool for plugin in plugins for tool in plugin.tools)}
+    named.update(tool.name for server in servers for tool in server.tools)
+    checks += tuple(map(server_finding, servers))
     if not any(plugin.state == "broken" for plugin in plugins):  # whose tools are not known
         checks += tuple(
             warning("agents", line, "correct its tools in callboard.toml")

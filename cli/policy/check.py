@@ -129,6 +129,10 @@ def _tools(call: CheckedCall, settings: Settings) -> tuple[KnownTool, ...]:
         load_plugins, settings.plugins, [tool.name for tool in built_in]
     )
     tools: tuple[KnownTool, ...] = (*built_in, *brought.tools)
+    if settings.mcp:
+        from ...tools.mcp.tool import accepted_tools  # here: most people have no server
+
+        tools = (*tools, *accepted_tools(settings.mcp))
     names = [tool.name for tool in tools]
     if call.tool in names:
         if call.tier is not None:

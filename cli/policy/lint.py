@@ -75,6 +75,7 @@ def findings_about(settings: Settings, known: Iterable[str] = ()) -> tuple[LintF
         known: Tools of the embedding program: they are not called unknown.
     """
     names = {tool.definition.name for tool in builtin_tools()}.union(known)
+    names.update(tool.name for server in settings.mcp.values() for tool in server.tools)
     agents = [
         LintFinding(f"agents.{name}", problem)
         for name, agent in settings.agents.items()
@@ -96,7 +97,8 @@ class _Lint:
     def __init__(self, settings: Settings, known: frozenset[str]) -> None:
         self._settings = settings
         self._definitions = {tool.definition.name: tool.definition for tool in builtin_tools()}
-        self._known = known
+        accepted = {tool.name for server in settings.mcp.values() for tool in server.tools}
+        self._known = known.union(accepted)
         self._agents = {"general", *settings.agents}
         self._rules = tuple(map(CompiledRule, settings.rules))
 

@@ -253,6 +253,10 @@ def _definitions(settings: Settings) -> list[ToolDefinition]:
         load_plugins, settings.plugins, [tool.name for tool in built_in]
     )
     tools: tuple[KnownTool, ...] = (*built_in, *brought.tools)
+    if settings.mcp:
+        from ...tools.mcp.tool import accepted_tools  # here: most people have no server
+
+        tools = (*tools, *accepted_tools(settings.mcp))
     return [tool.definition for tool in tools]
 
 

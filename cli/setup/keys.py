@@ -63,7 +63,7 @@ def set_key(
         lambda book: book.place(provider, origin),
     )
     is_git = provider == GIT_KEYS
-    key = _ask(
+    key = asked_secret(
         f"Token, or USER:TOKEN, for git at {place.origin}: "
         if is_git
         else f"Key for {provider} ({place.origin}): "
@@ -141,7 +141,7 @@ def _when(stored_at_ms: int) -> datetime:
     return datetime.fromtimestamp(stored_at_ms / 1000, UTC)
 
 
-def _ask(question: str) -> Secret:
+def asked_secret(question: str) -> Secret:
     """Read a key from the terminal, unseen, or from stdin; raise `ValidationError` when it can't be one."""
     if os.isatty(0):
         try:

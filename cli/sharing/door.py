@@ -189,7 +189,7 @@ async def _serve(
 
 def _configuration(config: Path | None, data: Path, server: ServerSettings) -> Configuration:
     """Return the configuration as its files have it from now on; its socket stays as it is."""
-    from ...config.files import MANAGED_NAME, load_settings
+    from ...config.files import load_settings, watched_files
     from ...embedding.configuration import Configuration
     from ...providers.catalog.book import ProviderBook
 
@@ -198,4 +198,4 @@ def _configuration(config: Path | None, data: Path, server: ServerSettings) -> C
 
     file = config_file(config)
     book = ProviderBook(config, data, os.environ)
-    return Configuration(load, (file, file.with_name(MANAGED_NAME)), book)
+    return Configuration(load, watched_files(file), book)

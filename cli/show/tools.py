@@ -51,6 +51,10 @@ def tools(
     unused = [plugin for plugin in brought.plugins if plugin.state != "used"]
     unused += unused_plugins(settings)
     found = (*built_in, *brought.tools)
+    if all_settings.mcp:
+        from ...tools.mcp.tool import accepted_tools  # here: most people have no server
+
+        found = (*found, *accepted_tools(all_settings.mcp))
     if wire_format is not None:
         from ...embedding.tools import definitions_of  # here: the list needs no runtime
 

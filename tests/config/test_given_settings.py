@@ -11,6 +11,7 @@ import pytest
 
 import callboard
 from callboard.config.files import load_settings
+from callboard.config.mcp.settings import McpSettings, PinnedTool
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.prices import LongPrice, Price
 from callboard.config.sections import PluginSettings, SandboxSettings, ServerSettings, Webhook
@@ -34,6 +35,8 @@ NEEDED: dict[type[Any], dict[str, Any]] = {
     LongPrice: {"tokens": 1000, "input": 1.0, "output": 1.0},
     ProviderSettings: {"name": "x", "base_url": "http://127.0.0.1:1/v1"},
     Webhook: {"name": "x", "url": "https://hooks.example/x"},
+    McpSettings: {"name": "x", "command": ("x",)},
+    PinnedTool: {"name": "x__y", "original": "y"},
     Rule: {"verdict": Verdict.ASK, "tool": "x"},
     Schedule: {"name": "x", "prompt": "Go.", "every": "1h"},
 }

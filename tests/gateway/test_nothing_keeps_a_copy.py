@@ -63,6 +63,7 @@ def text(nudges: int, word: str) -> str:
         f'[webhooks.board]\nurl = "https://{word}.example/y"',
         f'[schedules.morning]\nprompt = "The {word} task."\nevery = "{1 + nudges}h"',
         f'[prices."house/m"]\ninput = {1 + nudges * NUDGE}\noutput = 2.0',
+        f'[mcp.clock]\ncommand = ["{word}-clock"]',
         f'[providers.house]\nbase_url = "https://{word}.example/v1"',
         f'[[rules]]\ntool = "read_file"\nverdict = "deny"\nreason = "The {word} reason."',
     ]

@@ -50,6 +50,7 @@ WRITTEN = {
     "inactive": 'inactive = ["groq"]',
     "providers": '[providers.house]\nbase_url = "https://house.example/v1"',
     "plugins": "[plugins.extra]\nenabled = false",
+    "mcp": '[mcp.clock]\ncommand = ["mcp-server-time"]',
     "agents": '[agents.reader]\nprompt = "You read."',
     "hooks": '[hooks.ci]\nprompt = "Look."',
     "webhooks": '[webhooks.board]\nurl = "https://hooks.example/y"',

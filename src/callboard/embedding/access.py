@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..config.base_url import checked_base_url
+from ..config.mcp.settings import MCP_KEYS, key_place
 from ..config.search_engines import engine_of
 from ..config.sections import GIT_KEYS, MemoryPlace, MemorySearch, MemorySettings, is_name
 from ..config.settings import Settings
@@ -20,7 +21,12 @@ from ..tools.processes.system_programs import find_system_program
 from ..tools.workshop import Author, Workshop
 
 if TYPE_CHECKING:
+    from ..runtime.taint.tracked_network import Connect
+    from ..tools.mcp.servers import McpServers
+    from ..tools.registry import ToolRegistry
+    from ..tools.sandbox.sandbox import Sandbox
     from ..tools.web.search import SearchPlace
+    from .host import OpenServers
 
 
 def search_place(settings: Settings, wish: ModelSelection) -> SearchPlace | None:
@@ -109,6 +115,28 @@ def workshop_of(settings: Callable[[], Settings], wish: ModelSelection) -> Works
         test_command=lambda: settings().tests.command,
         indexes=_indexes(environ),
     )
+
+
+def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> OpenServers:
+    """Return what makes the servers of `[mcp]`; nothing of them is imported before that."""
+    environ, stored = wish.environ, wish.stored  # and not its settings, which may be others by then
+
+    def make(
+        registry: ToolRegistry, connect: Connect | None, tell: Callable[[], None]
+    ) -> McpServers:
+        from ..tools.mcp.launch import McpPlaces
+        from ..tools.mcp.servers import McpServers
+
+        places = McpPlaces(
+            sandbox=sandbox,
+            connect=connect,
+            data=data,
+            environ=environ,
+            stored=lambda server, name: stored(MCP_KEYS, key_place(server, name)),
+        )
+        return McpServers(registry, places, tell)
+
+    return make
 
 
 def _author(settings: Settings, environ: Mapping[str, str]) -> Author | None:

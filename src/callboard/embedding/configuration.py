@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from ..config.files import MANAGED_NAME, load_settings_of
+from ..config.files import load_settings_of, watched_files
 from ..config.managed import managed_content, put_back
 from ..config.setting_rows import SettingsChange
 from ..config.settings import Settings
@@ -192,7 +192,7 @@ async def open_configuration(
             field="config",
         )
     load = functools.partial(load_settings_of, file)
-    configuration = Configuration(load, (file, file.with_name(MANAGED_NAME)))
+    configuration = Configuration(load, watched_files(file))
     return await configuration.load(), configuration
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import trio
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from ..config.setting_rows import SettingsChange
     from ..runtime.http.client import AsyncClient
     from ..runtime.kernel.live_lists import LiveLists
+    from ..tools.mcp.servers import McpServers
     from ..tools.plugins import Plugin
     from ..tools.sandbox.sandbox import Sandbox
     from ..tools.web.search import SearchPlace
@@ -88,6 +89,10 @@ STOP_SECONDS = 15.0
 
 CLOSED = "this runtime is closed; open a new one"
 """Said to who calls it then: an actor that ends for good ends with its runtime."""
+
+
+OpenServers: TypeAlias = "Callable[[ToolRegistry, Connect | None, Callable[[], None]], McpServers]"
+"""Makes the servers of a registry, with what makes connections, and what is told that a list has changed."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +113,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         skills: Where skills are.
         search: Returns where searches are made, or `None` when no engine is configured now.
         sandbox: Where programs run, or `None` where none may.
+        open_servers: Makes the servers whose tools the settings of `[mcp]` name; `None` makes none.
         workshop: What development tools need from outside; `None` gives them nothing.
         versions: Keeps the content that files had before calls changed them.
         folders: Folders that are made for sessions and removed with them.
@@ -132,6 +138,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
     search: Callable[[], SearchPlace | None] = lambda: None
     sandbox: Sandbox | None = None
+    open_servers: OpenServers | None = None
     workshop: Workshop | None = None
     versions: VersionStore = msgspec.field(default_factory=lambda: VersionStore(None))
     folders: OwnFolders = msgspec.field(default_factory=lambda: OwnFolders(None))
@@ -175,6 +182,9 @@ class Host:
         self.channels = Channels(plan.channel)
         self.given_options: dict[str, TurnOptions] = {}
         self._supervisors: list[Supervisor] = []
+        self.mcp: McpServers | None = None
+        self._services: trio.Nursery | None = None
+        self._use_servers(plan.force.settings)
         self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY, CLOSED)
         self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY, CLOSED)
         self.dispatcher: Mailbox[DispatcherMessage] = Mailbox(
@@ -216,6 +226,8 @@ class Host:
     def take(self, change: SettingsChange) -> None:
         """Have what is not read at each use follow the configuration in force."""
         self._trust(change.settings)
+        if "mcp" in change.changed:
+            self._use_servers(change.settings)
         if self.guard is not None:
             self.guard.allow_only(change.settings.network.endpoints)
 
@@ -225,6 +237,21 @@ class Host:
         from ..runtime.kernel.live_lists import LiveLists  # here: most programs follow none
 
         return LiveLists()
+
+    def _use_servers(self, settings: Settings) -> None:
+        """Have servers and their tools follow the settings; most programs have none."""
+        if self.mcp is None:
+            if not settings.mcp or self.plan.open_servers is None:
+                return
+            self.mcp = self.plan.open_servers(self.plan.registry, self._connect, self._tell_tools)
+            if self._services is not None:
+                self._services.start_soon(self.mcp.serve, name="mcp servers")
+        self.mcp.take(settings.mcp)
+
+    def _tell_tools(self) -> None:
+        from ..runtime.kernel.live_lists import ListName  # here: only servers tell it
+
+        self.lists.changed(ListName.TOOLS)
 
     def _trust(self, settings: Settings) -> None:
         self.marked_files.trust(settings.workspaces.trust, settings.workspaces.untrusted)
@@ -267,6 +294,9 @@ class Host:
                     )
                 if plan.sandbox is not None:
                     await outer.start(plan.sandbox.serve, name="sandbox")
+                if self.mcp is not None:
+                    await outer.start(self.mcp.serve, name="mcp servers")
+                self._services = outer
                 if indexed is not None:
                     await outer.start(indexed.serve, name="index of memories")
                 async with trio.open_nursery() as inner:
@@ -282,6 +312,7 @@ class Host:
                     inner.cancel_scope.cancel(reason="the runtime closed")
                 outer.cancel_scope.cancel(reason="the runtime closed")
         finally:
+            self._services = None
             handles.close()
             # The supervisor closed them, except those whose actor never started.
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):

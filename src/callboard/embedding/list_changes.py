@@ -18,6 +18,7 @@ FOLLOWS: Mapping[ListName, frozenset[str]] = {
     ListName.MODELS: _MODELS,
     ListName.DEFAULT_MODEL: _MODELS,
     ListName.PRICES: frozenset({"prices"}),
+    ListName.TOOLS: frozenset({"mcp"}),
     ListName.ROOTS: frozenset({"server"}),
     ListName.HOOKS: frozenset({"hooks", "webhooks", "notify", "agents"}),
     ListName.SCHEDULES: frozenset({"schedules", "agents"}),

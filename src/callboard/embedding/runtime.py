@@ -50,7 +50,7 @@ from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skills.shelf import SkillShelf
 from ..tools.tool import Tool
 from ..tools.workspace.workspace import open_workspace
-from .access import memory_index, search_place, workshop_of
+from .access import memory_index, search_place, servers_of, workshop_of
 from .host import Host, Plan, open_host
 from .models import ModelFinder, RuntimeModels, open_finder
 from .options import (
@@ -207,9 +207,11 @@ async def open_runtime(
             memory_index=memory_index(settings.memory, folder),
             workshop=workshop_of(lambda: force.settings, finder.wish),
             sandbox=sandbox,
+            open_servers=servers_of(sandbox, folder, finder.wish),
             store=await _open_store(folder),  # the last one: what fails before leaves nothing open
         )
-        check_tools_of(agents, [tool.definition.name for tool in all_tools])
+        accepted = [tool.name for server in settings.mcp.values() for tool in server.tools]
+        check_tools_of(agents, [*accepted, *(tool.definition.name for tool in all_tools)])
     async with open_host(plan) as host:
         with ShortTracebacks():
             await finder.look_around(host.http)

@@ -115,6 +115,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
         masks: Descriptors of empty files, by the path of what must read as empty.
         gate: The descriptor where its first process waits for the filter.
         has_sockets: Whether sockets are made below `FILES`, which is writable then.
+        is_read_only: Whether the workspace is only shown.
     """
 
     workspace: str
@@ -127,6 +128,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     masks: Mapping[str, int]
     gate: int
     has_sockets: bool = False
+    is_read_only: bool = False
 
 
 def arguments(recipe: Recipe, box: Box) -> bytes:
@@ -150,7 +152,7 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
         words += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
     for path, descriptor in box.copies.items():
         words += ["--perms", "0444", "--file", str(descriptor), path]
-    words += ["--bind", box.workspace, box.workspace]
+    words += ["--ro-bind" if box.is_read_only else "--bind", box.workspace, box.workspace]
     words += _mounted(box.mounts)
     for path in recipe.forbidden:
         if os.path.isdir(path) and is_within(path, (*view.shown, box.workspace)):

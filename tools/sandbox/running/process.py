@@ -57,6 +57,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         sockets: The sockets that the runtime answers there, if any.
         identity: The folder that the workspace must be; `None` accepts any.
         sealed: Files of the workspace that must be read-only.
+        is_read_only: Whether the whole workspace is.
     """
 
     argv: tuple[str, ...]
@@ -70,6 +71,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     sockets: SandboxSockets | None = None
     identity: FolderIdentity | None = None
     sealed: tuple[str, ...] = ()
+    is_read_only: bool = False
 
 
 class SandboxProcess:
@@ -104,9 +106,11 @@ class SandboxProcess:
             check_sockets(recipe, has_sockets=order.sockets is not None)
             is_mounted = recipe.confiner is None
             self._covers = covers(order.workspace, is_mounted=is_mounted)
-            protection = Protection(order.workspace, order.sealed, is_mounted=is_mounted)
-            undo.callback(protection.close)
-            self._protected = protection.mounts
+            self._protected: list[Mount] = []
+            if not order.is_read_only:  # then all of it is protected
+                protection = Protection(order.workspace, order.sealed, is_mounted=is_mounted)
+                undo.callback(protection.close)
+                self._protected = protection.mounts
             self._group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
             if self._group is not None:
                 undo.callback(self._group.close)
@@ -313,6 +317,7 @@ def hand_over(
         masks=masks,
         gate=gate,
         has_sockets=order.sockets is not None and order.sockets.has_names,
+        is_read_only=order.is_read_only,
     )
     said = _held(stack, (arguments if recipe.confiner is None else plan_of)(recipe, box))
     return said, (said, gate, *copies.values(), *masks.values(), *data.values())

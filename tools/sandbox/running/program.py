@@ -92,6 +92,11 @@ class Program:
         return trio.current_time() - self._began if self._seconds is None else self._seconds
 
     @property
+    def _read_here(self) -> tuple[int, ...]:
+        """The pipes that `serve` reads."""
+        return self._process.stdout, self._process.stderr
+
+    @property
     def was_admitted(self) -> bool:
         """Whether it was bounded before it began."""
         return self._process.is_admitted
@@ -100,8 +105,8 @@ class Program:
         """Read and watch until the program has ended."""
         process = self._process
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(read_pipe, process.stdout, self._take)
-            nursery.start_soon(read_pipe, process.stderr, self._take)
+            for pipe in self._read_here:
+                nursery.start_soon(read_pipe, pipe, self._take)
             nursery.start_soon(process.follow_info)
             nursery.start_soon(self._watch)
             if self.order.sockets is not None:

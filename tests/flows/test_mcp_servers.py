@@ -1,0 +1,313 @@
+"""Tools of servers that speak the Model Context Protocol, through the front door, in a real sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+import callboard
+from callboard.config.mcp.settings import McpSettings
+from callboard.embedding.runtime import Runtime
+from callboard.runtime.definitions import Effect, Tier
+from callboard.runtime.events import CallProgress
+from support.mcp.stage import accepted, fake, looked_at, open_stage, servers_of
+from support.sandbox.sandbox_users import needs_sandbox
+from support.waits import until
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the sandbox is Linux's")
+
+
+@pytest.fixture(autouse=True)
+def _sandbox() -> None:
+    needs_sandbox()
+
+
+async def called(runtime: Runtime, name: str, **arguments: Any) -> Any:
+    return await runtime.call_tool(f"fake__{name}", arguments)
+
+
+async def test_an_accepted_tool_is_offered_and_runs() -> None:
+    async with open_stage(await accepted(fake(tier="read_only"))) as runtime:
+        definition = next(t for t in runtime.tools() if t.name == "fake__say")
+        assert (definition.tier, definition.source) == (Tier.READ_ONLY, "mcp fake")
+        assert servers_of(runtime).states()["fake"].state == "not started"
+        found = await called(runtime, "say", number=1.0, text="a\u00e4\u2028")
+        assert (
+            found.output == '{"number":1.0,"text":"a\u00e4\u2028"}'
+        )  # as approved, and nothing else
+        assert (await called(runtime, "count")).output == {"n": 7}
+        parts = (await called(runtime, "get_parts")).output
+        assert [part if isinstance(part, str) else part["type"] for part in parts] == [
+            "first", "image", "image", "resource_link", "resource"
+        ]  # fmt: skip
+        assert parts[1]["attached"] == 1
+        assert "left_out" in parts[2]  # it says that it is a PNG
+
+
+async def test_what_was_not_accepted_is_not_there() -> None:
+    server = await accepted(fake())
+    server = msgspec.structs.replace(server, tools=server.tools[:1])
+    async with open_stage(server) as runtime:
+        assert [t.name for t in runtime.tools() if t.source] == ["fake__say"]
+        assert (await called(runtime, "say")).status == "success"
+        missing = await called(runtime, "count")
+        assert missing.error["error_type"] == "tool_not_found"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "kind"),
+    [
+        ("fail", {"how": "result"}, "execution_error"),
+        ("fail", {"how": "arguments"}, "validation_error"),
+        ("fail", {"how": "other"}, "execution_error"),
+        ("miscount", {}, "execution_error"),
+        ("say", {"number": "five"}, "validation_error"),
+    ],
+)
+async def test_failures_have_their_types(tool: str, arguments: dict[str, Any], kind: str) -> None:
+    async with open_stage(await accepted(fake())) as runtime:
+        assert (await called(runtime, tool, **arguments)).error["error_type"] == kind
+
+
+@pytest.mark.parametrize("content", ["untrusted", "trusted"])
+async def test_results_taint_unless_the_operator_trusts_them(content: Any) -> None:
+    async with open_stage(await accepted(fake(content=content))) as runtime:
+        found = await called(runtime, "say", text="x")
+        row = await runtime.store.session(found.session_id)
+        assert row is not None
+        assert row.is_tainted is (content == "untrusted")
+
+
+async def test_each_call_asks_unless_the_configuration_lowers_the_tier() -> None:
+    asked: list[str] = []
+
+    async def ask(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
+        await trio.lowlevel.checkpoint()
+        asked.append(request.tool)
+        return callboard.ApprovalAnswer(decision="deny")
+
+    # The server says that `wait` only reads; nothing follows from it.
+    server = await accepted(fake(tiers={"say": Tier.READ_ONLY}))
+    async with open_stage(server, on_approval=ask) as runtime:
+        assert (await called(runtime, "say")).status == "success"
+        assert (await called(runtime, "wait")).status == "denied"
+        assert asked == ["fake__wait"]
+
+
+async def test_a_program_gets_its_own_variables_and_nothing_else(tmp_path: Path) -> None:
+    env = {"API_TOKEN": "${env:THEIR_TOKEN}", "MODE": "quiet"}
+    environ = {
+        "THEIR_TOKEN": "canary-value-1",
+        "OTHER_SECRET": "canary-value-2",
+        "PATH": "/usr/bin",
+    }
+    server = await accepted(fake(env=env), environ=environ)
+    async with open_stage(server, environ=environ) as runtime:
+        found = json.loads((await called(runtime, "environment")).output.replace("***", "masked"))
+        assert found["MODE"] == "quiet"
+        assert found["API_TOKEN"] == "masked"  # it has it, and the record does not
+        assert "OTHER_SECRET" not in found
+        assert found["HOME"] == "/tmp/home"
+
+
+async def test_a_secret_that_is_not_there_is_named() -> None:
+    plain = await accepted(fake())
+    server = msgspec.structs.replace(plain, env={"API_TOKEN": "${key:token}"})
+    async with open_stage(server) as runtime:
+        message = (await called(runtime, "say")).error["message"]
+        assert "callboard mcp key fake token" in message
+
+
+async def test_a_changed_definition_is_withheld_until_it_is_accepted_again(tmp_path: Path) -> None:
+    server = await accepted(fake("--fault=changes", state=True), data=tmp_path)
+    async with open_stage(server, data=tmp_path) as runtime:
+        other = await called(runtime, "count")  # starts it a second time
+        assert other.status == "success"
+        refused = await called(runtime, "say", text="x")
+        assert refused.error["error_type"] == "tool_not_available"
+        assert "callboard mcp review fake" in refused.error["message"]
+        offered = runtime.definitions_for("anthropic")
+        names = [definition["name"] for definition in offered]
+        assert "fake__say" not in names
+        assert "fake__count" in names
+        again = await accepted(server, data=tmp_path)
+        settings = callboard.Settings(mcp={"fake": again}, sandbox=_sandbox_of(runtime))
+        assert (await runtime.reload(settings)).changed == ("mcp",)
+        assert (await called(runtime, "say", text="x")).status == "success"
+
+
+def _sandbox_of(runtime: Runtime) -> callboard.SandboxSettings:
+    from callboard.embedding.runtime import host_of
+
+    return host_of(runtime).settings.sandbox
+
+
+async def test_a_change_in_the_very_call_that_starts_it_is_seen(tmp_path: Path) -> None:
+    server = await accepted(fake("--fault=changes", state=True), data=tmp_path)
+    async with open_stage(server, data=tmp_path) as runtime:
+        refused = await called(runtime, "say", text="x")
+        assert refused.error["error_type"] == "tool_not_available"
+
+
+async def test_a_new_tool_is_listed_and_not_offered() -> None:
+    async with open_stage(await accepted(fake())) as runtime:
+        await called(runtime, "change")
+        await until(lambda: "late" in (servers_of(runtime).states()["fake"].listed or ()))
+        assert "fake__late" not in [tool.name for tool in runtime.tools()]
+        assert (await called(runtime, "say")).status == "success"
+
+
+@pytest.mark.parametrize("effect", ["once", "idempotent"])
+async def test_a_server_that_dies_in_mid_call(effect: str, tmp_path: Path) -> None:
+    server = fake(state=True, effects={"die": Effect(effect)})
+    server = await accepted(server, data=tmp_path)
+    (tmp_path / "mcp/fake/starts").unlink()
+    async with open_stage(server, data=tmp_path) as runtime:
+        found = await called(runtime, "die")
+        if effect == "once":
+            assert (found.status, found.error["error_type"]) == ("interrupted", "interrupted")
+        else:
+            assert (found.status, found.output) == ("success", "alive")
+        assert (await called(runtime, "say")).status == "success"
+
+
+async def test_one_that_always_dies_is_given_up_and_restarted_by_a_person() -> None:
+    async with open_stage(await accepted(fake())) as runtime:
+        for _ in range(5):
+            assert (await called(runtime, "die", always=True)).status == "interrupted"
+        refused = await called(runtime, "say")
+        assert "callboard mcp disable fake" in refused.error["message"]
+        assert servers_of(runtime).states()["fake"].state == "failed"
+        await servers_of(runtime).restart("fake")
+        assert (await called(runtime, "say")).status == "success"
+
+
+async def test_a_cancelled_call_is_told_to_the_server_and_the_next_one_works() -> None:
+    async with open_stage(await accepted(fake())) as runtime:
+        await called(runtime, "say")
+        with trio.move_on_after(0.5) as scope:
+            await called(runtime, "wait", seconds=30)
+        assert scope.cancelled_caught
+        assert (await called(runtime, "cancelled")).output == "1"
+
+
+async def test_progress_is_shown_and_bounded() -> None:
+    async with open_stage(await accepted(fake())) as runtime:
+        session = await runtime.create_session()
+        lines: list[str] = []
+        async with session.follow() as events:
+            await runtime.call_tool("fake__wait", session=session)
+            async for event in events:
+                if isinstance(event, CallProgress):
+                    lines.append(event.text)
+                elif isinstance(event, callboard.TurnEnded):
+                    break
+        assert lines[:1] == ["0/3 on it"]
+        assert len(lines) <= 2  # three came at once
+
+
+async def test_nothing_is_left_when_the_runtime_is_closed() -> None:
+    async with open_stage(await accepted(fake(start="eager"))) as runtime:
+        await until(lambda: servers_of(runtime).states()["fake"].state == "running")
+        assert (await called(runtime, "say")).status == "success"
+    assert not _running()
+
+
+def _running() -> list[str]:
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if b"support/mcp/server.py" in words and parent == str(os.getpid()):
+            found.append(pid)
+    return found
+
+
+async def test_many_calls_at_once_share_one_server() -> None:
+    async with open_stage(await accepted(fake(max_calls=8))) as runtime:
+        calls: list[tuple[str, Mapping[str, Any]]] = [
+            ("fake__say", {"text": str(number)}) for number in range(100)
+        ]
+        found = await runtime.call_tools(calls)
+        assert [json.loads(one.output)["text"] for one in found] == [str(n) for n in range(100)]
+
+
+async def test_without_a_sandbox_no_server_is_started() -> None:
+    from callboard.runtime.errors import ToolError
+    from callboard.tools.mcp.launch import McpPlaces
+    from callboard.tools.mcp.server import look_at
+
+    with pytest.raises(ToolError, match="no server runs outside"):
+        await look_at(McpPlaces(sandbox=None), fake())
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("noise", "100 lines that are no messages"),
+        ("endless", "a line of more than"),
+        ("exit", "code 3; it said: can't open its database"),
+        ("deaf", "does not read|ended"),
+        ("array", "not of the protocol"),
+        ("silent", "did not answer in 1 s"),
+    ],
+)
+async def test_a_server_that_misbehaves_is_ended_with_a_reason(fault: str, problem: str) -> None:
+    from callboard.runtime.errors import ToolError
+
+    server = fake(f"--fault={fault}", start_seconds=1.0 if fault == "silent" else 20.0)
+    with pytest.raises(ToolError, match=problem):
+        await looked_at(server)
+
+
+@pytest.mark.parametrize("fault", ["greeting", "asks", "twice", "cursor", "pages"])
+async def test_what_can_be_passed_over_is(fault: str) -> None:
+    server = await accepted(fake(f"--fault={fault}"))
+    async with open_stage(server) as runtime:
+        if fault == "pages":
+            assert server.tools == ()
+            return
+        for _ in range(2):
+            assert (await called(runtime, "say", text="x")).status == "success"
+
+
+async def test_definitions_that_nobody_could_look_at_are_refused() -> None:
+    hidden = (await looked_at(fake("--fault=hidden"))).listing
+    assert hidden.refused.keys() == {"hidden", "deep"}
+    assert all("hides a character" in why for why in hidden.refused.values())
+    schema = (await looked_at(fake("--fault=schema"))).listing
+    assert schema.refused.keys() == {"huge", "outside"}
+    assert len(schema.tools) == len(hidden.tools) > 5
+    many = await looked_at(fake("--fault=many"))
+    assert len(many.listing.tools) == 128
+    assert any("more than 128 tools" in note for note in many.notes)
+
+
+def test_settings_that_can_not_be() -> None:
+    for fields, problem in (
+        ({}, "command or url"),
+        ({"command": ("a",), "url": "https://b.example"}, "command or url"),
+        ({"command": ("a",), "env": {"API_TOKEN": "abc"}}, "looks like a secret"),
+        ({"command": ("a",), "env": {"X": "Bearer abcdefghijkl"}}, "looks like a secret"),
+        ({"command": ("a", "--key=sk-abcdefghijklmnop")}, "looks like a key"),
+        ({"command": ("a",), "env": {"LD_PRELOAD": "x"}}, "can't be a variable"),
+        ({"command": ("a",), "env": {"X": "${file:a}"}}, "is none"),
+        ({"command": ("a",), "network": ("example.org",)}, "HOST:PORT"),
+        ({"command": ("a",), "headers": {"X": "y"}}, "env has its variables"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            McpSettings(name="a", **fields)
+    for name in ("", "A", "a__b", "-a", "a" * 33, "a.b"):
+        with pytest.raises(ValueError, match="can't be a server's name"):
+            McpSettings(name=name, command=("x",))
+    assert McpSettings(name="a-1", command=("a",), env={"API_TOKEN": "${key:t}"}).place == "a"

@@ -1,0 +1,58 @@
+"""Runtimes with the fake server, whose tools are accepted as it lists them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import callboard
+from callboard.config.mcp.settings import McpSettings
+from callboard.embedding.runtime import Runtime, host_of
+from callboard.tools.mcp.launch import McpPlaces
+from callboard.tools.mcp.server import Looked, look_at
+from callboard.tools.mcp.servers import McpServers
+from callboard.tools.sandbox.sandbox import Sandbox
+
+FOLDER = str(Path(__file__).parent)
+PYTHON = os.path.join(sys.base_prefix, "bin", "python3")
+SANDBOX = callboard.SandboxSettings(read_only=(FOLDER,))
+
+
+def fake(*options: str, name: str = "fake", **fields: Any) -> McpSettings:
+    """Return the settings of the fake server, in which nothing is accepted."""
+    command = (PYTHON, "-I", "-S", f"{FOLDER}/server.py", *options)
+    return McpSettings(name=name, command=command, **{"start_seconds": 20.0, **fields})
+
+
+async def looked_at(server: McpSettings, **places: Any) -> Looked:
+    return await look_at(McpPlaces(sandbox=Sandbox(SANDBOX), **places), server)
+
+
+async def accepted(server: McpSettings, **places: Any) -> McpSettings:
+    """Return the settings with all its tools accepted, as it lists them now."""
+    looked = await looked_at(server, **places)
+    return msgspec.structs.replace(server, tools=looked.listing.tools)
+
+
+@asynccontextmanager
+async def open_stage(*servers: McpSettings, **options: Any) -> AsyncGenerator[Runtime]:
+    settings = callboard.Settings(
+        mcp={server.name: server for server in servers},
+        sandbox=SANDBOX,
+        policy=callboard.Preset.BALANCED,
+    )
+    given = {"model": "rehearsal", "on_approval": "allow", "environ": {}, **options}
+    async with callboard.open_runtime(settings=settings, strict=True, **given) as runtime:
+        yield runtime
+
+
+def servers_of(runtime: Runtime) -> McpServers:
+    servers = host_of(runtime).mcp
+    assert servers is not None
+    return servers

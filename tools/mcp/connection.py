@@ -1,0 +1,207 @@
+"""A connection to a server: the package `mcp`, with our streams under it, and our words over it.
+
+The only module that speaks to that package, beside `streams`. Importing it takes a second of processor time: it
+is imported in a thread (`server`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+from typing import Any
+
+import trio
+from mcp.client.client import Client
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    REQUEST_TIMEOUT,
+    CallToolResult,
+    Implementation,
+    PaginatedRequestParams,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.kernel.service_nursery import open_service_nursery
+from ...runtime.redaction import redact
+from .state import ConnectionLost, ServerInfo, ShowProgress
+from .streams import LineReader, LineWriter, Pipes
+
+MAX_PAGES = 20
+"""Pages of a list of tools."""
+MAX_LISTED = 1000
+"""Entries that are read of it at all."""
+MAX_ERROR_CHARS = 4000
+"""Kept of what a server says of an error."""
+MAX_NAME_CHARS = 200
+
+# The package logs what servers write, as errors; what matters to people is said by ours.
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+
+class ServerConnection:
+    """A server that has answered; made by `open_connection`.
+
+    Attributes:
+        info: What the server says of itself.
+        lost: Set when it can't be spoken with any more.
+    """
+
+    def __init__(self, client: Client, lost: trio.Event, changes: _Changes) -> None:
+        self._client = client
+        self.lost = lost
+        self._changes = changes
+        its = client.server_info
+        self.info = ServerInfo(
+            name=(its.name if its is not None else "")[:MAX_NAME_CHARS],
+            version=(its.version if its is not None else "")[:MAX_NAME_CHARS],
+            protocol=client.protocol_version,
+        )
+
+    def next_change(self) -> trio.Event:
+        """Return what is set when the server says from here on that its tools have changed."""
+        self._changes.event = trio.Event()
+        return self._changes.event
+
+    async def list_tools(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """Return the server's tools in the form of the protocol, and what is to be said of the list."""
+        found: list[dict[str, Any]] = []
+        seen: set[str] = set()
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await self._client.session.list_tools(
+                params=PaginatedRequestParams(cursor=cursor)
+            )
+            found += [
+                tool.model_dump(by_alias=True, exclude_none=True, mode="json")
+                for tool in page.tools[: MAX_LISTED - len(found)]
+            ]
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= MAX_LISTED:
+                return found, ()
+            if cursor in seen:
+                return found, ("its list leads back to a page that it had before",)
+            seen.add(cursor)
+        return found, (f"its list has more than {MAX_PAGES} pages; the rest is left out",)
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], progress: ShowProgress | None
+    ) -> dict[str, Any]:
+        """Call a tool; return its answer in the form of the protocol.
+
+        Being cancelled tells the server so, and waits for no answer.
+
+        Raises:
+            ConnectionLost: The server ended before it answered.
+            ToolFailure: It answered with an error of the protocol.
+        """
+        try:
+            answer = await self._client.call_tool(name, arguments, progress_callback=progress)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED and self.lost.is_set():
+                raise ConnectionLost from None
+            raise _failure(error) from None
+        except ValidationError as error:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"The server's answer is not one of the protocol ({error.error_count()} mistakes). "
+                "Whether the call was done is not known.",
+            ) from None
+        return answer.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+@asynccontextmanager
+async def open_connection(pipes: Pipes, name: str) -> AsyncGenerator[ServerConnection]:
+    """Speak to a program around the block; return when it has said which revision it speaks.
+
+    Raises whatever the package raises; the caller takes it for a broken connection.
+    """
+    reader = LineReader(pipes, name)
+    changes = _Changes()
+
+    async def heard(message: IncomingMessage) -> None:
+        await trio.lowlevel.checkpoint()
+        if isinstance(message, ToolListChangedNotification):
+            changes.event.set()
+
+    client = Client(
+        _Streams(reader, LineWriter(pipes, reader)),
+        client_info=Implementation(name="callboard", version=version("callboard")),
+        message_handler=heard,
+        cache=None,
+    )
+    try:
+        async with client:
+            # Results are checked by our own validator, which bounds the work that a schema makes.
+            client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
+            async with open_service_nursery("the connection is closed") as nursery:
+                if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    nursery.start_soon(_follow, client, changes, name=f"changes of {name}")
+                yield ServerConnection(client, reader.lost, changes)
+    finally:
+        if reader.problem:
+            raise ConnectionLost(reader.problem)
+
+
+async def _follow(client: Client, changes: _Changes) -> None:
+    """Note changes of the server's tools as the newest revision tells them; end where it does not."""
+    tools = client.server_capabilities.tools
+    if tools is None or not tools.list_changed:
+        return
+    with suppress(MCPError, ListenNotSupportedError, SubscriptionLost, TimeoutError):
+        async with client.listen(tools_list_changed=True) as subscription:
+            async for _ in subscription:
+                changes.event.set()
+
+
+class _Changes:
+    """Where it is noted that the tools of a server have changed."""
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+
+
+class _Streams:
+    """The pair of streams as the package takes a transport."""
+
+    def __init__(self, reader: LineReader, writer: LineWriter) -> None:
+        self._streams = reader, writer
+
+    async def __aenter__(self) -> tuple[LineReader, LineWriter]:
+        await trio.lowlevel.checkpoint()
+        return self._streams
+
+    async def __aexit__(self, *_: object) -> None:
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+async def _unchecked(name: str, result: CallToolResult) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+def _failure(error: MCPError) -> ToolFailure:
+    """Return what the model gets of an error of the protocol."""
+    said = redact(error.message)[:MAX_ERROR_CHARS]
+    match error.code:
+        case code if code == INVALID_PARAMS:
+            return ToolFailure(
+                ErrorType.VALIDATION_ERROR, f"The server refuses the arguments: {said}"
+            )
+        case code if code == METHOD_NOT_FOUND:
+            return ToolFailure(ErrorType.TOOL_NOT_FOUND, f"The server has no such tool: {said}")
+        case code if code == REQUEST_TIMEOUT:
+            return ToolFailure(ErrorType.TIMEOUT, f"The server did not answer in time: {said}")
+        case code:
+            return ToolFailure(
+                ErrorType.EXECUTION_ERROR, f"The server failed ({code}): {said}", code=code
+            )

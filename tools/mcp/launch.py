@@ -1,0 +1,179 @@
+"""Starts the program of a server: in the sandbox, with a home of its own and no other way out than it is given."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...config.mcp.settings import McpSettings, resolved
+from ...config.private_file import make_private_folder
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import CallboardError
+from ...runtime.http.address_guard import AddressRefused, Endpoint
+from ...runtime.http.url import HttpUrl, not_allowed
+from ...runtime.redaction import Secret, redactor
+from ...runtime.taint.tracked_network import Connect
+from ..processes.threads import run_write
+from ..sandbox.network.proxy import EgressProxy
+from ..sandbox.network.sockets import SandboxSockets
+from ..sandbox.piped import PipedProgram, open_piped
+from ..sandbox.running.process import Order
+from ..sandbox.sandbox import Sandbox
+
+FOLDER = "mcp"
+"""In the data folder; holds the homes of servers that keep one."""
+MAX_STATE_BYTES = 1024 * 1024 * 1024
+MAX_STATE_FILES = 100_000
+"""What such a home may hold when its server is started."""
+
+
+class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """What servers are started with.
+
+    Attributes:
+        sandbox: Where programs run; `None` where none may.
+        connect: Makes the connections of programs, to addresses that tools may reach.
+        data: The data folder, or `None` in memory.
+        environ: Where `${env:NAME}` is looked up.
+        stored: Returns the key of a server by its name; blocks.
+    """
+
+    sandbox: Sandbox | None
+    connect: Connect | None = None
+    data: Path | None = None
+    environ: Mapping[str, str] = {}
+    stored: Callable[[str, str], Secret | None] = lambda server, name: None
+
+
+@asynccontextmanager
+async def open_program(places: McpPlaces, server: McpSettings) -> AsyncGenerator[PipedProgram]:
+    """Run the program of a server around the block; nothing of it is left when that ends.
+
+    Raises `ToolFailure` when it can't be started.
+    """
+    if places.sandbox is None:
+        raise ToolFailure(
+            ErrorType.SANDBOX_UNAVAILABLE,
+            "There is no sandbox here, and no server runs outside of one.",
+        )
+    variables = await trio.to_thread.run_sync(values_of, places, server, server.env)
+    folder = await run_write(_made_folder, places, server)
+    try:
+        recipe, strength = await places.sandbox.recipe_in(folder)
+        if server.state and places.sandbox.stale_stubs.needs(folder):
+            await run_write(places.sandbox.stale_stubs.note, folder)
+        order = Order(
+            argv=server.command,
+            workspace=folder,
+            cwd=folder,
+            environment={**({"HOME": folder} if server.state else {}), **variables},
+            files={},
+            is_fed=True,
+            name=f"mcp {server.name}",
+            sockets=_way_out(places, server),
+            is_read_only=not server.state,
+        )
+        program = PipedProgram(recipe, order, sandbox=str(strength), running=places.sandbox.running)
+        async with open_piped(program):
+            yield program
+    finally:
+        if not server.state:
+            with trio.CancelScope(shield=True):  # one empty folder
+                await run_write(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def values_of(places: McpPlaces, server: McpSettings, values: Mapping[str, str]) -> dict[str, str]:
+    """Return variables or headers with their secrets, which are masked from now on; blocks.
+
+    Raises `ToolFailure` for a reference to what is not there.
+    """
+
+    def find(kind: str, name: str) -> str:
+        if kind == "env":
+            found = places.environ.get(name)
+            advice = f"set {name} in the environment of callboard"
+        else:
+            secret = places.stored(server.name, name)
+            found = None if secret is None else secret.reveal()
+            advice = f"store it with `callboard mcp key {server.name} {name}`"
+        if found is None:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"The server {server.name} is not started: ${{{kind}:{name}}} is not there; {advice}.",
+            )
+        redactor.add(Secret(found))
+        return found
+
+    try:
+        return resolved(values, find)
+    except CallboardError as error:
+        if isinstance(error, ToolFailure):
+            raise
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR, f"The server {server.name} is not started: {error}"
+        ) from error
+
+
+def _made_folder(places: McpPlaces, server: McpSettings) -> str:
+    """Make the folder in which a program starts: its home, or one that is empty and stays so."""
+    if not server.state:
+        return os.path.realpath(tempfile.mkdtemp(prefix="callboard-mcp-"))
+    if places.data is None:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"The server {server.name} keeps a home (state = true), and there is no data folder for it.",
+        )
+    make_private_folder(places.data / FOLDER)
+    folder = places.data / FOLDER / server.name
+    make_private_folder(folder)
+    size = files = 0
+    for place, _, names in os.walk(folder):
+        files += len(names)
+        size += sum(os.lstat(os.path.join(place, name)).st_size for name in names)
+        if size > MAX_STATE_BYTES or files > MAX_STATE_FILES:
+            raise ToolFailure(
+                ErrorType.STORAGE_FULL,
+                f"The server {server.name} is not started: its home {folder} holds more than "
+                f"{MAX_STATE_BYTES} bytes or {MAX_STATE_FILES} files. Remove some.",
+            )
+    return os.path.realpath(folder)
+
+
+def _way_out(places: McpPlaces, server: McpSettings) -> SandboxSockets | None:
+    if not server.network or places.connect is None or places.sandbox is None:
+        return None
+    hosts = ListedHosts(server.name, server.endpoints, places.connect)
+    return SandboxSockets(EgressProxy(hosts, places.sandbox.settings.network_bytes), {})
+
+
+class ListedHosts:
+    """A `Connector` to the hosts that the configuration lists for a server, and no others."""
+
+    def __init__(self, server: str, endpoints: tuple[Endpoint, ...], connect: Connect) -> None:
+        self._server = server
+        self._endpoints = frozenset(endpoints)
+        self._connect = connect
+
+    async def connect(self, url: HttpUrl) -> trio.SocketStream:
+        """See `Connector`."""
+        if not self._is_listed(url.host, url.port):
+            raise ToolFailure(
+                ErrorType.URL_NOT_ALLOWED,
+                f"{url.authority} is not among the hosts of [mcp.{self._server}] network",
+            )
+        try:
+            return await self._connect(url.host, url.port)
+        except AddressRefused:
+            raise not_allowed(url.authority) from None
+
+    def _is_listed(self, host: str, port: int) -> bool:
+        labels = host.split(".")
+        below = ("." + ".".join(labels[n:]) for n in range(1, len(labels)))
+        return any((name, port) in self._endpoints for name in (host, *below))

@@ -1,0 +1,105 @@
+"""What a call of a server's tool answered, as a result for the model."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ...runtime.definitions import Attachment, ErrorType, ToolFailure, ToolResult
+from ...runtime.errors import ValidationError
+from ...runtime.history import checked_attachments
+from ...runtime.text import excerpt
+
+MAX_FILES = 16
+"""Images and files of one result that models see."""
+MAX_FILES_BYTES = 5 * 1024 * 1024
+"""All of them together: they go with every later request."""
+MAX_DISPLAY_CHARS = 200
+MAX_PARTS = 1000
+"""Parts of one result; more are left out."""
+
+
+def result_of_answer(name: str, answer: Mapping[str, Any]) -> ToolResult:
+    """Return the result of an answer in the form of the protocol.
+
+    Raises `ToolFailure` (`execution_error`) when the server says that the call failed.
+    """
+    parts = answer.get("content") or []
+    files = _Files()
+    shown = [_part(part, files) for part in parts[:MAX_PARTS]]
+    if len(parts) > MAX_PARTS:
+        shown.append(
+            {"type": "note", "text": f"{len(parts) - MAX_PARTS} further parts are left out"}
+        )
+    said = "\n".join(part if isinstance(part, str) else _json(part) for part in shown)
+    if answer.get("isError"):
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR, said or f"{name} failed, and does not say why."
+        )
+    output: Any = answer.get("structuredContent")
+    if output is None:
+        output = said if all(isinstance(part, str) for part in shown) else shown
+    return ToolResult(
+        output=output, attachments=tuple(files.kept), display=excerpt(said, MAX_DISPLAY_CHARS)
+    )
+
+
+def _json(part: dict[str, Any]) -> str:
+    return msgspec.json.encode(part).decode()
+
+
+class _Files:
+    """The files of one result that fit."""
+
+    def __init__(self) -> None:
+        self.kept: list[Attachment] = []
+        self._size = 0
+
+    def take(self, media_type: str, data: str, name: str = "") -> dict[str, Any]:
+        """Keep a file if it fits; return what stands in its place."""
+        place: dict[str, Any] = {"media_type": media_type[:200], "size_bytes": len(data) * 3 // 4}
+        if name:
+            place["name"] = name
+        try:
+            found = Attachment(media_type, base64.b64decode(data, validate=True), name[:200])
+            place["size_bytes"] = len(found.data)
+            checked_attachments([found])
+        except (binascii.Error, ValueError, ValidationError) as error:
+            return {**place, "left_out": f"it is not a file that can be kept: {error}"[:500]}
+        if len(self.kept) >= MAX_FILES or self._size + len(found.data) > MAX_FILES_BYTES:
+            return {
+                **place,
+                "left_out": f"all files of a result have at most {MAX_FILES_BYTES} bytes",
+            }
+        self._size += len(found.data)
+        self.kept.append(found)
+        return {**place, "attached": len(self.kept)}
+
+
+def _part(part: Mapping[str, Any], files: _Files) -> str | dict[str, Any]:
+    """Return what the model reads of one part; a text is itself."""
+    match part.get("type"):
+        case "text":
+            return str(part.get("text", ""))
+        case "image" | "audio" as kind:
+            media = str(part.get("mimeType", "application/octet-stream"))
+            return {"type": kind, **files.take(media, str(part.get("data", "")))}
+        case "resource_link":
+            kept = ("uri", "name", "description", "mimeType")
+            return {"type": "resource_link", **{name: part[name] for name in kept if name in part}}
+        case "resource":
+            return _embedded(part.get("resource") or {}, files)
+        case other:
+            return {"type": str(other)[:100], "left_out": "a kind of part that is not known"}
+
+
+def _embedded(resource: Mapping[str, Any], files: _Files) -> dict[str, Any]:
+    uri = str(resource.get("uri", ""))[:2000]
+    if "text" in resource:
+        return {"type": "resource", "uri": uri, "text": str(resource["text"])}
+    media = str(resource.get("mimeType", "application/octet-stream"))
+    return {"type": "resource", "uri": uri, **files.take(media, str(resource.get("blob", "")))}

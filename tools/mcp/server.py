@@ -1,0 +1,314 @@
+"""The actor of one server: it starts it, compares what it offers with what was accepted, and starts it again."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import trio
+
+from ...config.mcp.settings import McpSettings
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import ToolError
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.redaction import redact, redacting_logger
+from .definition import ToolListing, read_listing
+from .launch import McpPlaces, open_program
+from .state import (
+    ConnectionLost,
+    EndServer,
+    OpenServer,
+    RestartServer,
+    ServerInfo,
+    ServerLink,
+    ServerMessage,
+    ServerState,
+)
+
+MAILBOX_CAPACITY = 256
+"""Calls that ask for the server at once; each is answered without waiting for the others."""
+MAX_WAIT_SECONDS = 60.0
+"""The longest pause before a server that was started with the runtime is started again."""
+MAX_FAILURES = 5
+FAILURE_SECONDS = 600.0
+"""So many failures in this time, and the server is not started again by itself."""
+RELIST_SECONDS = 1.0
+"""The least time between two lists, however often the server says that its tools have changed."""
+NOT_FOUND = 127
+"""The exit code when there is no such program."""
+MAX_SAID = 500
+"""Characters of what a program said last."""
+
+if TYPE_CHECKING:  # imported in a thread, when the first server is started
+    from ..sandbox.piped import PipedProgram
+    from .connection import ServerConnection
+
+logger = redacting_logger(__name__)
+
+
+class Looked(NamedTuple):
+    """What a server says of itself, and the tools that it offers."""
+
+    info: ServerInfo
+    listing: ToolListing
+    notes: tuple[str, ...]
+
+
+class McpServer:
+    """The actor of one server; at most one program of it runs.
+
+    Receives: `OpenServer` from calls; `RestartServer`, `EndServer`.
+    Sends: nothing. Its state is published through `publish`, which does not wait.
+    Owns: the program and its connection, the calls that wait for its start, its failures.
+    Ends: with `EndServer`, or when it is cancelled; the program is gone then.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox[ServerMessage],
+        server: McpSettings,
+        places: McpPlaces,
+        publish: Callable[[ServerState], None],
+    ) -> None:
+        self._mailbox = mailbox
+        self._server = server
+        self._places = places
+        self._publish = publish
+        self._waiting: list[OpenServer] = []
+        self._link: ServerLink | None = None
+        self._running: trio.CancelScope | None = None
+        self._failures: deque[float] = deque(maxlen=MAX_FAILURES)
+        self._state = ServerState()
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Serve until the end; see the class."""
+        try:
+            with self._mailbox.open() as inbox:
+                async with trio.open_nursery() as nursery:
+                    if self._server.start == "eager":
+                        self._begin(nursery)
+                    task_status.started()
+                    async for message in inbox:
+                        match message:
+                            case OpenServer():
+                                self._open(message, nursery)
+                            case RestartServer():
+                                await self._restart(message)
+                            case EndServer():
+                                break
+                    nursery.cancel_scope.cancel(reason="the server is not configured any more")
+        finally:
+            for request in self._waiting:
+                request.abandon()
+
+    def _open(self, request: OpenServer, nursery: trio.Nursery) -> None:
+        if self._link is not None and not self._link.connection.lost.is_set():
+            request.reply.send(self._link)
+        elif self._state.state == "failed":
+            request.reply.fail(self._unavailable())
+        else:
+            self._waiting = [each for each in self._waiting if not each.reply.is_done]
+            self._waiting.append(request)
+            self._begin(nursery)
+
+    async def _restart(self, request: RestartServer) -> None:
+        await trio.lowlevel.checkpoint()
+        with request.reply:
+            self._failures.clear()
+            if self._running is not None:
+                self._running.cancel(reason="it is started again")
+            elif self._state.state == "failed":
+                self._say(state="not started", problem="")
+            request.reply.send(None)
+
+    def _begin(self, nursery: trio.Nursery) -> None:
+        """Start the server, if it is not running or being started."""
+        if self._running is None:
+            self._running = trio.CancelScope()
+            nursery.start_soon(self._serve, nursery, name=f"mcp {self._server.name}, connection")
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        """Start the server and serve it until it ends, however that comes about."""
+        assert self._running is not None
+        ended: ServerEnd | None = None
+        with self._running:
+            self._say(state="starting", problem="")
+            ended = await run_server(self._places, self._server, self._speak)
+        has_run, self._link, self._running = self._link is not None, None, None
+        is_eager = self._server.start == "eager"
+        if ended is None:  # it is started again
+            self._say(state="not started", problem="")
+        else:
+            self._note_failure(ended)
+        if self._waiting and (ended is None or (has_run and self._state.state == "broken")):
+            self._begin(nursery)  # for who has lost it, and for who came meanwhile
+            return
+        self._refuse_waiting()
+        if ended is None and is_eager:
+            self._begin(nursery)
+        elif self._state.state == "broken" and is_eager:
+            nursery.start_soon(self._begin_later, nursery, name=f"mcp {self._server.name}, pause")
+
+    def _note_failure(self, ended: ServerEnd) -> None:
+        now = trio.current_time()
+        self._failures.append(now)
+        is_full = len(self._failures) == MAX_FAILURES
+        has_failed = is_full and now - self._failures[0] <= FAILURE_SECONDS
+        logger.warning("the server %s is not running: %s", self._server.name, ended.problem)
+        self._say(
+            state="failed" if has_failed else "broken",
+            problem=ended.problem,
+            errors=ended.errors,
+        )
+
+    def _refuse_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            request.reply.fail(self._unavailable())
+
+    async def _begin_later(self, nursery: trio.Nursery) -> None:
+        seconds = min(MAX_WAIT_SECONDS, 2.0 ** (len(self._failures) - 1))
+        await trio.sleep(seconds * random.uniform(0.8, 1.2))
+        self._begin(nursery)
+
+    async def _speak(self, connection: ServerConnection, scope: trio.CancelScope) -> None:
+        """List the server's tools, and again whenever it says that they have changed, until it ends."""
+        while not connection.lost.is_set():
+            changed = connection.next_change()
+            listed, notes = await connection.list_tools()
+            listing = read_listing(self._server, listed)
+            digests = {tool.original: tool.digest for tool in listing.tools}
+            self._say(
+                state="running", info=connection.info, listed=digests, refused=listing.refused
+            )
+            for note in (*notes, *listing.notes):
+                logger.warning("the server %s: %s", self._server.name, note)
+            scope.deadline = math.inf
+            self._link = ServerLink(connection, digests)
+            waiting, self._waiting = self._waiting, []
+            for request in waiting:
+                request.reply.send(self._link)
+            await _wait_any(changed, connection.lost)
+            if not connection.lost.is_set():
+                await trio.sleep(RELIST_SECONDS)
+                scope.deadline = trio.current_time() + self._server.start_seconds
+
+    def _unavailable(self) -> ToolFailure:
+        again = (
+            f" It is not started again by itself: `callboard mcp disable {self._server.name}`, then `enable`."
+            if self._state.state == "failed"
+            else ""
+        )
+        return ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"Not run: the server {self._server.name} is not running: {self._state.problem}.{again}",
+        )
+
+    def _say(self, **changes: Any) -> None:
+        self._state = msgspec.structs.replace(self._state, **changes)
+        self._publish(self._state)
+
+
+class ServerEnd(NamedTuple):
+    """Why a server has ended, and the end of what its program wrote to stderr."""
+
+    problem: str
+    errors: str = ""
+
+
+Speak = Callable[["ServerConnection", trio.CancelScope], Awaitable[None]]
+"""(connection, the scope whose deadline is that of the start)."""
+
+
+async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> ServerEnd:
+    """Start a server and speak with it; return why that has ended. Nothing of it is left then."""
+    program = None
+    try:
+        await trio.to_thread.run_sync(import_module, f"{__package__}.connection")
+        from .connection import open_connection
+
+        with trio.CancelScope(deadline=trio.current_time() + server.start_seconds) as scope:
+            async with (
+                open_program(places, server) as program,
+                open_connection(program, f"the server {server.name}") as connection,
+            ):
+                await speak(connection, scope)
+        slow = f"it did not answer in {server.start_seconds:g} s"
+        problem = _end_of(program, slow if scope.cancelled_caught else "")
+    except ToolFailure as failure:
+        problem = str(failure)
+    except ImportError as error:
+        problem = f"the package {error.name} is missing: pip install 'callboard[mcp]'"
+    except Exception as crash:  # a foreign package, and a foreign server behind it
+        problem = _end_of(program, _words(crash))
+    return ServerEnd(problem, "" if program is None else program.errors)
+
+
+async def look_at(places: McpPlaces, server: McpSettings) -> Looked:
+    """Start a server, list its tools and end it.
+
+    Raises:
+        ToolError: It can't be started, or does not list its tools.
+    """
+    found: list[Looked] = []
+
+    async def look(connection: ServerConnection, scope: trio.CancelScope) -> None:
+        listed, notes = await connection.list_tools()
+        listing = read_listing(server, listed)
+        found.append(Looked(connection.info, listing, (*notes, *listing.notes)))
+
+    end = await run_server(places, server, look)
+    if not found:
+        raise ToolError(f"the server {server.name} can't be used: {end.problem}")
+    return found[0]
+
+
+async def _wait_any(*events: trio.Event) -> None:
+    async def wait(event: trio.Event) -> None:
+        await event.wait()
+        nursery.cancel_scope.cancel(reason="one of them has happened")
+
+    async with trio.open_nursery() as nursery:
+        for event in events:
+            nursery.start_soon(wait, event)
+
+
+def _end_of(program: PipedProgram | None, why: str) -> str:
+    """Return why a server has ended, with what its program said last."""
+    if program is None:
+        return why
+    ran = program.result()
+    if not why:
+        why = f"its program was ended: {ran.killed_by}" if ran.killed_by else ""
+        why = why or f"its program has ended with code {ran.exit_code}"
+        if ran.exit_code == NOT_FOUND:
+            why = (
+                "there is no such program in the sandbox, which sees the folders of PATH, and those of "
+                "[sandbox] read_only"
+            )
+    lines = program.errors.strip().splitlines()
+    said = redact(lines[-1])[:MAX_SAID] if lines else ""
+    return f"{why}; it said: {said}" if said else why
+
+
+def _is_closed(crash: BaseException) -> bool:
+    """Whether it says no more than that the other side is gone."""
+    return str(crash) == "Connection closed"
+
+
+def _words(crash: BaseException) -> str:
+    while isinstance(crash, BaseExceptionGroup):
+        crash = crash.exceptions[0]
+    if isinstance(crash, ConnectionLost):
+        return str(crash)
+    if _is_closed(crash):
+        return ""
+    if isinstance(crash, ValueError) and hasattr(crash, "error_count"):  # pydantic's
+        return "what it answers is not of the protocol"
+    text = redact(" ".join(str(crash).split()))[:MAX_SAID]
+    return f"it can't be spoken with ({type(crash).__name__}: {text})"

@@ -1,0 +1,92 @@
+"""What is known of a server while it is used, and the words between its actor and who calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+import trio
+
+from ...runtime.kernel.mailbox import Message, Request
+
+StateWord = Literal["off", "not started", "starting", "running", "broken", "failed"]
+
+
+class ConnectionLost(Exception):
+    """The server ended, or its connection broke; the text says why, if that is known."""
+
+
+class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server says of itself; shown, and never trusted."""
+
+    name: str = ""
+    version: str = ""
+    protocol: str = ""
+
+
+class ServerState(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as it is now.
+
+    Attributes:
+        state: `failed` is one that is not started again by itself.
+        problem: Why it is not running, when it should.
+        info: What it says of itself, once it was asked.
+        listed: The digests of the definitions that it offers, by its own names; `None` before it was asked.
+        refused: Why other tools of it can't be used.
+        errors: The end of what it wrote to stderr, when it ended.
+    """
+
+    state: StateWord = "not started"
+    problem: str = ""
+    info: ServerInfo = ServerInfo()
+    listed: Mapping[str, str] | None = None
+    refused: Mapping[str, str] = {}
+    errors: str = ""
+
+
+class ShowProgress(Protocol):
+    """Takes the progress of a call, as servers report it."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Show it."""
+        ...
+
+
+class Callee(Protocol):
+    """A connection, for who calls tools over it; see `connection.Connection`."""
+
+    lost: trio.Event
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], progress: ShowProgress | None
+    ) -> dict[str, Any]:
+        """See `connection.Connection.call`."""
+        ...
+
+
+class ServerLink(NamedTuple):
+    """A running server, for who calls it.
+
+    Attributes:
+        connection: What is called.
+        listed: The digests of the definitions that the server offered last, by its own names.
+    """
+
+    connection: Callee
+    listed: Mapping[str, str]
+
+
+class OpenServer(Request[ServerLink], frozen=True, kw_only=True):
+    """Start the server if it does not run; the answer comes when it can be called, or can't be."""
+
+
+class RestartServer(Request[None], frozen=True, kw_only=True):
+    """End the server, forget its failures, and start it again when it is needed."""
+
+
+class EndServer(Message, frozen=True):
+    """End the server and its actor."""
+
+
+ServerMessage = OpenServer | RestartServer | EndServer

@@ -1,0 +1,133 @@
+"""A tool of a server, as the dispatcher calls it: the accepted definition, and a call over the server's connection."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import trio
+
+from ...config.mcp.settings import McpSettings, PinnedTool
+from ...runtime.definitions import Effect, ErrorType, ToolFailure, ToolResult
+from ...runtime.errors import ValidationError
+from ..foreign_tool import ForeignTool
+from ..tool import Arguments, Tool, ToolContext
+from .definition import definition_of
+from .result import result_of_answer
+from .state import ConnectionLost, ServerLink, ShowProgress
+
+PROGRESS_SECONDS = 0.1
+"""The least time between two lines of progress of one call."""
+MAX_PROGRESS_CHARS = 500
+
+OpenLink = Callable[[], Awaitable[ServerLink]]
+"""Returns the running server; raises `ToolFailure` when it can't be had."""
+
+
+class McpTool(Tool):
+    """A tool that a person has accepted; its schemas are compiled when it is called for the first time.
+
+    Args:
+        server: Its server's settings.
+        pin: Its definition, as it was accepted.
+        open_link: Starts the server, if need be.
+        slots: Bounds the calls that the server gets at once.
+    """
+
+    def __init__(
+        self,
+        server: McpSettings,
+        pin: PinnedTool,
+        open_link: OpenLink,
+        slots: trio.CapacityLimiter,
+    ) -> None:
+        self.definition = definition_of(server, pin)
+        self.is_trusted = server.content == "trusted"
+        self._server = server.name
+        self._pin = pin
+        self._digest = pin.digest
+        self._open_link = open_link
+        self._slots = slots
+
+    @cached_property
+    def _checked(self) -> ForeignTool:
+        try:
+            return ForeignTool(self.definition, self._run)
+        except ValidationError as error:  # the extra is missing, or a bound is another one by now
+            raise ToolFailure(ErrorType.TOOL_NOT_AVAILABLE, str(error)) from error
+
+    def decode(self, arguments: str) -> Arguments:
+        """See `Tool`."""
+        return self._checked.decode(arguments)
+
+    async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
+        """See `Tool`."""
+        return await self._checked.execute(arguments, context)
+
+    async def _run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Call the server, and once more when it ended and the call may be made twice."""
+        may_repeat = self.definition.effect is not Effect.ONCE
+        async with self._slots:
+            try:
+                return await self._call(arguments, context)
+            except ConnectionLost:
+                if not may_repeat:
+                    raise self._interrupted() from None
+            try:
+                return await self._call(arguments, context)
+            except ConnectionLost:
+                raise self._interrupted() from None
+
+    async def _call(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        link = await self._open_link()
+        if link.listed.get(self._pin.original) != self._digest:
+            raise ToolFailure(ErrorType.TOOL_NOT_AVAILABLE, f"Not run: {withheld(self._server)}")
+        answer = await link.connection.call(self._pin.original, arguments, _progress(context))
+        return result_of_answer(self.name, answer)
+
+    def _interrupted(self) -> ToolFailure:
+        return ToolFailure(
+            ErrorType.INTERRUPTED,
+            f"The server {self._server} ended while {self.name} ran; whether it was done is not known. Check "
+            "before you try again.",
+        )
+
+
+def accepted_tools(servers: Mapping[str, McpSettings]) -> tuple[McpTool, ...]:
+    """Return the accepted tools of the servers that are used, for lists; none of them can be called."""
+
+    async def nowhere() -> ServerLink:
+        await trio.lowlevel.checkpoint()
+        raise ToolFailure(ErrorType.TOOL_NOT_AVAILABLE, "nothing is called here")
+
+    return tuple(
+        McpTool(server, pin, nowhere, trio.CapacityLimiter(1))
+        for server in servers.values()
+        if server.enabled
+        for pin in server.tools
+    )
+
+
+def withheld(server: str) -> str:
+    """Return why a tool is withheld whose definition is not the one that was accepted."""
+    return (
+        "its definition has changed since a person accepted it; a person looks at it with "
+        f'"callboard mcp review {server}"'
+    )
+
+
+def _progress(context: ToolContext) -> ShowProgress:
+    shown_at = -PROGRESS_SECONDS
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal shown_at
+        await trio.lowlevel.checkpoint()
+        now = trio.current_time()
+        if now - shown_at < PROGRESS_SECONDS:
+            return
+        shown_at = now
+        line = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        context.progress(f"{line} {message or ''}".strip()[:MAX_PROGRESS_CHARS])
+
+    return show

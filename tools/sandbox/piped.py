@@ -1,0 +1,110 @@
+"""A program in the sandbox that the runtime itself speaks with, through its input and output, for as long as it lives.
+
+It has the bounds of any program, but for its processor time, which is that of a week. Its output is read by
+whoever speaks with it, at their pace; of its errors the end is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+import trio
+
+from ...config.sections import SandboxSettings
+from ...runtime.kernel.service_nursery import open_service_nursery
+from .box.recipe import Recipe
+from .running.process import READ_BYTES, REAP_SECONDS, Order
+from .running.program import Program
+
+MAX_ERROR_BYTES = 64 * 1024
+"""The end of what it writes to stderr: the last traceback, and what came before."""
+CPU_SECONDS = 7 * 24 * 3600
+"""It lives as long as the runtime does; a week of work is a fault."""
+GRACE_SECONDS = 2.0
+"""From the end of its input to SIGTERM, and again to SIGKILL."""
+
+
+class PipedProgram(Program):
+    """A program that was started; `open_piped` runs and ends it. Raises as `Program`.
+
+    Attributes:
+        ended: Set when it has ended.
+    """
+
+    def __init__(
+        self, recipe: Recipe, order: Order, *, sandbox: str, running: dict[Program, None]
+    ) -> None:
+        self.ended = trio.Event()
+        self._errors: deque[bytes] = deque()
+        self._error_bytes = 0
+        recipe = msgspec.structs.replace(recipe, settings=_for_long(recipe.settings))
+        super().__init__(recipe, order, sandbox=sandbox, running=running)
+
+    @property
+    def _read_here(self) -> tuple[int, ...]:
+        return (self._process.stderr,)
+
+    @property
+    def errors(self) -> str:
+        """The end of what it wrote to stderr."""
+        return b"".join(self._errors).decode(errors="replace")
+
+    async def serve(self) -> None:
+        """See `Program`; what it leaves behind when it ends is killed, so that its output ends too."""
+        try:
+            await super().serve()
+        finally:
+            self._process.kill()
+            self.ended.set()
+
+    async def receive_some(self) -> bytes:
+        """Return some of its output; `b""` at its end."""
+        while True:
+            await trio.lowlevel.wait_readable(self._process.stdout)
+            with suppress(BlockingIOError):
+                return os.read(self._process.stdout, READ_BYTES)
+
+    async def stop(self) -> None:
+        """End its input, and ask it to end; bounded. What is still there is for `end`."""
+        self.close_input()
+        with trio.move_on_after(GRACE_SECONDS):
+            await self.ended.wait()
+        if not self.ended.is_set():
+            for pid in self._process.processes():
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGTERM)
+            with trio.move_on_after(GRACE_SECONDS):
+                await self.ended.wait()
+
+    def _take(self, fd: int, chunk: bytes) -> None:
+        if fd != self._process.stderr:
+            return  # what still lay there when it was ended
+        self._errors.append(chunk)
+        self._error_bytes += len(chunk)
+        while self._error_bytes - len(self._errors[0]) >= MAX_ERROR_BYTES:
+            self._error_bytes -= len(self._errors.popleft())
+
+
+@asynccontextmanager
+async def open_piped(program: PipedProgram) -> AsyncGenerator[None]:
+    """Run a program around the block; when this is left nothing of it is there. Bounded, also when cancelled."""
+    try:
+        async with open_service_nursery("nobody speaks with it any more") as nursery:
+            nursery.start_soon(program.serve, name=program.order.name)  # noqa: ASYNC113  nothing waits for it
+            try:
+                yield
+            finally:
+                with trio.CancelScope(shield=True):  # bounded itself
+                    await program.stop()
+    finally:
+        with trio.move_on_after(2 * REAP_SECONDS, shield=True):
+            await program.end()
+
+
+def _for_long(settings: SandboxSettings) -> SandboxSettings:
+    return msgspec.structs.replace(settings, cpu_seconds=CPU_SECONDS)
