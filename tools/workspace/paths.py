@@ -17,7 +17,7 @@ MAX_PATH_BYTES = 4096
 MAX_NAME_BYTES = 255
 """The bytes that ext4, xfs, btrfs and apfs allow for one name."""
 
-PROTECTED_FILES = frozenset({"callboard.toml", "managed.toml"})
+PROTECTED_FILES = frozenset({"callboard.toml", "managed.toml", "mcp-pins.json"})
 PROTECTED_NAMES = frozenset({".callboard", *PROTECTED_FILES})
 """They configure callboard itself, at any depth (a folder below may be a workspace another day)."""
 START_UP_NAMES = frozenset(
@@ -53,7 +53,7 @@ def not_allowed(path: str) -> ToolFailure:
     return ToolFailure(
         ErrorType.PATH_NOT_ALLOWED,
         f"{shown(path)}: not allowed. Tools reach only what lies inside the workspace, and never "
-        "write to .git/hooks, .git/config, .callboard, callboard.toml or managed.toml, to start-up files (.bashrc, "
+        "write to .git/hooks, .git/config, .callboard, callboard.toml, managed.toml or mcp-pins.json, to start-up files (.bashrc, "
         ".profile, .envrc, .gitconfig and the like), to hooks that git's settings name, or to "
         "callboard's own code. Use a path relative to the workspace; the user can write the others.",
     )
