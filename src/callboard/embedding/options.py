@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from ..actors.permissions.asking import Approver, ApproverChannel
+from ..config.mcp.settings import McpSettings
 from ..config.settings import Settings
 from ..config.validation import checked
 from ..providers.catalog.table import check_provider
@@ -167,11 +168,14 @@ def agents_of(
     return {name: msgspec.structs.replace(a, policy=preset) for name, a in agents.items()}
 
 
-def check_tools_of(own: Sequence[Agent], known: Collection[str]) -> None:
+def check_tools_of(
+    own: Sequence[Agent], names: Collection[str], servers: Mapping[str, McpSettings]
+) -> None:
     """Raise `ValidationError` for a misspelt tool of a program's own agent.
 
     One that resembles none may be that of a plugin that is not there: the log says so.
     """
+    known = {*names, *(tool.name for server in servers.values() for tool in server.tools)}
     for agent in own:
         for line in unknown_tools(agent.name, agent.tools, known):
             if line.endswith("?"):

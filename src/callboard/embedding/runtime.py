@@ -210,8 +210,7 @@ async def open_runtime(
             open_servers=servers_of(sandbox, folder, finder.wish),
             store=await _open_store(folder),  # the last one: what fails before leaves nothing open
         )
-        accepted = [tool.name for server in settings.mcp.values() for tool in server.tools]
-        check_tools_of(agents, [*accepted, *(tool.definition.name for tool in all_tools)])
+        check_tools_of(agents, [tool.definition.name for tool in all_tools], settings.mcp)
     async with open_host(plan) as host:
         with ShortTracebacks():
             await finder.look_around(host.http)
