@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import difflib
+import os
 import re
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -392,6 +393,11 @@ async def _copy(chat: Talk, argument: str) -> None:
             "the last answer has no block of code" if argument else "there is nothing to copy yet"
         )
         raise NotFoundError(lacks)
+    from ..terminal.clipboard import put_text  # here: few chats copy
+
+    if await put_text(text, os.environ):
+        chat.say(f"  {counted(len(text), 'character')} on the clipboard")
+        return
     if len(text) > MAX_COPIED_CHARS:
         raise ValidationError(
             f"that is longer than {MAX_COPIED_CHARS} characters, which few terminals take"

@@ -30,7 +30,7 @@ from ..run.attachments import read_attachments
 from ..sharing.holder import Holder
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.keyboard import Keyboard
-from .files import clipboard_image, is_dropped_file, mentioned
+from .files import is_dropped_file, mentioned
 from .place import ChatOptions
 from .questions import InputEnded, put_to_nobody
 from .screen import ESC_ESC, Typed
@@ -260,6 +260,8 @@ class Talk(ShownSession):
             self._nursery.start_soon(self._paste_image, name="clipboard")
 
     async def _paste_image(self) -> None:
+        from ..terminal.clipboard import clipboard_image  # here: few chats have one
+
         try:
             image = await clipboard_image(os.environ)
             self.change(attachments=checked_attachments((*self._options.attachments, image)))

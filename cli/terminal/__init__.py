@@ -9,10 +9,10 @@ bidirectional characters through, and can only render a whole text again for eac
 took sixty times the CPU; its import alone costs a tenth of a second.
 
 Begin with `escaping` and `output`: a thread writes, so that a paused pager can't stop Ctrl-C. `keyboard`
-reads lines behind a prompt, `style` knows colours and figures, `json_lines` is output for programs, and
-`complaint` the one line on stderr.
+reads lines behind a prompt, `style` knows colours and figures, `json_lines` is output for programs, `complaint` the one line on stderr, and
+`clipboard` the desktop's own. `rows_below` keeps what is not whole yet below what is printed, where no input line stands.
 Comes in: text, trusted or not; what is typed.
 Goes out: bytes to a file descriptor.
 Owns: the writing thread of a descriptor.
-Imports: runtime's redaction; nothing else of ours.
+Imports: runtime's redaction, errors and history; nothing else of ours.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from prompt_toolkit.layout.screen import Char, Screen
 from callboard.cli.chat.files import is_dropped_file, mentioned
 from callboard.cli.chat.input_aids import ChatCompleter
 from callboard.cli.chat.prompt import added_rows
+from callboard.cli.terminal.clipboard import clipboard_image, put_text
 from callboard.cli.terminal.folding import folds_rows
 from callboard.providers.testing.script import reply
 from support.cli.chat_scene import chatting, prompt, say, scripted
@@ -118,6 +120,51 @@ async def test_an_image_on_the_clipboard_goes_with_the_next_prompt(command: Comm
         await terminal.expect("attached: clipboard.png")
         await terminal.expect("  A dot.\n")
     assert str(server.requests[0].body).count(base64.b64encode(PNG).decode()) == 1
+
+
+PLATFORMS = {
+    "wayland": ("linux", {"WAYLAND_DISPLAY": "wayland-0"}, "wl-copy"),
+    "x11": ("linux", {"DISPLAY": ":0"}, "xclip -selection clipboard -in"),
+    "x11 with xsel": ("linux", {"DISPLAY": ":0"}, "xsel --clipboard --input"),
+    "macos": ("darwin", {}, "pbcopy"),
+}
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+async def test_a_text_is_put_on_the_clipboard_of_the_desktop(name: str, tmp_path: Path) -> None:
+    """Not by a program of the folder, nor over ssh, nor when it says that it can't."""
+    platform, environ, line = PLATFORMS[name]
+    kept, program = tmp_path / "kept", tmp_path / line.split()[0]
+    program.write_text(
+        f'#!/bin/sh\n[ "${{0##*/}} $*" = "{line} " ] || [ "${{0##*/}} $*" = "{line}" ] && cat > {kept}\n'
+    )
+    program.chmod(0o700)
+    environ = {**environ, "PATH": str(tmp_path)}
+    assert await put_text("a\nö", environ, platform)
+    assert kept.read_text() == "a\nö"
+    kept.unlink()
+    for other in ({"SSH_CONNECTION": "1.2.3.4"}, {"PATH": "."}):
+        with chdir(tmp_path):
+            assert not await put_text("a", {**environ, **other}, platform)
+    assert not kept.exists()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert not await put_text("a", environ, platform)
+
+
+@pytest.mark.parametrize(
+    ("program", "prints"),
+    [
+        ("pngpaste", r"printf '\211PNG\r\n\032\n\0\0\0\0\0\0\0\0'"),
+        ("osascript", f"echo '\u00abdata PNGf{PNG.hex().upper()}\u00bb'"),
+    ],
+)
+async def test_an_image_is_read_from_the_clipboard_of_macos(
+    program: str, prints: str, tmp_path: Path
+) -> None:
+    (tmp_path / program).write_text(f"#!/bin/sh\n{prints}\n")
+    (tmp_path / program).chmod(0o700)
+    image = await clipboard_image({"PATH": str(tmp_path)}, "darwin")
+    assert (image.media_type, image.data) == ("image/png", PNG)
 
 
 def test_the_menu_is_for_commands_and_files_alone() -> None:

@@ -91,7 +91,7 @@ class Command:
     @property
     def environ(self) -> dict[str, str]:
         """The environment of a fresh user."""
-        others = r"API_KEY|^CALLBOARD|^VISUAL$|^EDITOR$"
+        others = r"API_KEY|^CALLBOARD|^VISUAL$|^EDITOR$|DISPLAY$|^SSH_"
         kept = {k: v for k, v in os.environ.items() if not re.search(others, k)}
         ours = {"CALLBOARD_HOME": str(self.home), "TERM": "xterm", "NO_COLOR": "1"}
         return {**kept, **ours, **self.extra}
