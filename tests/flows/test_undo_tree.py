@@ -11,6 +11,8 @@ import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import ChangesUndone
+from callboard.runtime.identity import now_ms
+from callboard.tools.undo import undo
 from support.cli.command import Command
 from support.stage import make_workspace, on_both_stores, open_in
 
@@ -71,6 +73,21 @@ async def test_all_of_it_comes_back_and_goes_again(tmp_path: Path, store: str) -
         ]
         assert (whole.call_ids, part.call_ids) == (report.call_ids, report.call_ids[:2])
         assert [each.state for each in await session.changes()][:3] == ["undone"] * 3
+        await session.undo(report.undo_id)
+        assert contents(tmp_path / "work") == AFTER
+
+
+async def test_what_was_undone_within_a_millisecond_goes_again_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent and its child changed the same file, each in its own record."""
+    async with open_tree(tmp_path) as runtime:
+        session = await runtime.create_session()
+        await session.run("Go.")
+        now = now_ms()
+        monkeypatch.setattr(undo, "now_ms", lambda: now)
+        report = await session.undo()
+        assert contents(tmp_path / "work") == BEFORE
         await session.undo(report.undo_id)
         assert contents(tmp_path / "work") == AFTER
 

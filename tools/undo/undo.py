@@ -210,6 +210,7 @@ class UndoWork:
         self._watch = watch
         self._modes: list[tuple[Names, int]] = []
         self._temporary = ""
+        self._at_ms = 0
 
     def run(self, plan: UndoPlan, undo_id: str) -> None:
         """Undo everything; on an error, what was done stays done.
@@ -241,6 +242,8 @@ class UndoWork:
             self._log.end(change.change_id)
 
     def _record(self, reversal: Reversal, undo_id: str) -> Change:
+        # Several can be done in a millisecond, and those of several sessions are put in order by their times.
+        self._at_ms = max(now_ms(), self._at_ms + 1)
         room = ROOM_FACTOR * self._log.max_bytes
         with self._log.draft() as draft:
             keeper = Keeper(
@@ -250,7 +253,7 @@ class UndoWork:
                 change_id=new_id("change"),
                 session_id=reversal.change.session_id,
                 call_id=undo_id,
-                at_ms=now_ms(),
+                at_ms=self._at_ms,
                 actions=tuple(self._seen(action, keeper) for action in reversal.actions),
                 undoes=(reversal.change.change_id,),
                 left=reversal.left,
