@@ -68,6 +68,10 @@ COMMANDS = {
         "setup.hooks",
         "List hooks and webhooks, test them, and send again what nobody took.",
     ),
+    "schedule": (
+        "setup.schedules",
+        "List, make, change, pause, run and remove schedules: prompts that are sent by themselves.",
+    ),
     "settings": ("setup.settings", "List the settings in force, and set some of them."),
     "policy": ("policy.check", "Explain and check the rules that decide which calls may run."),
     "approvals": (

@@ -113,6 +113,12 @@ def agents(context: Any) -> Offer:
     return _said((name, "") for name in ("general", *load_settings().agents) if name)
 
 
+def schedules(context: Any) -> Offer:
+    """Offer the schedules."""
+    del context
+    return _said((name, its.prompt) for name, its in sorted(load_settings().schedules.items()))
+
+
 def providers(context: Any) -> Offer:
     """Offer the providers."""
     from ..providers.catalog.known import KNOWN

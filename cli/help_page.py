@@ -18,7 +18,17 @@ GROUPS = {
     "Sessions": ("sessions", "show", "session", "undo", "usage", "memory", "replay"),
     "Permissions": ("approvals", "approve", "deny", "grants", "policy"),
     "Models and tools": ("agents", "models", "providers", "keys", "tools", "tool", "skills", "mcp"),
-    "Daemon": ("serve", "status", "stop", "logs", "service", "token", "hooks", "protocol"),
+    "Daemon": (
+        "serve",
+        "status",
+        "stop",
+        "logs",
+        "service",
+        "schedule",
+        "token",
+        "hooks",
+        "protocol",
+    ),
     "Upkeep": (
         "doctor",
         "settings",

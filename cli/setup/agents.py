@@ -6,12 +6,8 @@ is changed there, with an editor.
 
 from __future__ import annotations
 
-import os
-import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -24,7 +20,7 @@ from ...config.managed import fields_toml, forget_deleted_agent, load_managed
 from ...config.settings import Settings
 from ...embedding.agents import AgentBook
 from ...runtime.definitions import Agent, ToolDefinition
-from ...runtime.errors import CallboardError, StorageError, ValidationError
+from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.wire.agents import AgentDeleted, AgentRow, agent_of_row
 from ...tools.builtin import KnownTool, builtin_tools
 from ...tools.plugins import LoadedPlugins, load_plugins
@@ -35,6 +31,7 @@ from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
 from ..terminal.style import minute
+from .editor import edited, read_text
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -144,7 +141,7 @@ def create(
         "policy": policy,
     }
     fields = {field: value for field, value in given.items() if value is not None}
-    text, place = _read(file) if file is not None else ("", Path("the options"))
+    text, place = read_text(file) if file is not None else ("", Path("the options"))
     defaults = {"policy": load_settings_of(config_file(config)).policy, **fields, "name": name}
     agent = _parsed(text, place, defaults, name)
     return _changed("Made", _open(config, data), lambda its: its.create(agent), name, json=json)
@@ -164,9 +161,9 @@ def edit(
     row = _get(name, config, data)
     before = agent_of_row(row)
     if file is not None:
-        text, place, folder = *_read(file), None
+        text, place, folder = *read_text(file), None
     else:
-        text, place, folder = _edited(fields_toml(before), name)
+        text, place, folder = edited(fields_toml(before), name)
     times = {"name": name, "created_at_ms": row.created_at_ms, "updated_at_ms": row.updated_at_ms}
     try:
         agent = _parsed(text, place, times, name)
@@ -282,40 +279,6 @@ def _parsed(text: str, place: Path, defaults: Mapping[str, object], name: str) -
             field="name",
         )
     return agent
-
-
-def _read(file: Path) -> tuple[str, Path]:
-    if str(file) == "-":
-        return sys.stdin.read(), Path("stdin")
-    try:
-        return file.read_text(), file
-    except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"{file} can't be read: {error}") from error
-
-
-def _edited(text: str, name: str) -> tuple[str, Path, Path]:
-    """Return the text as a person's editor left it, its file, and the folder that was made for it."""
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise ValidationError(f"the editor's command {command!r} can't be read: {error}") from None
-    if not words:
-        raise ValidationError(
-            "VISUAL and EDITOR name no editor: set one, or pass --file with the agent as TOML."
-        )
-    folder = Path(tempfile.mkdtemp(prefix="callboard.agent-"))
-    path = folder / f"{name}.toml"
-    path.write_text(text)
-    try:
-        code = subprocess.run([*words, str(path)], check=False).returncode
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise ValidationError(f"{words[0]} can't be started: {error.strerror or error}") from error
-    if code:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise ValidationError(f"{words[0]} ended with {code}: nothing was changed.")
-    return *_read(path), folder
 
 
 def _words(text: str) -> list[str]:

@@ -30,7 +30,11 @@ async def served(home: Path, text: str = "") -> AsyncGenerator[tuple[Daemon, str
     local, local_token = local_credential()
     async with (
         callboard.open_runtime(
-            workspace=home, data=data, on_approval="deny", settings=settings, environ=environ
+            workspace=data / "workspaces",
+            data=data,
+            on_approval="deny",
+            settings=settings,
+            environ=environ,
         ) as runtime,
         open_gateway(runtime, ServerSettings(port=0), data, local=local) as gateway,
     ):

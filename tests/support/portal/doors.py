@@ -1,4 +1,4 @@
-"""The doors through which agents and settings are managed, with the same methods each: one table, many drivers."""
+"""The doors through which agents, schedules and settings are managed, with the same methods each: one table, many drivers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from callboard.config.managed import fields_toml
 from callboard.portals import aio
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import CallboardError
+from callboard.runtime.schedules.schedule import Schedule
 from callboard.runtime.store.rows import MessageRow
 from callboard.runtime.wire.agents import AgentRow
+from callboard.runtime.wire.schedules import ScheduleRow
 from callboard.tools.skills.shelf import Skill
 from support.cli.command import Command, Finished
 from support.gateway.configured_daemon import served
@@ -63,6 +65,26 @@ class Door(ABC):
     @abstractmethod
     async def delete(self, name: str) -> None:
         """Delete an agent."""
+
+    @abstractmethod
+    async def schedules(self) -> dict[str, ScheduleRow]:
+        """Return the schedules by name."""
+
+    @abstractmethod
+    async def plan(self, schedule: Schedule) -> None:
+        """Make a schedule."""
+
+    @abstractmethod
+    async def replan(self, schedule: Schedule) -> None:
+        """Change a schedule as a whole."""
+
+    @abstractmethod
+    async def pause(self, name: str, *, paused: bool) -> None:
+        """Pause a schedule, or let it fire again."""
+
+    @abstractmethod
+    async def unplan(self, name: str) -> None:
+        """Remove a schedule."""
 
     @abstractmethod
     async def setting(self, name: str) -> Any:
@@ -126,6 +148,21 @@ class Methods(Door):
 
     async def delete(self, name: str) -> None:
         await self._do("delete", name)
+
+    async def schedules(self) -> dict[str, ScheduleRow]:
+        return {row.name: row for row in await self._do("list", of="schedules")}
+
+    async def plan(self, schedule: Schedule) -> None:
+        await self._do("create", schedule, of="schedules")
+
+    async def replan(self, schedule: Schedule) -> None:
+        await self._do("update", schedule, of="schedules")
+
+    async def pause(self, name: str, *, paused: bool) -> None:
+        await self._do("pause" if paused else "resume", name, of="schedules")
+
+    async def unplan(self, name: str) -> None:
+        await self._do("delete", name, of="schedules")
 
     async def setting(self, name: str) -> Any:
         return (await self._do("get", name, of="settings")).value
@@ -242,6 +279,23 @@ class CommandLine(Door):
     async def delete(self, name: str) -> None:
         await self._do("delete", name)
 
+    async def schedules(self) -> dict[str, ScheduleRow]:
+        lines = await self._do("list", "--json", of="schedule")
+        found = [msgspec.convert(json.loads(line), ScheduleRow) for line in lines.splitlines()]
+        return {row.name: row for row in found}
+
+    async def plan(self, schedule: Schedule) -> None:
+        await self._do("add", schedule.name, "--file", self._written(schedule), of="schedule")
+
+    async def replan(self, schedule: Schedule) -> None:
+        await self._do("edit", schedule.name, "--file", self._written(schedule), of="schedule")
+
+    async def pause(self, name: str, *, paused: bool) -> None:
+        await self._do("pause" if paused else "resume", name, of="schedule")
+
+    async def unplan(self, name: str) -> None:
+        await self._do("remove", name, of="schedule")
+
     async def setting(self, name: str) -> Any:
         return json.loads(await self._do("get", name, of="settings"))
 
@@ -283,9 +337,9 @@ class CommandLine(Door):
     async def revoke(self, path: str) -> None:
         await self._do("revoke", path, of="skills")
 
-    def _written(self, agent: Agent) -> str:
-        file = self._command.workspace / "agent.toml"
-        file.write_text(fields_toml(agent))
+    def _written(self, its: Agent | Schedule) -> str:
+        file = self._command.workspace / "fields.toml"
+        file.write_text(fields_toml(its))
         return str(file)
 
     async def _do(self, *words: str, of: str = "agents") -> str:
@@ -306,6 +360,7 @@ class Toml(Methods):
         self._runtime = runtime
         self._tables: dict[str, Any] = {}
         self._settings: dict[str, dict[str, Any]] = {}
+        self._schedules: dict[str, Any] = {}
 
     async def rows(self) -> dict[str, AgentRow]:
         return {row.name: row for row in await self._runtime.agents.list()}
@@ -326,6 +381,30 @@ class Toml(Methods):
     async def delete(self, name: str) -> None:
         await self._write({n: its for n, its in self._tables.items() if n != name})
 
+    async def schedules(self) -> dict[str, ScheduleRow]:
+        return {row.name: row for row in await self._runtime.schedules.list()}
+
+    async def plan(self, schedule: Schedule) -> None:
+        table = _without_null(msgspec.to_builtins(schedule))
+        await self._plan({**self._schedules, schedule.name: table})
+
+    async def replan(self, schedule: Schedule) -> None:
+        await self.plan(schedule)
+
+    async def pause(self, name: str, *, paused: bool) -> None:
+        await self._plan({**self._schedules, name: {**self._schedules[name], "paused": paused}})
+
+    async def unplan(self, name: str) -> None:
+        await self._plan({n: its for n, its in self._schedules.items() if n != name})
+
+    async def _plan(self, tables: dict[str, Any]) -> None:
+        before, self._schedules = self._schedules, tables
+        try:
+            await self._write(self._tables)
+        except CallboardError:
+            self._schedules = before
+            raise
+
     async def setting(self, name: str) -> Any:
         return (await self._runtime.settings.get(name)).value
 
@@ -340,7 +419,9 @@ class Toml(Methods):
 
     async def _write(self, tables: dict[str, Any]) -> None:
         before = self._file.read_text()
-        self._file.write_text(tomli_w.dumps({"agents": tables, **self._settings}))
+        self._file.write_text(
+            tomli_w.dumps({"agents": tables, "schedules": self._schedules, **self._settings})
+        )
         try:
             await self._runtime.reload()
         except CallboardError:
