@@ -202,17 +202,19 @@ class Exchange:
         block.cancel(reason="the client has left")
 
     async def _send(self, data: bytes) -> None:
-        self._unsent.set(len(data))
-        self._unsent.begin()
-        try:
-            with trio.CancelScope() as self._writing:
+        with trio.CancelScope() as self._writing:
+            try:
+                self._unsent.set(len(data))
+                self._unsent.begin()
+                while self._unsent.is_over and self._unsent.make_room():
+                    pass
                 await send_in_time(self._connection.stream, data, self._send_seconds)
                 return
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise ClientLeft("the client does not take its answer") from error
-        finally:
-            self._unsent.finish()
-            self._unsent.set(0)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise ClientLeft("the client does not take its answer") from error
+            finally:
+                self._unsent.finish()
+                self._unsent.set(0)
         raise ClientLeft("the answer gave way to others")
 
     def __enter__(self) -> Self:

@@ -82,16 +82,9 @@ class Webhooks:
 
     async def run(self) -> None:
         """Post notices until cancelled; then keep what waits."""
-        if not self._is_loaded:
-            self._is_loaded = True
-            for letter in await trio.to_thread.run_sync(self._dead.load):
-                if letter.problem == NOT_SENT:
-                    self._enqueue(msgspec.structs.replace(letter, problem=""))
-                    self._is_changed = True
-                else:
-                    self._dead.add(letter)
-        forget = host_of(self._runtime).inboxes.watch(self._take)
+        forget = host_of(self._runtime).inboxes.watch(self._take)  # before anything is awaited
         try:
+            await self._load()
             async with trio.open_nursery() as nursery:
                 while True:
                     self._wake = trio.Event()
@@ -102,17 +95,33 @@ class Webhooks:
                     if self._is_changed:
                         self._is_changed = False
                         await trio.to_thread.run_sync(self._dead.save, list(self.dead))
-                        continue
-                    await self._wake.wait()
+                    else:
+                        await self._wake.wait()
         finally:
             forget()
             self._sending.clear()
-            if left := [letter for letters in self._waiting.values() for letter in letters]:
-                kept = [msgspec.structs.replace(each, problem=NOT_SENT) for each in left]
-                with trio.move_on_after(SAVE_SECONDS, shield=True):
-                    await trio.to_thread.run_sync(
-                        self._dead.save, [*self.dead, *kept], abandon_on_cancel=True
-                    )
+            await self._keep_waiting()
+
+    async def _load(self) -> None:
+        if self._is_loaded:
+            return
+        for letter in await trio.to_thread.run_sync(self._dead.load):
+            if letter.problem == NOT_SENT:
+                self._enqueue(msgspec.structs.replace(letter, problem=""))
+                self._is_changed = True
+            else:
+                self._dead.add(letter)
+        self._is_loaded = True
+
+    async def _keep_waiting(self) -> None:
+        """Write what waits to the dead letters, for the next start."""
+        left = [letter for letters in self._waiting.values() for letter in letters]
+        if not left or not self._is_loaded:
+            return
+        kept = [msgspec.structs.replace(each, problem=NOT_SENT) for each in left]
+        save = partial(self._dead.save, [*self.dead, *kept])
+        with trio.move_on_after(SAVE_SECONDS, shield=True):
+            await trio.to_thread.run_sync(save, abandon_on_cancel=True)
 
     async def test(self, name: str) -> str:
         """Post a test to a webhook; return why it failed, or `""`. Raises `NotFoundError`."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -505,6 +507,33 @@ async def test_a_client_that_takes_nothing_is_dropped() -> None:
         await stream.send_all(request(daemon, "/flood", method="GET"))
         await ended.wait()
         await until(lambda: daemon.gateway.daemon.quotas.size == 0)
+
+
+def _has_length(given: list[bool], length: int) -> bool:
+    return len(given) == length
+
+
+async def test_answers_that_nobody_takes_hold_a_bounded_part_of_memory() -> None:
+    mib = KIB * KIB
+    settings = ServerSettings(port=0, max_buffered_bytes=32 * mib, send_seconds=600)
+    left: list[bool] = []
+
+    async def flood(exchange: Exchange) -> None:
+        async with exchange.stream() as stream:
+            while True:
+                await stream.send(b"x" * 6 * mib)  # more than a socket takes
+        left.append(exchange.has_left)
+
+    settings = msgspec.structs.replace(settings, max_frame_bytes=mib)
+    routes = {**ROUTES, "/flood": Route(answer=flood, methods=("GET",))}
+    async with open_door(routes, settings) as daemon, AsyncExitStack() as stack:
+        quotas = daemon.gateway.daemon.quotas
+        for count in range(1, 6):
+            stream = await stack.enter_async_context(open_stream(daemon))
+            await stream.send_all(request(daemon, "/flood", method="GET"))
+            await until(partial(_has_length, left, max(0, count - 2)))
+            assert quotas.size <= 16 * mib
+        assert (await answer_to(daemon, request(daemon, "/echo", b"{}"))).status == 200
 
 
 async def test_a_stream_ends_with_its_token() -> None:
