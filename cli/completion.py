@@ -151,11 +151,13 @@ def models(context: Any) -> Offer:
 
 
 def tools(context: Any) -> Offer:
-    """Offer the built-in tools."""
+    """Offer the built-in tools, and those of servers."""
     from ..tools.builtin import builtin_tools
 
     del context
-    return _said((tool.name, "") for tool in builtin_tools())
+    servers = load_settings().mcp.values()
+    accepted = (tool.name for server in servers if server.enabled for tool in server.tools)
+    return _said((name, "") for name in (*(tool.name for tool in builtin_tools()), *accepted))
 
 
 async def _read(context: Any, read: Callable[[StoreReader], Any]) -> Offer:

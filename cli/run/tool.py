@@ -43,8 +43,13 @@ tool.command(list_tools, name="list")
 def show_tool(name: ToolName, /, *, json: Json = False, config: Config = None) -> int:
     """Show what a tool does, what it takes and what it returns."""
     loaded = {each.name: each.load().definition for each in builtin_tools()}
-    brought = trio.run(load_plugins, load_settings(config).plugins, [*loaded])
+    settings = load_settings(config)
+    brought = trio.run(load_plugins, settings.plugins, [*loaded])
     known = loaded | {each.name: each.definition for each in brought.tools}
+    if settings.mcp:
+        from ...tools.mcp.tool import accepted_tools  # here: most people have no server
+
+        known |= {each.name: each.definition for each in accepted_tools(settings.mcp)}
     if (found := known.get(name)) is None:
         close = did_you_mean(name, known)
         raise NotFoundError(f"there is no tool {name!r}.{close} `callboard tools` lists them.")

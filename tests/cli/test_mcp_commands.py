@@ -60,6 +60,8 @@ def test_a_server_is_added_reviewed_and_removed(home: Path, capsys: Any) -> None
     capsys.readouterr()
     assert execute(["tools"]) == 0
     assert "fake__get_parts" in capsys.readouterr().out
+    assert execute(["tool", "show", "fake__get_parts"]) == 0
+    assert '"source": "mcp fake"' in capsys.readouterr().out
     assert execute(["mcp", "disable", "fake"]) == 0
     assert execute(["tools"]) == 0
     assert "fake__get_parts" not in capsys.readouterr().out
