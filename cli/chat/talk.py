@@ -85,7 +85,7 @@ class Talk(ShownSession):
             ESC_ESC: self.edit_earlier,
         }
         self._is_pasting = False
-        self._edited: tuple[int, InputAccepted] | None = None
+        self._edited: InputAccepted | None = None
         self._unsure: _Unsure | None = None
 
     async def run(self, client: Client, begin: Beginning, holder: Holder) -> None:
@@ -250,7 +250,7 @@ class Talk(ShownSession):
             self.notice("there is no earlier prompt here")
         else:
             self._edited = prompts[-1]
-            self._screen.fill(self._edited[1].text)
+            self._screen.fill(self._edited.text)
             self._refresh()
 
     def paste_image(self) -> None:
@@ -292,7 +292,7 @@ class Talk(ShownSession):
         """Send an input to the session; begin one when there is none. Files that are typed go with it."""
         named = await self._files_of(text) if is_typed else ()
         if self._edited is not None and mode == "queue":
-            _, earlier = self._edited
+            earlier = self._edited
             await self.fork(earlier.input_id)
             self.change(attachments=(*earlier.attachments, *self._options.attachments))
         files = (*self._options.attachments, *named)

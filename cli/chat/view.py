@@ -115,7 +115,7 @@ class ChatView:
         self.plan: tuple[PlanItem, ...] = ()
         self.thinking = ""
         self.answer = ""
-        self.prompts: deque[tuple[int, InputAccepted]] = deque(maxlen=MAX_PROMPTS)
+        self.prompts: deque[InputAccepted] = deque(maxlen=MAX_PROMPTS)
         self.waiting: dict[str, InputAccepted] = {}
         self._unshown: set[str] = set()
         self._transcript = transcript
@@ -270,7 +270,7 @@ class ChatView:
 
     def _input(self, said: InputAccepted) -> None:
         if self.is_idle:
-            self.prompts.append((self.seq, said))
+            self.prompts.append(said)
         self.waiting[said.input_id] = said
         if self._is_live and self.is_running:
             self._unshown.add(said.input_id)

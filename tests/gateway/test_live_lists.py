@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import trio.testing
 
 import callboard
 from callboard.config.managed import load_managed
+from callboard.embedding.runtime import host_of
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ConflictError, PermissionRefused, ValidationError
@@ -90,17 +92,68 @@ async def test_a_second_client_hears_of_each_change(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_change_wakes_who_waits_in_the_next_step(tmp_path: Path) -> None:
+async def test_each_list_wakes_its_followers_in_the_next_step(tmp_path: Path) -> None:
+    @callboard.tool(tier="read_only")
+    def double(number: int) -> int:
+        """Doubles a number."""
+        return 2 * number
+
+    options = options_of(tmp_path)
+    (tmp_path / "work" / "AGENTS.md").write_text("Use tabs.")
+    async with (
+        callboard.open_runtime(**options) as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        (skill,) = await runtime.skills.list()
+        changes: dict[str, Callable[[], Awaitable[object]]] = {
+            "agents": lambda: runtime.agents.create(Agent(name="reader")),
+            "settings": lambda: runtime.settings.set("limits.max_repeats", 7),
+            "tools": lambda: runtime.register(double),
+            "skills": lambda: runtime.skills.allow(skill.path, skill.digest),
+        }
+        told = {name: partial(host_of(runtime).lists.changed, name) for name in ListName}
+        for name in ListName:
+            follower = Follower(runtime, name)
+            await nursery.start(follower.run)
+            await trio.testing.wait_all_tasks_blocked()
+            if (change := changes.get(name)) is not None:
+                await change()
+            else:
+                told[name]()
+            for _ in range(
+                2
+            ):  # whoever is woken runs in the next step, in any order with this task
+                await trio.lowlevel.checkpoint()
+            assert follower.heard == [{name}]
+        nursery.cancel_scope.cancel()
+
+
+class Steps(trio.abc.Instrument):
+    """Counts the steps of all tasks."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += 1
+
+
+async def test_a_change_costs_each_of_a_hundred_followers_one_step(tmp_path: Path) -> None:
     async with (
         callboard.open_runtime(**options_of(tmp_path)) as runtime,
         trio.open_nursery() as nursery,
     ):
-        follower = Follower(runtime, "agents")
-        await nursery.start(follower.run)
+        followers = [Follower(runtime, "skills") for _ in range(100)]
+        for follower in followers:
+            await nursery.start(follower.run)
         await trio.testing.wait_all_tasks_blocked()
-        await runtime.agents.create(Agent(name="reader"))
-        await trio.lowlevel.checkpoint()
-        assert follower.heard == [{"agents"}]
+        steps = Steps()
+        trio.lowlevel.add_instrument(steps)
+        host_of(runtime).lists.changed(ListName.SKILLS)
+        await trio.testing.wait_all_tasks_blocked()
+        trio.lowlevel.remove_instrument(steps)
+        assert [follower.heard for follower in followers] == [[{"skills"}]] * 100
+        assert steps.count <= 2 * len(followers) + 20  # it hears, and waits again
         nursery.cancel_scope.cancel()
 
 
