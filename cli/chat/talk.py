@@ -358,6 +358,8 @@ class Talk(ShownSession):
 
         allow = partial(self.client.skills.allow, workspace=self.folder)
         question = SkillQuestion(self._surface.data, Path(self.folder), allow)
+        if not self.client.is_connected:
+            return  # the prompt waits for the daemon; what nobody approved is left out then
         if not (waiting := await question.look()):
             return
         row = await self._agent_row()

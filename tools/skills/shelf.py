@@ -27,6 +27,7 @@ from ...runtime.handles import ReadableFiles
 from ...runtime.redaction import redacting_logger
 from ..failures import failed
 from ..processes.threads import run_read
+from ..workspace.paths import shown
 from ..workspace.workspace import open_workspace
 from .front_matter import FrontMatter, SkillFault, read_front
 
@@ -362,11 +363,12 @@ def place_of_approval(workspace: Path, path: str) -> tuple[Path, str]:
     return Path(os.path.normpath(folder)), INSTRUCTIONS_NAME
 
 
-def _left_out(skill: Skill, workspace: Path) -> tuple[str, Path, str]:
+def _left_out(skill: Skill, workspace: Path) -> tuple[str, str, str]:
+    folder = shown(str(workspace))
     if skill.state == "broken":
-        return skill.path, workspace, skill.problem
+        return skill.path, folder, skill.problem
     why = "nobody allowed it" if skill.state == "new" else "it was changed since it was allowed"
-    return skill.path, workspace, f"{why} (callboard skills show AGENTS.md, then allow AGENTS.md)"
+    return skill.path, folder, f"{why} (callboard skills show AGENTS.md, then allow AGENTS.md)"
 
 
 def _folders(files: ReadableFiles, path: str) -> list[str]:
