@@ -156,14 +156,11 @@ class Queries:
         self, session_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[StoredBytes]:
         """Return the same as `shown_events`, not decoded."""
-        if not (deleted := self._deleted(session_id)):
+        if not self._deleted(session_id):
             return self.event_bytes(session_id, after_seq=after_seq, limit=limit)
-        from .tables.deleted_messages import without_deleted  # rare, and a start imports it not
-
-        events = self.events(session_id, after_seq=after_seq, limit=limit)
         return [
             StoredBytes(session_id, each.seq, each.at_ms, msgspec.Raw(encode_event(each.event)[1]))
-            for each in without_deleted(events, deleted)
+            for each in self.shown_events(session_id, after_seq=after_seq, limit=limit)
         ]
 
     def _deleted(self, session_id: str) -> frozenset[str]:
