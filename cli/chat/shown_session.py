@@ -297,7 +297,8 @@ class ShownSession:
         tail = "/help" if self.is_at_rest else "Ctrl-C cancels"
         context = "new session" if view is None else context_text(view.context_tokens, facts.window)
         lines.append(status_line(style, columns, self.folder, facts, context, tail))
-        self._screen.show_live([*self._rows.open_rows, *lines])
+        # Set off from what is said; a session that is new has nothing above.
+        self._screen.show_live([*self._rows.open_rows, *([""] if view is not None else []), *lines])
 
     def _intents(self) -> list[str]:
         """Return what the next prompt does besides, each in a row."""

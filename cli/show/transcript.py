@@ -69,6 +69,7 @@ class Transcript:
         session_id: The last word of the summary; empty for none.
         prices: The prices by which the summary counts the cost.
         write_text: Takes the model's own text; `write` by default.
+        columns: How wide the terminal is now, if it is one.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class Transcript:
         session_id: str = "",
         prices: PriceTable | None = None,
         write_text: Callable[[str], object] | None = None,
+        columns: Callable[[], int] | None = None,
     ) -> None:
         self.session_id = session_id
+        self._columns = columns
         self._prices = prices or PriceTable()
         self._write = write
         self._write_text = write_text or write
@@ -286,10 +289,12 @@ class Transcript:
         parts += [f"{count} {name}" for name, count in known if count is not None]
         if self._cost:
             parts.append(f"{'at least ' if self._lacks_cost else ''}{dollars(self._cost)}")
-        parts.append(self.session_id)
         self.interrupt()
         dot = " · " if self._style.signs else ", "
-        self._line(self._style.paint(safe_line(dot.join(filter(None, parts))), "dim"))
+        said, whole = dot.join(parts), dot.join(filter(None, [*parts, self.session_id]))
+        fits = self._columns is None or len(whole) < self._columns()
+        for line in [whole] if fits else [said, self.session_id]:
+            self._line(self._style.paint(safe_line(line), "dim"))
         self._begin_turn()
 
     def _note(self, text: str) -> None:

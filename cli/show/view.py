@@ -130,7 +130,8 @@ def _view(
             rows.feed(text)
             output.refresh()
 
-    return kind(rows.write, style, prices=prices, write_text=feed)
+    columns = partial(_columns, stream)
+    return kind(rows.write, style, prices=prices, write_text=feed, columns=columns)
 
 
 def rows_at(
@@ -141,7 +142,8 @@ def rows_at(
         return None
     from ..terminal.markdown_live import MarkdownRows  # here: a pipe gets the source
 
-    def columns() -> int:
-        return size_of(stream.fileno()).columns
+    return MarkdownRows(write, partial(_columns, stream), style_of(stream), is_alone=is_alone)
 
-    return MarkdownRows(write, columns, style_of(stream), is_alone=is_alone)
+
+def _columns(stream: TextIO) -> int:
+    return size_of(stream.fileno()).columns

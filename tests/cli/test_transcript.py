@@ -63,6 +63,17 @@ def message(usage: Usage | None, parts: tuple[Part, ...] = (Text("x"),)) -> Mess
     )
 
 
+@pytest.mark.parametrize(("columns", "between"), [(80, " · "), (40, "\n")])
+def test_a_session_that_does_not_fit_behind_the_summary_has_a_row(
+    columns: int, between: str
+) -> None:
+    pieces: list[str] = []
+    session_id = "session_3rychq039a0z1chrjmnv"
+    transcript = Transcript(pieces.append, PLAIN, session_id, columns=lambda: columns)
+    transcript.show(ended())
+    assert "".join(pieces) == f"answered · 1.5 s{between}{session_id}\n"
+
+
 def test_text_calls_and_summary_stand_apart() -> None:
     text = shown(
         TextDelta("Let me "),
