@@ -19,6 +19,7 @@ from callboard.client.administration import (
     ClientMemories,
     ClientModels,
     ClientProviders,
+    ClientSchedules,
     ClientSettings,
     ClientTokens,
     ClientUpkeep,
@@ -32,6 +33,7 @@ from support.gateway.daemon_scene import open_daemon
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {
     "agents": ClientAgents,
+    "schedules": ClientSchedules,
     "hooks": ClientHooks,
     "settings": ClientSettings,
     "memories": ClientMemories,

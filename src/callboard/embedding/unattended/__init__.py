@@ -5,11 +5,12 @@ is the idempotency key of the input's event, in one commit with it, so the store
 kill -9, a clock that was set back, or a delivery that comes twice. `once` makes such an input, in a new session
 or an old one.
 
-`hook_rows` lists hooks and webhooks for people.
+`scheduler` looks at the clock and fires what is due, `firing` says what the input of a firing is, and `settled` up to
+when each schedule needs no look. `schedules` lists and changes them for people. `hook_rows` lists hooks and webhooks.
 
-Begin with `once`.
-Comes in: a name, a text, and what its turn may use.
-Goes out: sessions and inputs, through `Runtime` and `Session`; nothing of its own.
-Owns: nothing.
+Begin with `once`, then `scheduler`.
+Comes in: a name, a text, and what its turn may use; the schedules in force, and the clock on the wall.
+Goes out: sessions and inputs, through `Runtime` and `Session`; changes of managed.toml.
+Owns: `schedules.json` in the data folder, and while it fires the lock of a configuration folder.
 Imports: embedding and below.
 """
