@@ -21,7 +21,7 @@ from ..errors import ConflictError, StorageError
 from ..events import DurableEvent, GrantRevoked, SessionCreated, SessionTainted
 from ..identity import now_ms
 from ..store.codec import decode_event, has_checksums, is_sound
-from ..store.file import DATABASE_NAME, examine, stored_path
+from ..store.file import DATABASE_NAME, check_partial_indexes, examine, stored_path
 from ..store.health.last_commit import has_last
 from ..store.ledger import Ledger, PreparedAppend, storage_error
 from ..store.migrations import check_version, migrate
@@ -110,6 +110,7 @@ def _hidden_problem(damaged: apsw.Connection, path: Path) -> str:
         finding = damaged.execute("pragma integrity_check(1)").get
         if finding == "ok" and (orphan := damaged.execute("pragma foreign_key_check").fetchone()):
             finding = f"a row of {orphan[0]} belongs to nothing"
+        check_partial_indexes(damaged)
     except UNREADABLE as error:
         finding = error
     return "" if finding == "ok" else f"{path} is damaged ({finding})"

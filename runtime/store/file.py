@@ -21,7 +21,7 @@ from ..disk.private_folder import check_folder, close_folder, make_folders, sync
 from ..errors import CallboardError, NotFoundError, StorageError, StorageFull
 from ..redaction import redacting_logger
 from .codec import add_check, event_of, has_checksums
-from .health.last_commit import HEADER, LogPlace, loss
+from .health.last_commit import HEADER, LogPlace, has_rest, loss
 from .health.last_commit import SUFFIX as NOTE_SUFFIX
 from .ledger import NO_ROOM, storage_error
 from .migrations import MIGRATIONS, check_version, migrate
@@ -90,7 +90,9 @@ def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
     path = folder / DATABASE_NAME
     finish_restore(folder, path)
     try:
+        had_log = False
         if os.path.lexists(path):
+            had_log = os.path.lexists(f"{path}-wal")
             _inspect(path, thoroughly=True, checks_later=checks_later)
         else:
             check_no_log(path)
@@ -106,6 +108,9 @@ def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
             connection.pragma("synchronous", "full")
             connection.pragma("foreign_keys", True)
             connection.pragma("journal_size_limit", MAX_IDLE_LOG_BYTES)
+            if had_log and has_rest(connection, path):
+                with suppress(apsw.BusyError):  # somebody reads
+                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             migrate(connection, str(path))
         except apsw.Error as error:
             failure = storage_error(str(path), error, connection=connection)
@@ -174,7 +179,7 @@ def examine(folder: Path, *, is_in_use: bool) -> None:
     """
     path = stored_path(folder)
     try:
-        _inspect(path, thoroughly=True, is_alone=not is_in_use)
+        _inspect(path, thoroughly=True, is_alone=not is_in_use, has_time=True)
     except apsw.Error as error:
         raise storage_error(str(path), error) from error
     except OSError as error:
@@ -216,12 +221,17 @@ def check_no_log(path: Path) -> None:
 
 
 def _inspect(
-    path: Path, *, thoroughly: bool = False, is_alone: bool = True, checks_later: bool = False
+    path: Path,
+    *,
+    thoroughly: bool = False,
+    is_alone: bool = True,
+    checks_later: bool = False,
+    has_time: bool = False,
 ) -> int:
     """Return the version of a file, without changing a byte of it or leaving side files.
 
     `thoroughly` checks it for damage too and, if it `is_alone`, for losses; with `checks_later`, a large file only after a crash and before
-    a migration.
+    a migration; and if it `has_time`, also what the first use of the store would find.
 
     Raises `StorageError` or `apsw.Error` if it is not ours, newer, or found to be damaged.
     """
@@ -251,6 +261,8 @@ def _inspect(
             connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
             with suppress(apsw.InterruptError):
                 _check(connection)
+                if has_time:
+                    check_partial_indexes(connection)
     return version
 
 
@@ -261,6 +273,10 @@ def _is_large(path: Path) -> bool:
 _TABLES = "select name from sqlite_schema where type = 'table' and rootpage > 0"
 """Virtual tables have no root page. SQLite would read the whole index of their words in one go, which no
 deadline ends: 5 s for one of 50 MB. The tables that hold it are checked like all others."""
+
+_PARTIAL = (
+    "select name, tbl_name, sql from sqlite_schema where type = 'index' and sql like '% where %'"
+)
 
 _EVENTS = f"select count({event_of('e')}) from events e"
 """SQLite has no checksum of what is in its pages: a flipped bit in a text is sound to it."""
@@ -280,6 +296,15 @@ def _check(connection: apsw.Connection) -> None:
     if has_checksums(connection):
         add_check(connection)
         connection.execute(_EVENTS).fetchall()
+
+
+def check_partial_indexes(connection: apsw.Connection) -> None:
+    """Raise `apsw.CorruptError` for a damaged index of some rows: SQLite checks those of all rows."""
+    for name, table, sql in connection.execute(_PARTIAL).fetchall():
+        condition = str(sql).partition(" where ")[2]
+        connection.execute(
+            f"select count(*) as entries from {table} indexed by {name} where {condition}"
+        ).fetchall()
 
 
 def _check_table(connection: apsw.Connection, table: str) -> None:

@@ -106,6 +106,21 @@ async def test_a_flipped_bit_anywhere_in_the_log_is_found(
     assert silent <= (set() if has_note else set(range(count - LAST, count)))
 
 
+async def test_of_a_commit_that_was_on_its_way_nothing_stays_in_the_log(
+    killed: Path, tmp_path: Path
+) -> None:
+    """With half of another one, which the next kill leaves, it looked like two that were acknowledged."""
+    (killed / NOTE).unlink()
+    whole = tmp_path / "whole"
+    shutil.copytree(killed, whole)
+    flipped(HEAD_BYTES + (pages_in(killed / LOG) - 1) * FRAME_BYTES + FRAME_HEAD_BYTES)(killed)
+    for folder, is_kept in ((killed, False), (whole, True)):  # the second is the control
+        before = (folder / LOG).stat().st_size
+        connection = open_writer(folder)
+        assert ((folder / LOG).stat().st_size == before) is is_kept
+        connection.close()
+
+
 @pytest.mark.parametrize("damage", ["the log is removed", "it is emptied", "the store is older"])
 async def test_a_log_that_is_gone_is_missed(tmp_path: Path, damage: str) -> None:
     folder = tmp_path / "running"

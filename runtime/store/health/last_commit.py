@@ -155,6 +155,15 @@ def loss(connection: apsw.Connection, store: Path) -> str:
     return ""
 
 
+def has_rest(connection: apsw.Connection, store: Path) -> bool:
+    """Return whether the log goes on behind where SQLite stops to read it, with a commit that was on its way.
+
+    With half of one that the next crash leaves, it would look like two, which were acknowledged. Raises `apsw.Error`.
+    """
+    found = _behind(connection, Path(f"{store}-wal"))
+    return found is not None and found.commits > 0
+
+
 def has_last(connection: apsw.Connection, store: Path) -> bool:
     """Return whether a copy of a store is known to have the event that was acknowledged last."""
     known = _read(Path(f"{store}{SUFFIX}"))
@@ -205,13 +214,30 @@ _TORN_COMMITS = 1
 """A power cut may leave the end of the one commit that was on its way, and not its beginning."""
 
 
+class _Behind(NamedTuple):
+    """What lies in a log of this mark behind the pages `at` which SQLite reads."""
+
+    mark: bytes
+    at: int
+    commits: int
+    torn: int
+
+
 def _commits_behind(connection: apsw.Connection, log: Path, known: Acknowledged | None) -> int:
     """Return how many acknowledged commits lie in the log behind where SQLite stops to read it."""
+    if (found := _behind(connection, log)) is None:
+        return 0
+    if known is not None and known.log_mark == found.mark and found.at < known.log_pages:
+        return max(found.commits, 1)  # also where its own end is what is damaged
+    return found.commits if found.commits > found.torn else 0
+
+
+def _behind(connection: apsw.Connection, log: Path) -> _Behind | None:
     try:
         with log.open("rb") as file:
             head = file.read(HEADER.size)
             if len(head) < HEADER.size:
-                return 0
+                return None
             page_size, mark = HEADER.unpack(head)
             torn = _TORN_COMMITS
             if not _is_sound(head):
@@ -220,7 +246,7 @@ def _commits_behind(connection: apsw.Connection, log: Path, known: Acknowledged 
                 page_size, torn = connection.pragma("page_size"), 0
             read, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
             at, size, count = max(read, 0), _FRAME.size + page_size, 0
-            is_known = known is not None and known.log_mark == mark and at < known.log_pages
+            end = at
             while True:
                 file.seek(HEADER.size + at * size)
                 frame = file.read(_FRAME.size)
@@ -230,10 +256,8 @@ def _commits_behind(connection: apsw.Connection, log: Path, known: Acknowledged 
                 count += pages > 0 and its == mark
                 at += 1
     except FileNotFoundError:
-        return 0
-    if is_known:
-        return max(count, 1)  # also where its own end is what is damaged
-    return count if count > torn else 0
+        return None
+    return _Behind(mark, end, count, torn)
 
 
 def _is_sound(head: bytes) -> bool:

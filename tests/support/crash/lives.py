@@ -61,13 +61,16 @@ async def recover(folder: Path, flow: str) -> None:
         for session_id in [*made, *there]:
             session = await runtime.get_session(session_id)
             while (turn := await session.resume()) is not None:
-                async with turn:
-                    async for _ in turn:
-                        pass
+                with suppress(ConflictError):  # it began by itself, and has ended
+                    async with turn:
+                        async for _ in turn:
+                            pass
             if session_id in made:
                 made.remove(session_id)
                 assert await session.run("And now?") == "Done."
                 await session.changes()
+        if not there:  # whoever works there first clears what a death left
+            await runtime.create_session()
         await at_rest(runtime)
         await check_records(runtime)
         if not is_refused:
