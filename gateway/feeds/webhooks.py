@@ -100,7 +100,8 @@ class Webhooks:
         finally:
             forget()
             self._sending.clear()
-            await self._keep_waiting()
+            with trio.move_on_after(SAVE_SECONDS, shield=True):
+                await self._keep_waiting()
 
     async def _load(self) -> None:
         if self._is_loaded:
@@ -119,9 +120,9 @@ class Webhooks:
         if not left or not self._is_loaded:
             return
         kept = [msgspec.structs.replace(each, problem=NOT_SENT) for each in left]
+        # Abandoned on a disk that hangs: the file is replaced whole, or not at all.
         save = partial(self._dead.save, [*self.dead, *kept])
-        with trio.move_on_after(SAVE_SECONDS, shield=True):
-            await trio.to_thread.run_sync(save, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(save, abandon_on_cancel=True)
 
     async def test(self, name: str) -> str:
         """Post a test to a webhook; return why it failed, or `""`. Raises `NotFoundError`."""
