@@ -241,9 +241,9 @@ def _configuration(file: Path) -> Configuration:
 
 
 def _quiet(settings: Settings) -> Settings:
-    """Return the settings without what a runtime would do beside the command: plugins, upkeep, an index."""
+    """Return the settings without what a runtime would do beside the command: plugins, servers, upkeep, an index."""
     from ..config.sections import MemorySettings, SessionSettings
 
     return msgspec.structs.replace(
-        settings, plugins={}, memory=MemorySettings(), sessions=SessionSettings()
+        settings, plugins={}, mcp={}, memory=MemorySettings(), sessions=SessionSettings()
     )

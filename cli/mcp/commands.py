@@ -23,8 +23,8 @@ from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.http.address_guard import AddressGuard
 from ...runtime.redaction import Secret
 from ...runtime.text import did_you_mean
-from ...tools.mcp.launch import McpPlaces
 from ...tools.mcp.server import Looked, look_at
+from ...tools.mcp.state import McpPlaces
 from ...tools.sandbox.sandbox import Sandbox
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Json, data_path, offered

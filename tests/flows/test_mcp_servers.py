@@ -244,8 +244,8 @@ async def test_many_calls_at_once_share_one_server() -> None:
 
 async def test_without_a_sandbox_no_server_is_started() -> None:
     from callboard.runtime.errors import ToolError
-    from callboard.tools.mcp.launch import McpPlaces
     from callboard.tools.mcp.server import look_at
+    from callboard.tools.mcp.state import McpPlaces
 
     with pytest.raises(ToolError, match="no server runs outside"):
         await look_at(McpPlaces(sandbox=None), fake())

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-import msgspec
 import trio
 
 from ...config.mcp.settings import McpSettings, resolved
@@ -25,31 +23,13 @@ from ..sandbox.network.proxy import EgressProxy
 from ..sandbox.network.sockets import SandboxSockets
 from ..sandbox.piped import PipedProgram, open_piped
 from ..sandbox.running.process import Order
-from ..sandbox.sandbox import Sandbox
+from .state import McpPlaces
 
 FOLDER = "mcp"
 """In the data folder; holds the homes of servers that keep one."""
 MAX_STATE_BYTES = 1024 * 1024 * 1024
 MAX_STATE_FILES = 100_000
 """What such a home may hold when its server is started."""
-
-
-class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """What servers are started with.
-
-    Attributes:
-        sandbox: Where programs run; `None` where none may.
-        connect: Makes the connections of programs, to addresses that tools may reach.
-        data: The data folder, or `None` in memory.
-        environ: Where `${env:NAME}` is looked up.
-        stored: Returns the key of a server by its name; blocks.
-    """
-
-    sandbox: Sandbox | None
-    connect: Connect | None = None
-    data: Path | None = None
-    environ: Mapping[str, str] = {}
-    stored: Callable[[str, str], Secret | None] = lambda server, name: None
 
 
 @asynccontextmanager

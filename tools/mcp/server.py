@@ -18,10 +18,10 @@ from ...runtime.errors import ToolError
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.redaction import redact, redacting_logger
 from .definition import ToolListing, read_listing
-from .launch import McpPlaces, open_program
 from .state import (
     ConnectionLost,
     EndServer,
+    McpPlaces,
     OpenServer,
     RestartServer,
     ServerInfo,
@@ -231,6 +231,7 @@ async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> Se
     try:
         await trio.to_thread.run_sync(import_module, f"{__package__}.connection")
         from .connection import open_connection
+        from .launch import open_program  # with what runs programs
 
         with trio.CancelScope(deadline=trio.current_time() + server.start_seconds) as scope:
             async with (

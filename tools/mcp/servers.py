@@ -15,9 +15,16 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.redaction import redacting_logger
 from ..registry import ToolRegistry
-from .launch import McpPlaces
 from .server import MAILBOX_CAPACITY, McpServer
-from .state import EndServer, OpenServer, RestartServer, ServerLink, ServerMessage, ServerState
+from .state import (
+    EndServer,
+    McpPlaces,
+    OpenServer,
+    RestartServer,
+    ServerLink,
+    ServerMessage,
+    ServerState,
+)
 from .tool import McpTool, withheld
 
 START_WAIT_SECONDS = 15.0

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import trio
 
 from ...runtime.kernel.mailbox import Message, Request
+from ...runtime.redaction import Secret
+from ...runtime.taint.tracked_network import Connect
+from ..sandbox.sandbox import Sandbox
 
 StateWord = Literal["off", "not started", "starting", "running", "broken", "failed"]
 
 
 class ConnectionLost(Exception):
     """The server ended, or its connection broke; the text says why, if that is known."""
+
+
+class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """What servers are started with.
+
+    Attributes:
+        sandbox: Where programs run; `None` where none may.
+        connect: Makes the connections of programs, to addresses that tools may reach.
+        data: The data folder, or `None` in memory.
+        environ: Where `${env:NAME}` is looked up.
+        stored: Returns the key of a server by its name; blocks.
+    """
+
+    sandbox: Sandbox | None
+    connect: Connect | None = None
+    data: Path | None = None
+    environ: Mapping[str, str] = {}
+    stored: Callable[[str, str], Secret | None] = lambda server, name: None
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):

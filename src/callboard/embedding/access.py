@@ -124,8 +124,8 @@ def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> Ope
     def make(
         registry: ToolRegistry, connect: Connect | None, tell: Callable[[], None]
     ) -> McpServers:
-        from ..tools.mcp.launch import McpPlaces
         from ..tools.mcp.servers import McpServers
+        from ..tools.mcp.state import McpPlaces
 
         places = McpPlaces(
             sandbox=sandbox,

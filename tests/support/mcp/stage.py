@@ -14,9 +14,9 @@ import msgspec
 import callboard
 from callboard.config.mcp.settings import McpSettings
 from callboard.embedding.runtime import Runtime, host_of
-from callboard.tools.mcp.launch import McpPlaces
 from callboard.tools.mcp.server import Looked, look_at
 from callboard.tools.mcp.servers import McpServers
+from callboard.tools.mcp.state import McpPlaces
 from callboard.tools.sandbox.sandbox import Sandbox
 
 FOLDER = str(Path(__file__).parent)
