@@ -38,7 +38,7 @@ def test_asyncio_program(tmp_path: Path) -> None:
 def test_notebook_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As IPython does it: each cell is compiled with await allowed, and run in the one loop."""
+    """As IPython does it, without a kernel: each cell is compiled with await allowed, and run in the one loop."""
     monkeypatch.chdir(tmp_path)
     cells = (EXAMPLES / "notebook_cells.py").read_text(encoding="utf-8").split("# %%")
     names: dict[str, Any] = {"__name__": "__main__"}
