@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import cache
 
 import msgspec
 
@@ -22,6 +23,14 @@ def new_id(prefix: str) -> str:
 def now_ms() -> int:
     """Return the wall clock in Unix milliseconds: for records, never for deadlines."""
     return time.time_ns() // 1_000_000
+
+
+@cache
+def own_version() -> str:
+    """Return callboard's version, read once: it takes as long as all else of a hello."""
+    from importlib.metadata import version  # here: most programs never ask
+
+    return version("callboard")
 
 
 MAX_KEY_LENGTH = 128

@@ -10,9 +10,7 @@ within a bounded time, and then the close frame says why.
 
 from __future__ import annotations
 
-import importlib.metadata
 from contextlib import suppress
-from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -22,6 +20,7 @@ import trio_websocket
 from ...config.keys.tokens import Credential
 from ...runtime.errors import CallboardError, ConflictError, InternalError, OverloadedError
 from ...runtime.events import DurableEvent, LiveEvent
+from ...runtime.identity import own_version
 from ...runtime.redaction import redacting_logger
 from ...runtime.wire.fields import Role
 from ...runtime.wire.hello import Hello, ServerName, Welcome, WireLimits
@@ -44,7 +43,7 @@ from .caller import Caller
 from .frame_budget import BudgetedStream
 from .incoming import Refused, read_params, read_request
 from .method_table import Method, MethodTable
-from .subscriptions import Subscriptions
+from .subscriptions import ConnectionEnded, Subscriptions
 
 logger = redacting_logger(__name__)
 
@@ -193,7 +192,7 @@ class Connection:
         settings, credential = self._daemon.settings, self.credential
         return Welcome(
             protocol=PROTOCOL,
-            server=ServerName("callboard", _own_version()),
+            server=ServerName("callboard", own_version()),
             epoch=self._daemon.epoch,
             seq=seq,
             role=str(credential.role),
@@ -291,6 +290,8 @@ class Connection:
             result = await _call_once(method, caller, params)
         except CallboardError as error:
             self._answer_error(request_id, rpc_error(error))
+        except ConnectionEnded:
+            pass
         except Exception:
             logger.exception("%s failed", method.name)
             fault = InternalError(f"{method.name} failed; the log says why")
@@ -373,9 +374,3 @@ async def _call_once(method: Method, caller: Caller, params: msgspec.Struct) -> 
         None if method.recall is None else recalled,
         is_secret=method.is_secret,
     )
-
-
-@cache
-def _own_version() -> str:
-    """Return callboard's version, read once: it takes as long as the rest of the hello."""
-    return importlib.metadata.version("callboard")

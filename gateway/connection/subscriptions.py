@@ -7,7 +7,7 @@ from collections.abc import Callable
 import trio
 
 from ...config.keys.tokens import Credential
-from ...runtime.errors import CallboardError, ConflictError, NotFoundError, OverloadedError
+from ...runtime.errors import CallboardError, NotFoundError, OverloadedError
 from ...runtime.store.feeds import LogEntry, Topic
 from ...runtime.wire.rpc import rpc_error
 from ..feeds.frames import notification
@@ -20,6 +20,10 @@ MAX_SUBSCRIPTIONS = 1024
 """Sessions that one connection may subscribe to."""
 MAX_CATCHING_UP = 2
 """Subscriptions that catch up at a time: more would read pages that do not fit the outbox."""
+
+
+class ConnectionEnded(Exception):
+    """Nothing is begun for a connection that has ended, and nothing answered: its client asks over the next one."""
 
 
 class Subscriptions:
@@ -107,7 +111,7 @@ class Subscriptions:
 
     def _check_open(self) -> None:
         if self._is_ended:
-            raise ConflictError("the connection has ended")
+            raise ConnectionEnded
 
     def _end(self, subscriber: Subscriber | None) -> None:
         if subscriber is not None:

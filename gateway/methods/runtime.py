@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import time
 
@@ -10,6 +9,7 @@ import msgspec
 
 from ...embedding.runtime import host_of
 from ...runtime.errors import NotFoundError
+from ...runtime.identity import own_version
 from ...runtime.store.lists import CallFilter, CallPage
 from ...runtime.store.rows import CallRow
 from ...runtime.turns.activity import RuntimeStatus
@@ -41,7 +41,7 @@ async def status(caller: Caller, params: Nothing) -> Status:
         model_reason=default.reason,
         connections=len(daemon.connections),
         is_stopping=daemon.is_stopping,
-        version=importlib.metadata.version("callboard"),
+        version=own_version(),
         pid=os.getpid(),
         work=await _seen(caller, msgspec.structs.replace(now, actors=())),
         actors=() if caller.is_limited else now.actors,

@@ -13,10 +13,12 @@ import callboard
 from callboard.actors.session.subscribers import Subscribers
 from callboard.client.client import connect
 from callboard.config.sections import ServerSettings
+from callboard.gateway.connection.subscriptions import Subscriptions
 from callboard.gateway.feeds.session_feed import SessionFeeds
 from callboard.providers.testing.script import events_of, fail, reply
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import Stored, StreamBatch
+from callboard.runtime.store.feeds import Topic
 from callboard.runtime.stream import (
     AnyStreamEvent,
     Done,
@@ -28,6 +30,7 @@ from callboard.runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
+from callboard.runtime.wire.topics import TopicCurrent
 from support.gateway.daemon_scene import Daemon, open_client, open_daemon, open_raw
 from support.gateway.gated_model import GatedModel
 from support.gateway.kept_daemon import open_kept
@@ -239,6 +242,31 @@ async def test_who_begins_to_listen_while_the_daemon_is_away_is_sent_the_record_
             await heard.wait()
         nursery.cancel_scope.cancel()
     assert positions == [0]
+
+
+async def test_a_subscription_at_the_end_of_a_connection_is_made_over_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subscribe = Subscriptions.subscribe_topic
+    ended: list[Subscriptions] = []
+
+    def ending(subscriptions: Subscriptions, topic: Topic, position: int) -> Any:
+        if not ended:
+            ended.append(subscriptions)
+            subscriptions.end()
+            [connection] = daemon.gateway.daemon.connections
+            connection.close(1001, "the daemon is stopping")
+        return subscribe(subscriptions, topic, position)
+
+    monkeypatch.setattr(Subscriptions, "subscribe_topic", ending)
+    async with open_daemon(callboard.ScriptedModel([])) as daemon, open_client(daemon) as client:
+        async with client.topic(Topic.SESSIONS, after_seq=0) as topic:
+            session_id = (await client.create_session()).session_id
+            update = await anext(topic)
+            while isinstance(update, TopicCurrent):
+                update = await anext(topic)
+            assert update.update.session_id == session_id
+    assert ended
 
 
 async def _keep(url: str, token: str, *, task_status: trio.TaskStatus[Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -22,6 +21,7 @@ from ..runtime.errors import (
     OverloadedError,
     ValidationError,
 )
+from ..runtime.identity import own_version
 from ..runtime.redaction import Secret
 from ..runtime.wire.hello import ClientName, Hello, Versions, Welcome
 from ..runtime.wire.rpc import PROTOCOL, ServerFrame, error_from
@@ -441,7 +441,7 @@ class Link:
     async def _hello(self, socket: trio_websocket.WebSocketConnection) -> Welcome:
         hello = Hello(
             Versions(PROTOCOL, PROTOCOL),
-            ClientName("callboard", importlib.metadata.version("callboard")),
+            ClientName("callboard", own_version()),
         )
         await self._send(socket, _request_text("hello", "initialize", _params_text(hello)))
         answer = read_params(await socket.get_message(), ServerFrame, self.url)
