@@ -44,6 +44,7 @@ from ...runtime.kernel.delivery import Hold
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, DispatcherMessage, RunCalls
 from ...runtime.store.memory_store import open_memory_store
+from ...runtime.store.recovery import CUT_OFF
 from ...runtime.store.rows import OpenTurn
 from ...runtime.stream import (
     AnyStreamEvent,
@@ -297,7 +298,12 @@ class Replay:
         await self._pass_answer()
 
     async def append_end(self, *events: DurableEvent) -> None:
-        """Append the end of a turn, as `append` does."""
+        """Append the end of a turn, as `append` does; where the process ended before it, the end that recovery gave."""
+        stored = await self._tape.look()
+        if stored is not None and getattr(stored.event, "message", "") == CUT_OFF:
+            assert isinstance(events[-1], TurnEnded)
+            end = msgspec.structs.replace(stored.event, turn_id=events[-1].turn_id)
+            events = *events[:-1], end
         await self.append(*events)
 
     async def left_open(self) -> OpenTurn | None:

@@ -30,6 +30,10 @@ NOT_RUN = msgspec.json.encode(
 """The result of a call without `CallStarted`."""
 
 
+CUT_OFF = "The process ended while this turn ran."
+"""The message of a turn's end that a crash left it without."""
+
+
 def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
     """Return the result of each open call, in order, then the end of the turn.
 
@@ -56,7 +60,7 @@ def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
             turn_id=turn.turn_id,
             outcome="failed",
             error_type=InternalError.type,
-            message="The process ended while this turn ran.",
+            message=CUT_OFF,
             duration_ms=max(now_ms - turn.started_at_ms, 0),
         ),
     )

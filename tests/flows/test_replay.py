@@ -18,6 +18,7 @@ from callboard.providers.testing.script import fail, reply, stall
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProposed, MessageCompleted, Stored, TurnEnded
+from callboard.runtime.store.recovery import CUT_OFF
 from support.replayed import differences, kept_records
 from support.stage import heard, open_in, run_in
 
@@ -117,6 +118,20 @@ async def test_another_limit_is_a_difference(tmp_path: Path) -> None:
     done = await replayed(events, Limits(max_repeats=2))
     assert "loop_guard" in done.difference
     assert (await replayed(events)).is_same
+
+
+async def test_calls_of_a_program_that_a_crash_cut_off_come_out_as_they_were(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, []) as runtime:
+        called = await runtime.call_tool("get_current_time", {})
+        *events, last = await runtime.store.events(called.session_id)
+    assert isinstance(last.event, TurnEnded)
+    crash = replace(last.event, outcome="failed", error_type="internal", message=CUT_OFF)
+    assert (await replayed([*events, last])).is_same
+    assert (await replayed([*events, replace(last, event=crash)])).is_same
+    other = replace(crash, message="Something else.")
+    assert not (await replayed([*events, replace(last, event=other)])).is_same
 
 
 async def test_a_turn_without_an_end_is_said(tmp_path: Path) -> None:
