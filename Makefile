@@ -14,7 +14,7 @@ LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
 # What was compiled is kept: each of a thousand processes and each round of tests would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check docs format bench instructions audit soak soak-minute clean
+.PHONY: run test check docs format bench instructions audit worlds soak soak-minute clean
 .DEFAULT_GOAL := test
 
 run: .venv/run-ready             ## the main job, in a folder of its own
@@ -53,6 +53,9 @@ instructions: .venv/dev-ready    ## the same in instructions, by valgrind, on ho
 
 audit: .venv/dev-ready           ## known vulnerabilities of what is locked, where somebody can be asked
 	$(BIN)/python scripts/dependencies audit
+
+worlds: .venv/dev-ready          ## played worlds with faults, as many as fit in half a minute (docs/simulation.md)
+	$(BIN)/python -m tests.simulation check
 
 soak: .venv/dev-ready            ## the tests that search, searching longer; then a daemon, in use until stopped
 	CALLBOARD_SOAK=1 $(BIN)/pytest $(ARGS)

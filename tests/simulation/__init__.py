@@ -7,5 +7,5 @@ byte for byte, so that a world which breaks an invariant can be looked at again.
 
 Begin with `world`, which plays one seed. `plan` draws what happens in it, `edges` takes the place of time,
 chance and threads, `network` and `disk` are played; `models` and `tools` are what turns are made of;
-`clients` do what the plan says; `invariants` judge. `python -m tests.simulation SEED` shows one world.
+`clients` do what the plan says; `invariants` judge while it runs, `last_invariants` when it is over. `python -m tests.simulation SEED` shows one world.
 """

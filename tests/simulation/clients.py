@@ -24,7 +24,7 @@ from callboard.runtime.stream import TextDelta
 from callboard.runtime.wire.topics import Snapshot, TopicUpdate
 from simulation.edges import chance
 from simulation.network import PORT, owner
-from simulation.plan import Action
+from simulation.plan import AGENTS, Action
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -185,6 +185,16 @@ class PlayedClient:
                     await client.revoke(each.grant_id)
             case "copy":
                 return await client.import_session(await client.export_session(session_id))
+            case "fork":
+                return (await client.fork(session_id)).session_id
+            case "delete_message":
+                said = [each for each in await client.messages(session_id) if each.type == "user"]
+                chosen = [each.message_id for each in said[: 1 + (action.number > 1)]]
+                deleted = await client.delete_messages(session_id, chosen) if chosen else ()
+                await client.prompt(session_id, action.text)
+                return str(deleted)
+            case "call":
+                return await self._call(client, action)
             case "undo":
                 return str(await client.undo(session_id))
             case "list":
@@ -194,6 +204,20 @@ class PlayedClient:
             case _:
                 raise AssertionError(action)
         return "done"
+
+    async def _call(self, client: Client, action: Action) -> str:
+        """Call two tools without a model, in a session of their own; the first may take longer."""
+        random = chance(self.world.seed, f"call/{action.text}")
+        agent = random.choice(AGENTS)
+        seconds = random.choice((0.0, 3.0))
+        names = [f"{action.text}.{each}" for each in "ab"]
+        calls = [
+            (random.choice(("note", "post", "look")), {"name": name, "seconds": seconds * (not at)})
+            for at, name in enumerate(names)
+        ]
+        called = await client.call_tools(calls, agent=agent)
+        self.world.called.append((tuple(names), called))
+        return str([each.status for each in called])
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────
 

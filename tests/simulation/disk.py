@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,14 +30,49 @@ NAME = "the played store"
 SECONDS = (0.0, 0.0, 0.0, 0.0002, 0.002, 0.03, 0.3)
 
 
-def new_database() -> apsw.Connection:
+_emptied: list[apsw.Connection] = []
+"""Databases of worlds that are over, with their statements, which cost more than a small world does."""
+
+
+@contextmanager
+def empty_database() -> Generator[apsw.Connection]:
     """An empty store; its epoch is always the same."""
-    connection = apsw.Connection(":memory:")
+    connection = _emptied.pop() if _emptied else _new_database()
+    try:
+        yield connection
+        _empty(connection)
+    except BaseException:
+        connection.close()
+        raise
+    _emptied.append(connection)
+
+
+def _new_database() -> apsw.Connection:
+    connection = apsw.Connection(":memory:", statementcachesize=STATEMENTS)
     _fill(connection)
     connection.execute("update meta set value = 'epoch' where key = 'epoch'")
     connection.pragma("foreign_keys", True)
     connection.pragma("journal_mode", "memory")
     return connection
+
+
+def _empty(connection: apsw.Connection) -> None:
+    """Make a database as it was when it was new, but for the statements that it knows."""
+    connection.pragma("foreign_keys", False)
+    with connection:
+        for name, sql in connection.execute(TABLES).fetchall():
+            if str(sql).startswith("CREATE VIRTUAL"):
+                connection.execute(f"insert into {name} ({name}) values ('delete-all')")
+            elif not str(name).startswith(WORDS):
+                connection.execute(f"delete from {name}")
+        connection.execute("insert into meta values ('epoch', 'epoch')")
+    connection.pragma("foreign_keys", True)
+
+
+STATEMENTS = 500
+TABLES = "select name, sql from sqlite_master where type = 'table'"
+WORDS = ("memory_words_", "message_words_")
+"""Tables of the index of words, which it empties itself."""
 
 
 class Disk:
@@ -48,16 +84,13 @@ class Disk:
         breaks_at: The commit whose fsync fails.
     """
 
-    def __init__(self, world: World, random: random.Random) -> None:
+    def __init__(self, world: World, random: random.Random, connection: apsw.Connection) -> None:
         self.world = world
         self.random = random
-        self.connection = new_database()
+        self.connection = connection
         self.commits = 0
         self.full_until = 0.0
         self.breaks_at = 0
-
-    def close(self) -> None:
-        self.connection.close()
 
 
 class PlayedStore(Store):

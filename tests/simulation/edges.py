@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest import mock
@@ -14,6 +16,7 @@ from unittest import mock
 import trio
 from trio.testing import MockClock
 
+from callboard.tools.workspace import roots
 from simulation.network import Network
 
 Result = TypeVar("Result")
@@ -52,6 +55,8 @@ def played_edges(
         mock.patch("callboard.actors.model.choice.random", chance(seed, "retries")),
         mock.patch("callboard.client.link.random", chance(seed, "pauses")),
         mock.patch("callboard.runtime.identity.os", SimpleNamespace(urandom=ids.randbytes)),
+        mock.patch("callboard.tools.workspace.roots.homes", _homes),
+        mock.patch("callboard.tools.workspace.roots._closed", _closed_places),
         # The times of files are the kernel's.
         mock.patch("callboard.tools.files.file_pages.timestamp", _same_time),
         mock.patch.object(os, "urandom", chance(seed, "secrets").randbytes),
@@ -115,6 +120,16 @@ def played_thread(random: random.Random, is_dead: Callable[[], bool]) -> Callabl
 
 
 THREAD_SECONDS = (0.0, 0.0, 0.0, 0.0001, 0.001, 0.02)
+
+
+_homes = cache(roots.homes)
+"""The machine's places stay as they are: to look at them took a sixth of a small world."""
+_closed = cache(lambda own, _find=roots._closed: [*_find(own)])
+
+
+def _closed_places(own: Sequence[Path]) -> list[str]:
+    places: list[str] = _closed(tuple(own))
+    return places
 
 
 def _not_cancelled() -> None:

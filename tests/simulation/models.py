@@ -19,7 +19,6 @@ CHECKED_SHARE = 4
 """Of so many requests, one is checked as each wire format would send it."""
 TWINS = 0.15
 """How often an answer has the same call twice."""
-MAX_STEPS = 4
 MAX_CALLS = 3
 SECONDS = (0.0, 0.0, 0.001, 0.05, 1.0, 8.0)
 Call = tuple[str, dict[str, Any]]
@@ -33,8 +32,16 @@ class PlayedModel:
         is_quick: Whether it answers at once, and never fails.
     """
 
-    def __init__(self, seed: int, check: Callable[[ModelRequest], None]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        steps: int,
+        check_format: Callable[[ModelRequest], None],
+        check: Callable[[ModelRequest], None],
+    ) -> None:
         self._seed = seed
+        self._check_format = check_format
+        self._steps = steps
         self._check = check
         self._asked: Counter[str] = Counter()
         self.asked = 0
@@ -42,8 +49,9 @@ class PlayedModel:
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:
         self.asked += 1
+        self._check(request)
         if self.asked % CHECKED_SHARE == 0:
-            self._check(request)
+            self._check_format(request)
         text, step = place_in(request)
         name = f"{text}/{step}"
         self._asked[name] += 1
@@ -67,7 +75,7 @@ class PlayedModel:
     def _answer(
         self, random: random.Random, text: str, step: int, request: ModelRequest
     ) -> ScriptedReply:
-        length = chance(self._seed, f"length/{text}").randint(0, MAX_STEPS - 1)
+        length = chance(self._seed, f"length/{text}").randint(0, self._steps - 1)
         if step >= length or not text.startswith("p") or not request.tools:
             return reply(["I am ", f"done with {text[:20]}."])
         names = {tool.name for tool in request.tools}

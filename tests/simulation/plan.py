@@ -11,7 +11,7 @@ from simulation.edges import chance
 Kind = Literal[
     "create", "prompt", "steer", "interrupt", "cancel", "cancel_call", "retry", "delete", "restore",
     "purge", "switch_agent", "budget", "revoke", "copy", "list", "undo", "reload", "leave", "cut", "stop",
-    "full", "break", "drain", "kill", "kill_at_commit",
+    "full", "break", "drain", "kill", "kill_at_commit", "fork", "delete_message", "call",
 ]  # fmt: skip
 WEIGHTS: dict[Kind, float] = {
     "prompt": 20, "steer": 4, "interrupt": 3, "cancel": 3, "cancel_call": 2, "retry": 2,
@@ -19,10 +19,31 @@ WEIGHTS: dict[Kind, float] = {
     "list": 1, "undo": 1.5, "reload": 1.5, "leave": 1, "cut": 3, "stop": 1, "full": 1, "break": 0.7, "drain": 1.5,
     "kill": 1.5, "kill_at_commit": 2.5,
 }  # fmt: skip
+IN_SMALL_WORLDS: dict[Kind, float] = WEIGHTS | {"fork": 1.5, "delete_message": 2, "call": 2}
 
-MAX_SESSIONS = 4
-MAX_CLIENTS = 3
-MAX_ACTIONS = 20
+
+class Size(msgspec.Struct, frozen=True):
+    """How much there is in a world, at most.
+
+    Attributes:
+        actions: At least, and at most.
+        steps: Answers of a model to an input.
+    """
+
+    name: str
+    sessions: int
+    clients: int
+    actions: tuple[int, int]
+    steps: int
+
+
+LARGE = Size("large", sessions=4, clients=3, actions=(5, 20), steps=4)
+SMALL = Size("small", sessions=2, clients=2, actions=(2, 4), steps=2)
+"""A prompt, a fault, and little else: five of these cost as much as a large one."""
+LARGE_SHARE = 25
+"""Of so many worlds that are checked each day one is large: a sixth of the time."""
+FAULTS: tuple[Kind, ...] = ("kill_at_commit", "kill_at_commit", "kill", "drain", "cut", "full")
+"""One in each small world, or most would have none."""
 GAPS = (0.0, 0.0, 0.01, 0.2, 1.0, 5.0, 30.0)
 """Seconds between one action and the next."""
 KILLED_BEHIND = (
@@ -57,6 +78,8 @@ class Plan(msgspec.Struct, frozen=True):
     """One world.
 
     Attributes:
+        size: `large`, or `small`: with the seed, the name of the world.
+        steps: Answers of a model to an input, at most.
         roughness: How often the network delays and splits.
         outbox_bytes: What the daemon holds for a client before it has fallen behind.
     """
@@ -66,13 +89,20 @@ class Plan(msgspec.Struct, frozen=True):
     roughness: float
     outbox_bytes: int
     actions: tuple[Action, ...]
+    size: str = LARGE.name
+    steps: int = LARGE.steps
+
+    @property
+    def words(self) -> str:
+        """What names this world on the command line."""
+        return f"{self.seed}" if self.size == LARGE.name else f"{self.size} {self.seed}"
 
 
-def draw_plan(seed: int) -> Plan:
+def draw_plan(seed: int, size: Size = LARGE) -> Plan:
     """Draw the world of a seed."""
-    random = chance(seed, "plan")
-    clients = random.randint(1, MAX_CLIENTS)
-    sessions = random.randint(1, MAX_SESSIONS)
+    random = chance(seed, "plan" if size is LARGE else f"{size.name} plan")
+    clients = random.randint(1, size.clients)
+    sessions = random.randint(1, size.sessions)
     actions = [
         Action(
             0.0,
@@ -85,16 +115,28 @@ def draw_plan(seed: int) -> Plan:
         for each in range(sessions)
     ]
     at = 0.0
-    for number in range(random.randint(5, MAX_ACTIONS)):
+    weights = IN_SMALL_WORLDS if size is SMALL else WEIGHTS
+    count = random.randint(*size.actions)
+    certain: dict[int, Kind] = {}
+    if size is SMALL:
+        certain = {0: "prompt", random.randrange(1, count): random.choice(FAULTS)}
+    for number in range(count):
         at += random.choice(GAPS)
-        [kind] = random.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        [kind] = random.choices(list(weights), list(weights.values()))
+        kind = certain.get(number, kind)
         client, session = random.randrange(clients), random.randrange(sessions)
-        size = random.choice((0.5, 5.0, 40.0))
+        amount = random.choice((0.5, 5.0, 40.0))
         if kind in {"kill_at_commit", "break"}:
-            size = random.randint(1, 12) + random.choice((0.0, 0.5))
+            amount = random.randint(1, 12) + random.choice((0.0, 0.5))
         text = random.choice(AGENTS) if kind == "switch_agent" else f"p{number}"
         if kind == "kill_at_commit":
             text = random.choice(("", *KILLED_BEHIND))
-        actions.append(Action(at, kind, client, session, text, size))
+        actions.append(Action(at, kind, client, session, text, amount))
     roughness, outbox_bytes = random.choice((0.0, 0.1, 0.5)), random.choice(OUTBOXES)
-    return Plan(seed, clients, roughness, outbox_bytes, tuple(actions))
+    return Plan(seed, clients, roughness, outbox_bytes, tuple(actions), size.name, steps=size.steps)
+
+
+def draw_mixed(number: int) -> Plan:
+    """Draw the n-th world of those that are checked each day: many small ones, and a few large ones."""
+    seed, rest = divmod(number, LARGE_SHARE)
+    return draw_plan(number, SMALL) if rest else draw_plan(seed)

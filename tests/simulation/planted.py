@@ -19,9 +19,12 @@ from pathlib import Path
 
 import msgspec
 
+from simulation.plan import Size
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("src", "actors", "cli", "config", "gateway", "providers", "runtime", "tools", "tests")
 MAX_SEEDS = 2_000
+PYTHON = (sys.executable, "-m", "tests.simulation")
 
 
 Edit = tuple[str, str, str]
@@ -33,7 +36,9 @@ class Planted(msgspec.Struct, frozen=True):
 
     Attributes:
         name: The bug, in words.
-        seed: The first seed that finds it, and `found_by` the invariant that it breaks.
+        seed: The first large world that finds it; -1 for none of those that were tried.
+        small: The first small one.
+        found_by: The invariant that it breaks in the large one, or else in the small one.
         also: The lines of defence behind it.
     """
 
@@ -42,6 +47,7 @@ class Planted(msgspec.Struct, frozen=True):
     before: str
     after: str
     seed: int = -1
+    small: int = -1
     found_by: str = ""
     also: tuple[Edit, ...] = ()
 
@@ -53,7 +59,8 @@ class Planted(msgspec.Struct, frozen=True):
     def row(self) -> str:
         """Return its row of the table in docs/simulation.md."""
         paths = ", ".join(f"`{path}`" for path in dict.fromkeys(path for path, *_ in self.edits))
-        return f"| {self.name} | {paths} | {self.seed} | `{self.found_by}` |"
+        seed, small = ("-" if each < 0 else each for each in (self.seed, self.small))
+        return f"| {self.name} | {paths} | {seed} | {small} | `{self.found_by}` |"
 
 
 _UNCHANGED: Edit = (
@@ -76,6 +83,7 @@ PLANTED = (
         "            pass\n",
         seed=0,
         found_by="the_next_request_is_valid",
+        small=10,
     ),
     Planted(
         "a commit that failed is answered as if it had not",
@@ -84,6 +92,7 @@ PLANTED = (
         "            entry.request.reply.send(())\n",
         seed=4,
         found_by="started_is_on_record_before_the_effect",
+        small=12,
     ),
     Planted(
         "a commit that was refused leaves its asker waiting",
@@ -92,6 +101,7 @@ PLANTED = (
         "                continue\n",
         seed=4,
         found_by="nothing_is_held_for_ever",
+        small=46,
     ),
     Planted(
         "a question is answered twice: no compare-and-swap",
@@ -100,6 +110,7 @@ PLANTED = (
         "        if False:\n",
         seed=4,
         found_by="no_effect_without_a_yes",
+        small=46,
     ),
     Planted(
         "an answer counts after its question has expired",
@@ -116,6 +127,7 @@ PLANTED = (
         "event, self.now_ms, self.head_seq + 1):\n            pass\n",
         seed=39,
         found_by="records_are_sound",
+        small=48,
         also=(
             (
                 "actors/turn/turn.py",
@@ -131,6 +143,7 @@ PLANTED = (
         "            if False:\n",
         seed=40,
         found_by="nothing_crashes",
+        small=2,
         also=(
             (
                 "gateway/connection/connection.py",
@@ -140,12 +153,22 @@ PLANTED = (
         ),
     ),
     Planted(
+        "a repeated request does not find its first answer",
+        "gateway/connection/connection.py",
+        "        if done is None:\n",
+        "        if True:\n",
+        seed=40,
+        found_by="a_repeated_request_finds_its_answer",
+        small=2,
+    ),
+    Planted(
         "a call runs before its start is on record",
         "actors/calls/dispatcher.py",
         "            started = [self._started(c) for c, _ in starting if c.call.call_id not in begun]\n",
         "            started: list[CallStarted] = []\n",
         seed=0,
         found_by="started_is_on_record_before_the_effect",
+        small=3,
     ),
     Planted(
         "a call that waited for its key runs before its start is on record",
@@ -162,6 +185,7 @@ PLANTED = (
         "        if True:\n            await",
         seed=0,
         found_by="nothing_is_held_for_ever",
+        small=3,
     ),
     Planted(
         "a call that ended, or was cancelled while it waited, keeps its keys",
@@ -170,12 +194,14 @@ PLANTED = (
         "    def __exit__(self, *_: object) -> None:\n        pass\n",
         seed=2,
         found_by="nothing_is_held_for_ever",
+        small=10,
     ),
     Planted(
         "what a person changed is not what begins",
         *_NOT_CHANGED_AGAIN,
         seed=2,
         found_by="what_was_allowed_is_what_begins",
+        small=10,
         also=(_UNCHANGED,),
     ),
     Planted(
@@ -185,6 +211,7 @@ PLANTED = (
         "            await self._execute(final, permit, is_changed=final.is_changed)\n",
         seed=2,
         found_by="started_is_on_record_before_the_effect",
+        small=10,
         also=(_NOT_CHANGED_AGAIN, _UNCHANGED),
     ),
     Planted(
@@ -209,6 +236,7 @@ PLANTED = (
         "        with trio.CancelScope(shield=True), GivenPermits() as permits:\n",
         seed=1,
         found_by="nothing_is_done_for_what_has_ended",
+        small=48,
     ),
     Planted(
         "a late answer wakes nobody",
@@ -217,6 +245,7 @@ PLANTED = (
         "            pass\n",
         seed=12,
         found_by="nothing_is_held_for_ever",
+        small=64,
     ),
     Planted(
         "a twin's answer is not shared",
@@ -224,7 +253,15 @@ PLANTED = (
         "            twin.followers.append(question)\n",
         "            pass\n",
         seed=15,
-        found_by="workers_ask_nobody",
+        found_by="nothing_is_held_for_ever",
+    ),
+    Planted(
+        "deferred questions are not asked again after a restart",
+        "actors/permissions/resolution.py",
+        "                if question.approval_id not in self._open:\n",
+        "                if False:\n",
+        found_by="nothing_is_held_for_ever",
+        small=2989,
     ),
     Planted(
         "the answer is acted on before it is stored",
@@ -233,6 +270,16 @@ PLANTED = (
         "        for each, ending in [(question, resolution)]:\n",
         seed=12,
         found_by="nothing_is_held_for_ever",
+        small=35,
+    ),
+    Planted(
+        "turns that a crash left open are not closed",
+        "runtime/store/recovery.py",
+        "    return (\n        *closed,\n        TurnEnded(\n",
+        "    return closed\n    return (\n        *closed,\n        TurnEnded(\n",
+        seed=0,
+        found_by="a_start_closes_what_a_crash_left",
+        small=4,
     ),
     Planted(
         "calls that a crash left open are not closed",
@@ -273,6 +320,7 @@ PLANTED = (
         "            pass\n",
         seed=5,
         found_by="nothing_is_held_for_ever",
+        small=6,
     ),
     Planted(
         "a turn ends and the next input waits for ever",
@@ -281,6 +329,7 @@ PLANTED = (
         "                current = None\n",
         seed=1,
         found_by="nothing_is_held_for_ever",
+        small=6,
     ),
     Planted(
         "who waits for a cancelled turn is not told",
@@ -289,6 +338,7 @@ PLANTED = (
         "            pass\n",
         seed=12,
         found_by="nothing_is_held_for_ever",
+        small=9,
     ),
     Planted(
         "an interrupting input does not interrupt what it waits for",
@@ -297,6 +347,7 @@ PLANTED = (
         "",
         seed=0,
         found_by="nothing_crashes",
+        small=6,
     ),
     Planted(
         "a client that fell behind is taken for live",
@@ -305,6 +356,7 @@ PLANTED = (
         "        if self.position + 1 < feed.head_seq:\n",
         seed=0,
         found_by="no_frame_is_left_out",
+        small=4,
     ),
     Planted(
         "a follower skips an event when its page ends",
@@ -313,14 +365,23 @@ PLANTED = (
         "                self.outbox.add(frame)\n                self.position = stored.seq + 1\n",
         seed=0,
         found_by="no_frame_is_left_out",
+        small=0,
+    ),
+    Planted(
+        "a client does not subscribe again over a new connection",
+        "src/callboard/client/subscriptions.py",
+        "            feed.lost()\n",
+        "            pass\n",
+        seed=52,
+        found_by="nothing_is_held_for_ever",
     ),
     Planted(
         "a client takes events twice",
         "src/callboard/client/subscriptions.py",
         "            return taken is None or item.seq == taken + 1\n",
         "            return True\n",
-        seed=1,
         found_by="views_equal_the_record",
+        small=22,
     ),
     Planted(
         "a request whose connection broke is never sent again",
@@ -329,6 +390,7 @@ PLANTED = (
         "                if key is None or trio.current_time() > deadline:\n                    raise\n                await trio.sleep_forever()\n",
         seed=0,
         found_by="nothing_is_held_for_ever",
+        small=2,
     ),
     Planted(
         "an id is used again",
@@ -337,6 +399,7 @@ PLANTED = (
         '    return f"{prefix}_{os.urandom(1).translate(_OF_BYTE).decode()}"\n',
         seed=0,
         found_by="the_next_request_is_valid",
+        small=14,
     ),
     Planted(
         "a closed mailbox leaves those who wait",
@@ -344,7 +407,7 @@ PLANTED = (
         "                break\n            message.abandon()\n",
         "                break\n",
         seed=23,
-        found_by="a_cancel_ends_all",
+        found_by="nothing_is_held_for_ever",
     ),
     Planted(
         "a worker may write",
@@ -353,6 +416,30 @@ PLANTED = (
         "    SessionKind.WORKER: frozenset(Tier),\n",
         seed=3,
         found_by="workers_ask_nobody",
+    ),
+    Planted(
+        "the outcomes of a program's calls come in the order in which they end",
+        "runtime/turns/called_tool.py",
+        "                self.outcomes[call_id] = None\n",
+        "                pass\n",
+        found_by="who_called_got_what_came",
+        small=101,
+    ),
+    Planted(
+        "a deleted message goes to the model again",
+        "actors/conversation/conversation.py",
+        "                self.deleted.update(event.message_ids)\n                self.is_stale = True\n",
+        "                pass\n",
+        found_by="deleted_words_are_not_sent",
+        small=76,
+    ),
+    Planted(
+        "a fork has the questions and grants of its source",
+        "actors/upkeep/forking.py",
+        "    *NOT_IMPORTED,\n    *(AttemptCharged",
+        "    *(AttemptCharged",
+        found_by="forks_begin_as_their_source",
+        small=124,
     ),
     Planted(
         "a budget of model calls is not counted",
@@ -392,11 +479,11 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def first_seed(planted: Planted, seeds: range) -> str:
+def first_seed(planted: Planted, seeds: range, size: Size) -> str:
     """The first world that finds a bug and the invariant that it breaks, or ``""``."""
     with copy_with(planted) as copy:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.simulation", "first", str(seeds.start), str(seeds.stop)],
+            [*PYTHON, size.name, "first", str(seeds.start), str(seeds.stop)],
             cwd=copy,
             env={**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE,

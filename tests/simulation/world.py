@@ -30,14 +30,15 @@ from callboard.gateway.lifecycle import drain
 from callboard.gateway.shared.clients_channel import ClientsChannel
 from callboard.runtime.changes.version_log import VersionStore
 from callboard.runtime.errors import CallboardError, StorageFull
-from callboard.runtime.events import Stored
+from callboard.runtime.events import MessagesDeleted, Stored
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.queries import Queries
 from callboard.runtime.store.rows import CommitResult
+from callboard.runtime.turns.called_tool import CalledTool
 from callboard.tools.sandbox.sandbox import Sandbox
-from simulation import invariants
+from simulation import invariants, last_invariants
 from simulation.clients import PlayedClient
-from simulation.disk import NAME, Disk, PlayedStore
+from simulation.disk import NAME, Disk, PlayedStore, empty_database
 from simulation.edges import BEGINS_AT, chance, played_edges
 from simulation.models import PlayedModel
 from simulation.network import Network
@@ -50,6 +51,8 @@ SETTLE_SECONDS = 2_000.0
 LOOK_SECONDS = 5.0
 QUIET_SECONDS = 400.0
 """More than any deadline of a daemon: when nothing was stored for so long, nothing will be."""
+LEAVES_DEFERRED = 0.5
+"""How often nobody ever answers what was deferred: it ends by its time."""
 STOP_SECONDS = 120.0
 """An orderly end waits for turns and clients, each for some seconds."""
 BACK_AFTER_SECONDS = (0.2, 0.2, 0.2, 25.0)
@@ -115,6 +118,8 @@ class World:
     Attributes:
         acknowledged: The session of each input whose ticket a client got.
         effects: What tools did to the world outside.
+        deleted: Session and text of each input that was deleted.
+        called: What programs called without a model, by the names in the arguments, and what they got.
         dropping: Feeds of clients that dropped frames of a subscription, until the next one is answered.
     """
 
@@ -131,11 +136,18 @@ class World:
         self.commits: list[list[Stored]] = []
         self.lived: list[int] = []
         self.gone: set[str] = set()
+        self.deleted: dict[str, tuple[str, str]] = {}
+        self.called: list[tuple[tuple[str, ...], list[CalledTool]]] = []
         self.dropping: set[RemoteEvents] = set()
         self.settings = SETTINGS
         self.denies_since: int | None = None
         self.replayed = 0
-        self.model = PlayedModel(self.seed, partial(invariants.the_next_request_is_valid, self))
+        self.model = PlayedModel(
+            self.seed,
+            plan.steps,
+            partial(invariants.the_next_request_is_valid, self),
+            partial(invariants.deleted_words_are_not_sent, self),
+        )
         self.lives: list[Life] = []
         self.clients = [PlayedClient(self, each) for each in range(plan.clients)]
         self._sessions: dict[int, str | None] = {}
@@ -147,7 +159,6 @@ class World:
         self._is_over = False
         self._last_commit_at = 0.0
         self._nursery: trio.Nursery | None = None
-        self.disk = Disk(self, chance(self.seed, "disk"))
 
     # ── from outside ─────────────────────────────────────────────────────────────────────────────
 
@@ -159,6 +170,7 @@ class World:
         try:
             with (
                 world_folder(is_first=is_compared) as self.folder,
+                empty_database() as connection,
                 played_edges(self.seed, self.clock, self.network, _is_dead),
                 mock.patch("callboard.embedding.runtime._open_store", self._open_store),
                 mock.patch("callboard.embedding.runtime.VersionStore", self._open_versions),
@@ -168,7 +180,8 @@ class World:
             ):
                 self.credential, token = local_credential()
                 self.token = token.reveal()
-                trio.run(self._run, clock=self.clock, instruments=[_Steps(self)])
+                self.disk = Disk(self, chance(self.seed, "disk"), connection)
+                trio.run(self._run, clock=self.clock, instruments=[_Rounds(self)])
                 self._nursery = None
                 self._judge()
         except Exception as error:
@@ -177,7 +190,6 @@ class World:
         finally:
             logger.removeHandler(handler)
             logger.propagate = was
-            self.disk.close()
         return Played(self.plan, self.trace, self.broken, self.disk.commits, len(self.lives))
 
     @property
@@ -239,6 +251,8 @@ class World:
             self.record.setdefault(stored.session_id, []).append(stored)
             event = msgspec.json.encode(stored.event).decode()
             self.note(f"stored {stored.session_id} {stored.seq} {event}")
+            if isinstance(stored.event, MessagesDeleted):
+                self.deleted |= invariants.deleted_inputs(self, stored.session_id, stored.event)
 
     def purged(self, events: Sequence[Stored]) -> None:
         for stored in events:
@@ -293,7 +307,7 @@ class World:
                 await self.life.stop()
             if patience.cancelled_caught:
                 self.breaks("nothing_is_held_for_ever", "the daemon does not end")
-            await invariants.replays_are_the_same(self)
+            await last_invariants.replays_are_the_same(self)
             nursery.cancel_scope.cancel(reason="the world is over")
 
     def _begin(self, action: Action) -> None:
@@ -349,6 +363,7 @@ class World:
         self._kill_behind = ""
         self.disk.full_until = 0
         settler, begun = self.clients[0], self.clock.current_time()
+        leaves_deferred = chance(self.seed, "settler").random() < LEAVES_DEFERRED
         while self._pending or invariants.at_work(self):
             await trio.sleep(LOOK_SECONDS)
             if self.clock.current_time() - max(begun, self._last_commit_at) > QUIET_SECONDS:
@@ -357,6 +372,8 @@ class World:
                 settler.follow(session_id)
             client = await settler.client()
             for row in invariants.waiting(self):
+                if row.is_deferred and leaves_deferred:
+                    continue
                 try:
                     await client.answer(row.approval_id, "allow")
                 except CallboardError as error:
@@ -364,7 +381,7 @@ class World:
         return True
 
     def _judge(self) -> None:
-        for check in invariants.AT_THE_END:
+        for check in last_invariants.AT_THE_END:
             try:
                 check(self)
             except AssertionError as error:
@@ -415,6 +432,7 @@ class Life:
                     ) as gateway,
                 ):
                     invariants.a_start_ends_what_is_over(self.world, began_ms)
+                    invariants.a_start_closes_what_a_crash_left(self.world)
                     await self._serve(runtime, gateway)
         except Exception as error:
             # A full disk ends a start that can't record what an earlier life left open.
@@ -499,37 +517,34 @@ def _is_dead() -> bool:
     return life is not None and life.is_dead
 
 
-MAX_STEPS = 200_000
+MAX_ROUNDS = 100_000
 """Forty times what a world takes: something goes round without waiting for anything."""
-MAX_LAST_STEPS = 50_000
-"""To the end of a world that was cancelled, because an invariant is broken."""
-MAX_IDLE = 1_000
-"""Looks at a clock that nobody waits for: what is left of a cancelled world waits for ever."""
+MAX_ROUNDS_AT_ONCE = 5_000
+"""While the clock stands still: something goes round, or what is left of a cancelled world waits for ever."""
 
 
-class _Steps(trio.abc.Instrument):
-    """Ends a world in which a task never rests, and the process when not even a cancel ends it."""
+class _Rounds(trio.abc.Instrument):
+    """Ends a world in which a task never rests, and the process when not even a cancel ends it.
+
+    It counts rounds of Trio, in which each task that can takes one step: to look at steps would cost more.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._left = MAX_STEPS
-        self._idle = 0
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._left -= 1
-        self._idle = 0
-        if self._world.broken:
-            self._left = min(self._left, MAX_LAST_STEPS)
-        if self._left < 0 and not self._world.broken:
-            self._world.breaks("nothing_is_held_for_ever", f"{task.name!r} never rests")
-            self._left = MAX_LAST_STEPS
-        if self._left < 0:
-            self._give_up()
+        self._left = MAX_ROUNDS
+        self._now = 0.0
+        self._left_now = MAX_ROUNDS_AT_ONCE
 
     def after_io_wait(self, timeout: float) -> None:
-        self._idle += 1
-        if self._idle > MAX_IDLE:
-            self._give_up()
+        self._left -= 1
+        self._left_now -= 1
+        if (now := self._world.clock.current_time()) != self._now:
+            self._now, self._left_now = now, MAX_ROUNDS_AT_ONCE
+        if self._left < 0 or self._left_now < 0:
+            if self._world.broken:
+                self._give_up()
+            self._world.breaks("nothing_is_held_for_ever", "a task never rests")
+            self._left = self._left_now = MAX_ROUNDS_AT_ONCE
 
     def _give_up(self) -> None:
         """End the process: a cancelled task goes on. Trio has no other way out."""
