@@ -552,7 +552,7 @@ class Firing(Flow):
         settled, due = runtime.schedules.settled, now_ms if is_first else self.planned_ms
         runtime.schedules.clock = lambda: now_ms
         async with firing(runtime.schedules):
-            with trio.fail_after(60):
+            with trio.fail_after(60):  # noqa: ASYNC912  nothing to wait for is good
                 while (entry := settled.known("hourly")) is None or entry.until_ms < due:  # noqa: ASYNC110
                     await trio.sleep(0.002)
             await settled.save()

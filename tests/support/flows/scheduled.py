@@ -22,6 +22,7 @@ from callboard.runtime.events import InputAccepted
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.schedules.schedule import Schedule
 from support.stage import open_in
+from support.waits import until
 
 BERLIN = "Europe/Berlin"
 MORNING = Schedule(name="morning", prompt="What is new?", cron="0 9 * * *", zone=BERLIN)
@@ -65,6 +66,7 @@ class Scene:
     async def look(self) -> None:
         """Has the scheduler look at the clock, as it does twice a minute, and waits until it has settled all."""
         await self._address.tell(LookAgain())
+        await until(lambda: not self._address.statistics().depth)  # it may still write the last one
         await self.settled()
 
     async def settled(self) -> None:

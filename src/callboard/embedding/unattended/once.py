@@ -102,11 +102,13 @@ async def submit_once(
             unattended=unattended,
             is_untrusted=given.is_untrusted,
         )
-    except ConflictError:
-        if (made := await found(runtime, given.request)) is None:
-            raise
-        return made  # somebody else's try was first
-    return MadeInput(session.session_id, ticket.input_id, ticket.seq, is_new=True)
+    except ConflictError as error:
+        refusal = error
+    else:
+        return MadeInput(session.session_id, ticket.input_id, ticket.seq, is_new=True)
+    if (made := await found(runtime, given.request)) is None:
+        raise refusal
+    return made  # somebody else's try was first
 
 
 async def found(runtime: RuntimeTools, request: RequestKey) -> MadeInput | None:
@@ -144,10 +146,11 @@ async def _session(
                 title=given.title,
                 request=name,
             )
-    except ConflictError:
-        if (begun := await host_of(runtime).plan.store.request(name)) is None:
-            raise
-        return await runtime.get_session(begun.session_id)
+    except ConflictError as error:
+        refusal = error
+    if (begun := await host_of(runtime).plan.store.request(name)) is None:
+        raise refusal
+    return await runtime.get_session(begun.session_id)
 
 
 def _as_agent(runtime: RuntimeTools, name: str) -> Unattended:
