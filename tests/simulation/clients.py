@@ -10,7 +10,7 @@ from callboard.client.client import Client, connect
 from callboard.runtime.approval import ApprovalAnswer
 from callboard.runtime.budget import Budget
 from callboard.runtime.definitions import InputMode
-from callboard.runtime.errors import CallboardError, ValidationError
+from callboard.runtime.errors import CallboardError, InternalError, ValidationError
 from callboard.runtime.events import (
     ApprovalAsked,
     MessageCompleted,
@@ -129,6 +129,8 @@ class PlayedClient:
             done = await self._do(client, action)
         except CallboardError as error:
             world.note(f"{label}: {type(error).__name__}: {error}")
+            if isinstance(error, InternalError) and not (world.life.is_dead or world.life.may_fail):
+                world.breaks("nothing_crashes", f"{label}: {error}")
             if "was done already" in str(error):
                 world.breaks("a_repeated_request_finds_its_answer", f"{label}: {error}")
             if action.kind == "create":

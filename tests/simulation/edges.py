@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -124,11 +124,11 @@ THREAD_SECONDS = (0.0, 0.0, 0.0, 0.0001, 0.001, 0.02)
 
 _homes = cache(roots.homes)
 """The machine's places stay as they are: to look at them took a sixth of a small world."""
-_closed = cache(lambda own, _find=roots._closed: [*_find(own)])
+_closed = cache(lambda own, homes, _find=roots._closed: [*_find(own, homes)])
 
 
-def _closed_places(own: Sequence[Path]) -> list[str]:
-    places: list[str] = _closed(tuple(own))
+def _closed_places(own: Sequence[Path], of_people: Iterable[str]) -> list[str]:
+    places: list[str] = _closed(tuple(own), frozenset(of_people))
     return places
 
 
