@@ -287,6 +287,8 @@ def _take_stdin(prompt: str | None, flags: RunFlags) -> tuple[str | None, bytes 
     from ..runtime.history import MAX_ATTACHED_BYTES
     from .run.stdin import is_piped, read_prompt, read_stdin
 
+    if flags.again is not None:
+        return prompt, None, False
     piped, is_attached = is_piped(), any(str(path) == "-" for path in flags.attach)
     if prompt == "-" and not is_attached:
         return read_prompt(), None, piped
@@ -301,6 +303,10 @@ def _take_stdin(prompt: str | None, flags: RunFlags) -> tuple[str | None, bytes 
 def _prompt_mistake(prompt: str | None, flags: RunFlags) -> str | None:
     if prompt == "-" and any(str(path) == "-" for path in flags.attach):
         return "stdin is the prompt or the file, not both: give the PROMPT in words"
+    if flags.again is not None and (prompt, flags.budget) != (None, None):
+        return (
+            f"--{flags.again} runs the last prompt again, as it was: give no other, and no --budget"
+        )
     if prompt is None:
         if not flags.resume:
             return "PROMPT is missing: say what to do"

@@ -52,7 +52,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_input(self) -> bool:
         """Whether there is something new to do."""
-        return self.prompt is not None or bool(self.calls)
+        return self.prompt is not None or bool(self.calls) or self.flags.again is not None
 
     @property
     def wants_json(self) -> bool:
@@ -89,7 +89,10 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         return RunTarget(session=None, agent=agent, model=model, reason=reason)
     name = options.flags.session or "last"
     if name == "last":
-        row = await _last_to_go_on_with(reader, folder_here(options.flags.workspace))
+        is_again = options.flags.again is not None
+        row = await _last_to_go_on_with(
+            reader, folder_here(options.flags.workspace), is_again=is_again
+        )
     else:
         row = await find_session(reader, name)
     _check(options, row)
@@ -101,15 +104,17 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
     return RunTarget(session=row, agent=row.agent, model=model, reason=reason)
 
 
-async def _last_to_go_on_with(reader: StoreReader, folder: str) -> SessionRow:
+async def _last_to_go_on_with(reader: StoreReader, folder: str, *, is_again: bool) -> SessionRow:
     """Return the latest session of a folder in which a model answered, or something still waits.
+
+    To run its last turn again, the latest one with any: one that failed at once is what people try again.
 
     Raises:
         NotFoundError: There is none.
     """
     rows = (await reader.session_page(folders_of(folder))).sessions
     for row in rows:
-        if row.is_active or row.message_count > MAX_UNANSWERED:
+        if row.is_active or row.message_count > MAX_UNANSWERED or (is_again and row.message_count):
             return row
         messages = await reader.messages(row.session_id, limit=MAX_UNANSWERED)
         if any(message.type in {"assistant", "tool_call"} for message in messages):

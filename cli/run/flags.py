@@ -14,6 +14,7 @@ from ..parameters import DialectOption, Json, offered
 if TYPE_CHECKING:
     from ...config.settings import Settings
     from ...runtime.budget import Budget
+    from ...runtime.event_types.turns import RerunWay
     from ...runtime.turn_options import TurnOptions
 
 
@@ -255,6 +256,22 @@ class RunFlags(TurnFlags):
             help="With --continue: another session, its id or the beginning of it.",
         ),
     ] = None
+    retry: Annotated[
+        bool,
+        Parameter(
+            help="With --continue: run its last turn again, which failed or was cancelled.",
+            negative=(),
+        ),
+    ] = False
+    regenerate: Annotated[
+        bool,
+        Parameter(help="With --continue: have its last turn answered again.", negative=()),
+    ] = False
+
+    @property
+    def again(self) -> "RerunWay | None":
+        """Which way the last turn is run again, in the place of a prompt."""
+        return "retry" if self.retry else "regenerate" if self.regenerate else None
 
     def mistake(self) -> str | None:
         """Return what is wrong with the values, if something is."""
@@ -262,4 +279,8 @@ class RunFlags(TurnFlags):
             return "--json is for programs, and has all events: leave --quiet out"
         if self.session is not None and not self.resume:
             return "--session goes with --continue: it says which session goes on"
+        if self.retry and self.regenerate:
+            return "--retry is for a turn that failed, --regenerate for one that was answered: give one"
+        if self.again is not None and not self.resume:
+            return f"--{self.again} goes with --continue: it says whose last turn is run again"
         return super().mistake()

@@ -275,6 +275,16 @@ class RemoteSession:
         )
         return RemoteTurn(self._place, self.session_id, send=send)
 
+    def retry(self) -> RemoteTurn:
+        """Return the last turn to run again, which begins when it is entered; see `Session.retry`."""
+        send = partial(self._place.client.retry, self.session_id)
+        return RemoteTurn(self._place, self.session_id, send=send)
+
+    def regenerate(self) -> RemoteTurn:
+        """Return the last turn to run again for another answer; see `Session.regenerate`."""
+        send = partial(self._place.client.regenerate, self.session_id)
+        return RemoteTurn(self._place, self.session_id, send=send)
+
     async def resume(self) -> RemoteTurn | None:
         """Return the open turn, or that of an input that waits; following it lets it go on."""
         reader = self._place.store

@@ -291,6 +291,8 @@ class _Job:
 
             self._answer.called = CalledTools(session.session_id)
             return runtime.call(session.session_id, options.calls, budget)
+        if options.flags.again is not None:
+            return session.retry() if options.flags.again == "retry" else session.regenerate()
         return session.prompt(
             options.prompt or "",
             options.attachments,

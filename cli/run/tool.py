@@ -89,6 +89,8 @@ def call_tool(
 def _no_prompt(flags: RunFlags) -> str | None:
     if flags.attach or flags.answer_schema is not None:
         return "--attach and --answer-schema are for a model, and none is asked"
+    if flags.again is not None:
+        return f"--{flags.again} runs a turn again, and this is a call"
     return None
 
 

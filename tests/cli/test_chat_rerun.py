@@ -1,11 +1,12 @@
-"""The last turn once more, in a chat and in what is printed of a session."""
+"""The last turn once more, in a chat, by a run, and in what is printed of a session."""
 
 from __future__ import annotations
 
-from callboard.providers.testing.script import reply
+from callboard.providers.testing.script import reply, status
 from support.cli.chat_scene import command as command
 from support.cli.chat_scene import scripted
 from support.cli.command import Command
+from support.cli.daemon_process import serving
 
 
 async def test_a_chat_has_the_last_turn_answered_anew(command: Command) -> None:
@@ -22,3 +23,43 @@ async def test_a_chat_has_the_last_turn_answered_anew(command: Command) -> None:
     assert shown.code == 0
     old, new = shown.out.index("Old answer."), shown.out.index("New answer.")
     assert old < shown.out.index("is set aside") < new
+
+
+async def it_is_run_again(command: Command) -> None:
+    """A turn that failed, then the same one once more, and once more for another answer."""
+    failed = await command("run", "-q", "Go.")
+    assert failed.code == 1
+    retried = await command("run", "-q", "--continue", "--retry")
+    assert (retried.code, retried.out, retried.err) == (0, "Old answer.\n", "")
+    refused = await command("run", "-q", "--continue", "--retry")
+    assert refused.code == 1
+    assert "answered" in refused.err
+    again = await command("run", "-q", "--continue", "--regenerate")
+    assert (again.code, again.out, again.err) == (0, "New answer.\n", "")
+
+
+async def test_a_run_is_the_last_turn_once_more(command: Command) -> None:
+    steps = status(400, {"error": {"message": "no"}}), reply("Old answer."), reply("New answer.")
+    async with scripted(command, *steps) as server:
+        await it_is_run_again(command)
+        asked = [[m["content"] for m in r.body["messages"][1:]] for r in server.requests]
+        assert asked == [["Go."]] * 3
+
+
+async def test_a_run_is_the_last_turn_once_more_in_the_daemon(command: Command) -> None:
+    steps = status(400, {"error": {"message": "no"}}), reply("Old answer."), reply("New answer.")
+    async with scripted(command, *steps), serving(command, "--root", str(command.workspace)):
+        await it_is_run_again(command)
+
+
+async def test_a_turn_once_more_takes_nothing_new(command: Command) -> None:
+    for line, said in (
+        (("--retry",), "goes with --continue"),
+        (("--continue", "--retry", "--regenerate"), "give one"),
+        (("--continue", "--retry", "Go."), "runs the last prompt again"),
+        (("--continue", "--regenerate", "--attach", "x.txt"), "--attach goes with a prompt"),
+        (("--continue", "--regenerate", "--budget", "tokens=5"), "no --budget"),
+    ):
+        done = await command("run", *line)
+        assert done.code == 2
+        assert said in done.err
