@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -19,8 +19,14 @@ import pytest
 from callboard.actors.calls import outcome
 from callboard.actors.model import answer
 from callboard.actors.people import user_questions
+from callboard.config import files, skill_approvals
+from callboard.config.keys import tokens
+from callboard.config.managed import load_managed, save_agent
+from callboard.config.mcp import pins
+from callboard.config.mcp.settings import PINS_NAME, PinnedTool
 from callboard.config.sections import ServerSettings
 from callboard.config.settings import MAX_BYTES, Limits
+from callboard.embedding.unattended import settled
 from callboard.gateway.connection import frame_budget
 from callboard.gateway.methods import pages, session_files
 from callboard.gateway.shared import idempotency, uploads
@@ -30,10 +36,14 @@ from callboard.providers.openai_chat import extras
 from callboard.providers.openai_responses import items
 from callboard.runtime import history, stream
 from callboard.runtime.backup import session_file
-from callboard.runtime.definitions import Artifact, ErrorType, ToolFailure, ToolResult
+from callboard.runtime.definitions import Agent, Artifact, ErrorType, ToolFailure, ToolResult
+from callboard.runtime.errors import CallboardError
 from callboard.runtime.history import Call
+from callboard.runtime.schedules import times
+from callboard.runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 from callboard.runtime.store import codec
 from callboard.runtime.wire import fields
+from callboard.runtime.wire.fields import Role
 from callboard.tools.agent import people
 from callboard.tools.files import file_pages
 from callboard.tools.skills import shelf
@@ -288,3 +298,84 @@ def test_of_a_tools_artifacts_those_are_kept_that_an_event_holds(long: int) -> N
 
     assert kept(5) == 5
     assert 5 < kept(20_000 // min(long, 500)) < 20_000
+
+
+# ── files that are written, and read back ────────────────────────────────────────────────────────
+
+
+class Written(NamedTuple):
+    """A file that grows with what is put in, and is read whole."""
+
+    name: str
+    most: int
+    put: Callable[[Path, int], object]
+    """Put in something with a text of so many characters."""
+    read: Callable[[Path], object]
+
+
+def put_token(folder: Path, size: int) -> None:
+    tokens.Credentials(folder).create("another", Role.ADMIN, sessions=("s" * size,))
+
+
+def put_tool(folder: Path, size: int) -> None:
+    pins.save_pins(folder, "server", [PinnedTool(name="a", original="a", description="d" * size)])
+
+
+SMALL = 1024 * 1024
+"""In place of 32 MiB, which take a second."""
+
+WRITTEN = (
+    Written(
+        files.MANAGED_NAME,
+        files.MAX_FILE_BYTES,
+        lambda folder, size: save_agent(folder, Agent(name="a", prompt="p" * size)),
+        load_managed,
+    ),
+    Written(PINS_NAME, SMALL, put_tool, pins.read_pins),
+    Written(
+        skill_approvals.FILE_NAME,
+        skill_approvals.MAX_FILE_BYTES,
+        lambda folder, size: skill_approvals.SkillApprovals(folder).allow(
+            Path("/w"), "f" * size, "digest"
+        ),
+        lambda folder: skill_approvals.SkillApprovals(folder).of(Path("/w")),
+    ),
+    Written(
+        tokens.FILE_NAME,
+        tokens.MAX_FILE_BYTES,
+        put_token,
+        lambda folder: tokens.Credentials(folder).list(),
+    ),
+)
+
+
+@pytest.mark.parametrize("file", WRITTEN, ids=lambda file: file.name)
+def test_a_file_is_never_written_larger_than_it_is_read(
+    tmp_path: Path, file: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pins, "MAX_PINS_BYTES", SMALL)
+    around = tmp_path / "around"
+    file.put(around, 1)
+    least = (around / file.name).stat().st_size - 1
+    full, folder = tmp_path / "full", tmp_path / "over"
+    file.put(full, file.most - least)
+    assert (full / file.name).stat().st_size == file.most
+    file.read(full)
+    with pytest.raises(CallboardError, match="would be larger than"):
+        file.put(folder, file.most - least + 1)
+    assert not (folder / file.name).exists()
+
+
+async def test_the_longest_that_schedules_settle_is_read_back(tmp_path: Path) -> None:
+    # Nobody is asked when it is written, so its bound must be out of reach.
+    cron = "0" + ",0" * ((times.MAX_FIELD_CHARS - 10) // 2) + " 9 * * 1"
+    zone = "America/Argentina/ComodRivadavia"
+    longest = Schedule(name="n" * 64, prompt="?", cron=cron, zone=zone)
+    written = settled.SettledTimes(tmp_path)
+    for number in range(MAX_SCHEDULES):
+        msgspec.structs.force_setattr(longest, "name", f"{number:064}")
+        written.skip(longest, 2**53, "\x1b" * settled.MAX_WHY_CHARS)
+    await written.save()
+    read = settled.SettledTimes(tmp_path)
+    await read.load()
+    assert read.known(longest.name) == written.known(longest.name) is not None

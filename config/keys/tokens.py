@@ -30,7 +30,7 @@ from ..toml_reader import NAME
 FILE_NAME = "tokens.json"
 LOCK_NAME = "tokens.lock"
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""Room for ten thousand credentials with long lists of agents."""
+"""Room for ten thousand credentials, some with long lists; one beyond it is not made."""
 MAX_CREDENTIALS = 10_000
 """More than one owner hands out; each connection is compared with all of them."""
 
@@ -123,7 +123,7 @@ class Credentials:
         Raises:
             PermissionRefused: `by` is gone.
             ValidationError: The name is not allowed.
-            ConflictError: A token of that name exists.
+            ConflictError: A token of that name exists, or the file would be too large to be read again.
         """
         _check_name(name)
         token = _new_token()
@@ -180,6 +180,11 @@ class Credentials:
             if by is not None and by not in present:
                 raise PermissionRefused("the token that asks for this is gone, or has other rights")
             data = msgspec.json.encode(_File(change(present)))
+            if len(data) > MAX_FILE_BYTES:  # nobody could connect, and no token be revoked
+                raise ConflictError(
+                    f"{self.path} would be larger than {MAX_FILE_BYTES} bytes: revoke some tokens, or "
+                    "name fewer agents and sessions. Nothing was changed."
+                )
             write_private(self.path, data, replace=True)
 
 

@@ -17,7 +17,7 @@ from .settings import PINS_NAME, McpSettings, PinnedTool
 
 LOCK_NAME = "mcp-pins.lock"
 MAX_PINS_BYTES = 32 * 1024 * 1024
-"""64 servers with the largest lists that are accepted."""
+"""64 servers with all their texts, and schemas of 3 KiB for each tool; a list beyond it is not accepted."""
 
 
 class _Pin(msgspec.Struct, frozen=True, kw_only=True):

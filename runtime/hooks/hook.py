@@ -11,7 +11,7 @@ from ..definitions import GENERAL_AGENT
 from ..turn_options import Unattended
 
 MAX_PROMPT_CHARS = 64 * 1024
-"""A prompt of a hook stands in a file of settings, of which a thousand must fit."""
+"""A prompt of a hook stands in a file of settings, which has room for a dozen such; more is for a file."""
 MAX_PER_MINUTE = 6000
 """Each delivery is a turn of a model: more than a hundred a second is a typing mistake."""
 MAX_BODY_BYTES = 1024 * 1024

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .times import PlannedTimes
 
 MAX_PROMPT_CHARS = 64 * 1024
-"""A prompt of a schedule stands in a file of settings, of which a thousand must fit; more is for a file."""
+"""A prompt of a schedule stands in a file of settings, which has room for a dozen such; more is for a file."""
 MAX_SCHEDULES = 1000
 """Schedules that there may be: each is looked at when another one fires."""
 

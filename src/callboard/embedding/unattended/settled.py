@@ -21,9 +21,10 @@ from ...runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 logger = redacting_logger(__name__)
 
 FILE_NAME = "schedules.json"
-MAX_BYTES = 2048 * MAX_SCHEDULES
-"""More than its entries take: their longest texts are bounded."""
+MAX_BYTES = 4096 * MAX_SCHEDULES
+"""More than its entries take: their longest texts are bounded, and each character may be escaped."""
 MAX_WHY_CHARS = 500
+"""Why a time was left out, which may be an error with a path."""
 DAY_MS = 24 * 3_600_000
 """A time that is settled so far ahead was settled by a clock that was wrong."""
 
