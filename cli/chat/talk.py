@@ -403,11 +403,14 @@ class Talk(ShownSession):
             await self._changed.wait()
 
     async def cancel(self) -> None:
-        """Cancel what runs."""
-        if self.view is not None and not await self.client.cancel(
-            self.view.session_id, "cancelled by a person"
+        """Cancel the turn that is shown, and no later one, which may run when an absent daemon hears of this."""
+        if (view := self.view) is None:
+            return
+        meant = view.turn_input if view.is_running else ""
+        if not await self.client.cancel(
+            view.session_id, "cancelled by a person", input_id=meant or None
         ):
-            self.notice("nothing ran")
+            self.notice("it had ended already" if meant else "nothing ran")
 
     async def write_raw(self, text: str) -> None:
         """Write to the terminal what it obeys and does not show."""

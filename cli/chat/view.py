@@ -86,6 +86,7 @@ class ChatView:
         seq: The `seq` of the last event on record that was shown.
         epoch: The store in which that counts; empty before anything was heard.
         is_running: Whether a turn is under way.
+        turn_input: The input that the last turn answers; empty when its start was not heard.
         outcome: How the last turn ended.
         context_tokens: What the last model call read and wrote, where that was counted.
         plan: The model's plan.
@@ -109,6 +110,7 @@ class ChatView:
         self.seq = 0
         self.epoch = ""
         self.is_running = False
+        self.turn_input = ""
         self.outcome = ""
         self.context_tokens = 0
         self.title = ""
@@ -226,6 +228,7 @@ class ChatView:
                 self._begin_input(event.input_id, "the model hears that now")
             case TurnStarted():
                 self.is_running, self._began = True, self._now()
+                self.turn_input = event.input_ids[0]
                 for input_id in event.input_ids:
                     self._begin_input(input_id)
             case TurnResumed():

@@ -50,6 +50,26 @@ async def test_a_prompt_typed_while_the_daemon_is_away_is_done_once(command: Com
     assert await inputs(command) == ["One", "Two"]
 
 
+async def test_a_cancel_that_waits_for_the_daemon_is_about_the_turn_that_was_seen(
+    command: Command,
+) -> None:
+    async with scripted(command, stall("Well, "), reply("After.")):
+        async with serving(command) as daemon, chatting(command) as terminal:
+            await say(terminal, "One")
+            await terminal.expect("Well,")
+            daemon.kill()
+            await terminal.expect("the daemon is away")
+            await terminal.type("\x03")
+            await terminal.expect("cancelling")
+            await say(terminal, "Two")
+            await terminal.expect("this waits for the daemon: Two")
+            async with serving(command):
+                await terminal.expect("it had ended already")
+                await terminal.expect("  After.\n")
+                await leave(terminal)
+    assert await command.outcomes() == ["failed", "answered"]
+
+
 async def test_a_prompt_that_is_not_waited_for_stands_in_the_input_and_counts_once(
     command: Command,
 ) -> None:

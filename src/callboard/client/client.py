@@ -159,9 +159,19 @@ class Client(ClientPrompts, ToolRequests):
         wanted = wire.ListMessages(session_id, after, before, latest_first, limit)
         return await read_messages(self, wanted)
 
-    async def cancel(self, session_id: str, reason: str = "cancelled by a client") -> bool:
-        """Cancel the running turn and wait until it is gone; return whether one ran."""
-        params = wire.Cancel(session_id=session_id, reason=reason)
+    async def cancel(
+        self,
+        session_id: str,
+        reason: str = "cancelled by a client",
+        *,
+        input_id: str | None = None,
+    ) -> bool:
+        """Cancel the running turn and wait until it is gone; return whether one ran.
+
+        With `input_id`, only the turn of that input, running or waiting: a request that waits for a daemon
+        that is away then reaches no later turn.
+        """
+        params = wire.Cancel(session_id=session_id, reason=reason, input_id=input_id)
         return (await self.request("session/cancel", params, wire.Cancelled)).was_running
 
     async def wait_lists(self, known: Mapping[str, int]) -> dict[str, int]:
