@@ -66,7 +66,7 @@ COMMANDS = {
     "agents": ("setup.agents", "List, show, make, change, copy and delete agents."),
     "hooks": (
         "setup.hooks",
-        "List hooks and webhooks, test them, and send again what nobody took.",
+        "List, make, change, pause and remove hooks, test webhooks, and send again what nobody took.",
     ),
     "schedule": (
         "setup.schedules",

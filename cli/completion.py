@@ -119,6 +119,12 @@ def schedules(context: Any) -> Offer:
     return _said((name, its.prompt) for name, its in sorted(load_settings().schedules.items()))
 
 
+def hooks(context: Any) -> Offer:
+    """Offer the hooks."""
+    del context
+    return _said((name, its.prompt) for name, its in sorted(load_settings().hooks.items()))
+
+
 def providers(context: Any) -> Offer:
     """Offer the providers."""
     from ..providers.catalog.known import KNOWN

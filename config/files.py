@@ -27,7 +27,7 @@ from .sections import PluginSettings, Webhook
 from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings, Settings
 from .toml_reader import TomlReader
 
-_Kind = TypeVar("_Kind", Agent, Schedule)
+_Kind = TypeVar("_Kind", Agent, Schedule, Hook)
 
 FILE_NAME = "callboard.toml"
 
@@ -122,6 +122,7 @@ def _merged(file: Path, *, required: bool) -> Settings:
     _check_clash(
         file, "schedules", own.schedules.keys() & managed.schedules.keys(), "schedule remove"
     )
+    _check_clash(file, "hooks", own.hooks.keys() & managed.hooks.keys(), "hooks remove")
     schedules = {**managed.schedules, **own.schedules}
     for name in schedules.keys() & set(managed.paused_schedules):
         schedules[name] = msgspec.structs.replace(schedules[name], paused=True)
@@ -148,6 +149,7 @@ def _merged(file: Path, *, required: bool) -> Settings:
         inactive=tuple(dict.fromkeys((*own.inactive, *managed.inactive))),
         providers={**managed.providers, **own.providers},
         agents={**managed.agents, **own.agents},
+        hooks={**managed.hooks, **own.hooks},
         schedules=schedules,
     )
 
@@ -165,7 +167,7 @@ def _check_clash(file: Path, table: str, names: Collection[str], command: str) -
 
 
 def place_of(file: Path, table: str, name: str) -> str:
-    """Return where an agent or a schedule stands in a file, as `FILE, line 12`. Raises `StorageError`."""
+    """Return where an agent, a schedule or a hook stands in a file, as `FILE, line 12`. Raises `StorageError`."""
     return TomlReader(_read(file, required=False) or "", file).where((table, name))
 
 
@@ -214,7 +216,8 @@ def read_managed(file: Path) -> ManagedSettings:
     providers = _providers(reader, document)
     agents = reader.tables(document, "agents", Agent, {})
     schedules = reader.tables(document, "schedules", Schedule, {})
-    rest = {**document, "providers": {}, "agents": {}, "schedules": {}, "mcp": {}}
+    hooks = reader.tables(document, "hooks", Hook, {})
+    rest = {**document, "providers": {}, "agents": {}, "schedules": {}, "hooks": {}, "mcp": {}}
     managed = reader.convert(rest, ManagedSettings, ())
     for table, kind in MANAGED_TABLES.items():
         reader.convert(managed.tables[table], kind, (table,))
@@ -223,12 +226,13 @@ def read_managed(file: Path) -> ManagedSettings:
         providers=providers,
         agents=agents,
         schedules=schedules,
+        hooks=hooks,
         mcp=_servers(reader, document),
     )
 
 
 def parse_fields(text: str, file: Path, kind: type[_Kind], defaults: Mapping[str, Any]) -> _Kind:
-    """Return the agent or schedule of a TOML text, whose fields stand at the top.
+    """Return the agent, schedule or hook of a TOML text, whose fields stand at the top.
 
     Raises:
         ValidationError: It has a mistake; the error names file, line and field.

@@ -15,6 +15,7 @@ import msgspec
 from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.hooks.hook import Hook
 from ..runtime.schedules.schedule import Schedule
 from ..runtime.text import in_json_words
 from .files import MANAGED_NAME, MAX_FILE_BYTES, RESERVED_PROVIDERS, read_bytes, read_managed
@@ -217,6 +218,36 @@ def set_paused(folder: Path, name: str, *, paused: bool) -> ManagedSettings:
     return _change(folder, change)
 
 
+def save_hook(folder: Path, hook: Hook) -> ManagedSettings:
+    """Add a hook, or replace the one of its name; the caller has checked it.
+
+    Raises:
+        StorageError, ValidationError: As `save_provider`.
+    """
+    return _change(
+        folder,
+        lambda managed: msgspec.structs.replace(managed, hooks={**managed.hooks, hook.name: hook}),
+    )
+
+
+def remove_hook(folder: Path, name: str) -> ManagedSettings:
+    """Remove a hook; its secret stays in the store of keys.
+
+    Raises:
+        NotFoundError: No program or command made it.
+        StorageError, ValidationError: As `save_provider`.
+    """
+
+    def change(managed: ManagedSettings) -> ManagedSettings:
+        if name not in managed.hooks:
+            raise NotFoundError(f"No program or command made a hook {name!r}.")
+        return msgspec.structs.replace(
+            managed, hooks={n: its for n, its in managed.hooks.items() if n != name}
+        )
+
+    return _change(folder, change)
+
+
 def save_setting(folder: Path, name: str, value: Any) -> ManagedSettings:
     """Set a setting as `limits.idle_seconds`, or with `None` take it back.
 
@@ -332,13 +363,14 @@ def _encoded(managed: ManagedSettings) -> bytes:
         "providers": {name: _table(its) for name, its in managed.providers.items()},
         "agents": {name: _table(its) for name, its in managed.agents.items()},
         "schedules": {name: _table(its) for name, its in managed.schedules.items()},
+        "hooks": {name: _table(its) for name, its in managed.hooks.items()},
         "mcp": {name: _table(its) for name, its in managed.mcp.items()},
     }
     present = {name: value for name, value in document.items() if value}
     return (_HEAD + tomli_w.dumps(present)).encode()
 
 
-def _table(its: ProviderSettings | Agent | Schedule | McpSettings) -> dict[str, Any]:
+def _table(its: ProviderSettings | Agent | Schedule | Hook | McpSettings) -> dict[str, Any]:
     """Return the values that differ from the defaults; TOML has no null."""
     fields = (f for f in msgspec.structs.fields(type(its)) if f.name != "name")
     values = {
@@ -347,8 +379,8 @@ def _table(its: ProviderSettings | Agent | Schedule | McpSettings) -> dict[str, 
     return _without_null(msgspec.to_builtins(values))
 
 
-def fields_toml(its: Agent | Schedule) -> str:
-    """Return an agent or schedule as TOML with its fields at the top, for an editor, but its name and times."""
+def fields_toml(its: Agent | Schedule | Hook) -> str:
+    """Return an agent, schedule or hook as TOML with its fields at the top, for an editor, but its name and times."""
     import tomli_w
 
     shown = {f.name: getattr(its, f.name) for f in msgspec.structs.fields(type(its))}

@@ -297,6 +297,7 @@ class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         deleted_agents: Names of deleted agents whose sessions have yet to move to General Assistant.
         schedules: Schedules that programs and commands made, by name.
         paused_schedules: Names of schedules that are paused; those of the operator's file too.
+        hooks: Hooks that programs and commands made, by name.
         mcp: Servers of the Model Context Protocol that were added, by name.
         limits, sessions, git: Settings of these tables, by name, where the operator's file says nothing.
     """
@@ -308,6 +309,7 @@ class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     deleted_agents: tuple[str, ...] = ()
     schedules: dict[str, Schedule] = msgspec.field(default_factory=dict)
     paused_schedules: tuple[str, ...] = ()
+    hooks: dict[str, Hook] = msgspec.field(default_factory=dict)
     mcp: dict[str, McpSettings] = msgspec.field(default_factory=dict)
     limits: dict[str, Any] = msgspec.field(default_factory=dict)
     sessions: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -6,7 +6,6 @@ is changed there, with an editor.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from ...config.managed import fields_toml, forget_deleted_agent, load_managed
 from ...config.settings import Settings
 from ...embedding.agents import AgentBook
 from ...runtime.definitions import Agent, ToolDefinition
-from ...runtime.errors import CallboardError, ValidationError
+from ...runtime.errors import ValidationError
 from ...runtime.wire.agents import AgentDeleted, AgentRow, agent_of_row
 from ...tools.builtin import KnownTool, builtin_tools
 from ...tools.plugins import LoadedPlugins, load_plugins
@@ -31,7 +30,7 @@ from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
 from ..terminal.style import minute
-from .editor import edited, read_text
+from .editor import new_text, read_text
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -160,29 +159,14 @@ def edit(
     """Change an agent as TOML in your editor ($VISUAL or $EDITOR), or to what a file says."""
     row = _get(name, config, data)
     before = agent_of_row(row)
-    if file is not None:
-        text, place, folder = *read_text(file), None
-    else:
-        text, place, folder = edited(fields_toml(before), name)
     times = {"name": name, "created_at_ms": row.created_at_ms, "updated_at_ms": row.updated_at_ms}
-    try:
+    with new_text(fields_toml(before), name, file, "callboard agents edit") as (text, place):
         agent = _parsed(text, place, times, name)
         if agent == before:
             print(f"{name} is as it was.")
-            done = ANSWERED
-        else:
-            backend = _open(config, data)
-            done = _changed("Changed", backend, lambda its: its.update(agent), name, json=json)
-    except CallboardError as error:
-        if folder is None:
-            raise
-        kept = (
-            f"Your text is in {place}: `callboard agents edit {name} --file {place}` tries again."
-        )
-        raise type(error)(f"{error} {kept}") from error
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-    return done
+            return ANSWERED
+        backend = _open(config, data)
+        return _changed("Changed", backend, lambda its: its.update(agent), name, json=json)
 
 
 @agents.command

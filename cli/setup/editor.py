@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from ...runtime.errors import StorageError, ValidationError
+from ...runtime.errors import CallboardError, StorageError, ValidationError
 
 
 def read_text(file: Path) -> tuple[str, Path]:
@@ -23,7 +25,33 @@ def read_text(file: Path) -> tuple[str, Path]:
         raise StorageError(f"{file} can't be read: {error}") from error
 
 
-def edited(text: str, name: str) -> tuple[str, Path, Path]:
+@contextmanager
+def new_text(
+    before: str, name: str, file: Path | None, command: str
+) -> Generator[tuple[str, Path]]:
+    """Give the text of a file, or as an editor left it, and what it is called in errors.
+
+    An edited text that the block refuses is kept, and the error says where.
+
+    Args:
+        before: What the editor shows.
+        name: Whose fields they are.
+        file: The file; `None` is the editor.
+        command: The command, as in `callboard schedule edit`, that takes a file.
+    """
+    if file is not None:
+        yield read_text(file)
+        return
+    text, place, folder = _edited(before, name)
+    try:
+        yield text, place
+    except CallboardError as error:
+        kept = f"Your text is in {place}: `{command} {name} --file {place}` tries again."
+        raise type(error)(f"{error} {kept}") from error
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _edited(text: str, name: str) -> tuple[str, Path, Path]:
     """Return the text as a person's editor left it, its file, and the folder that was made for it."""
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:

@@ -6,7 +6,6 @@ callboard.toml is changed there, with an editor.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from ...config.files import config_file, parse_fields
 from ...config.managed import fields_toml
 from ...embedding.unattended.firing import firings_of, sender_of
 from ...embedding.unattended.schedules import ScheduleBook
-from ...runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
+from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.identity import now_ms
 from ...runtime.schedules.schedule import Schedule
 from ...runtime.schedules.times import next_times
@@ -32,7 +31,7 @@ from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
 from ..terminal.style import minute
-from .editor import edited, read_text
+from .editor import new_text, read_text
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -211,12 +210,8 @@ def edit(
     """Change a schedule as TOML in your editor ($VISUAL or $EDITOR), or to what a file says."""
     row = _get(name, config, data)
     before = schedule_of_row(row)
-    if file is not None:
-        text, place, folder = *read_text(file), None
-    else:
-        text, place, folder = edited(fields_toml(before), name)
     times = {"name": name, "created_at_ms": row.created_at_ms, "updated_at_ms": row.updated_at_ms}
-    try:
+    with new_text(fields_toml(before), name, file, "callboard schedule edit") as (text, place):
         after = _parsed(text, place, times, name)
         if after == before:
             print(f"{name} is as it was.")
@@ -226,15 +221,6 @@ def edit(
                 lambda client: client.schedules.update(after), lambda book: book.update(after)
             )
             _said("Changed", name, config, data, json=json)
-    except CallboardError as error:
-        if folder is None:
-            raise
-        kept = (
-            f"Your text is in {place}: `callboard schedule edit {name} --file {place}` tries again."
-        )
-        raise type(error)(f"{error} {kept}") from error
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
     return ANSWERED
 
 

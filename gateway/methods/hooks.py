@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import trio
-
-from ...embedding.runtime import host_of, wish_of
-from ...embedding.unattended.hook_rows import hook_rows
-from ...runtime.hooks.hook import SECRET_PLACE
+from ...embedding.runtime import host_of
+from ...runtime.errors import ValidationError
+from ...runtime.hooks.hook import Hook
 from ...runtime.wire.fields import Role
 from ...runtime.wire.hooks import (
+    ChangedHook,
     DeadLetterList,
+    HookDraft,
     HookList,
     HookRow,
     HookTested,
+    NewHook,
     OneHook,
     Resend,
     Resent,
 )
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
+from ..shared.workspaces import check_workspace_named
 
 methods = MethodTable()
 
@@ -26,13 +28,32 @@ methods = MethodTable()
 @methods.add("hook/list", Role.OPERATOR, is_whole=True)
 async def list_hooks(caller: Caller, params: Nothing) -> HookList:
     """Return the hooks and webhooks, never their secrets."""
-    settings, places = host_of(caller.runtime).settings, wish_of(caller.runtime).stored_places
-    webhooks = caller.daemon.webhooks
+    return HookList(await caller.runtime.hooks.rows(caller.daemon.webhooks.counts))
 
-    def rows() -> list[HookRow]:
-        return hook_rows(settings, lambda name: SECRET_PLACE in places(name), webhooks.counts)
 
-    return HookList(await trio.to_thread.run_sync(rows))
+@methods.add("hook/get", Role.OPERATOR, is_whole=True)
+async def get_hook(caller: Caller, params: OneHook) -> HookRow:
+    """Return a hook, never its secret."""
+    return await caller.runtime.hooks.get(params.name)
+
+
+@methods.add("hook/create", Role.ADMIN)
+async def create_hook(caller: Caller, params: NewHook) -> HookRow:
+    """Make a hook, which takes deliveries at once if it has a secret."""
+    return await caller.runtime.hooks.create(await _allowed(caller, params.hook))
+
+
+@methods.add("hook/update", Role.ADMIN)
+async def update_hook(caller: Caller, params: ChangedHook) -> HookRow:
+    """Change a hook as a whole; a paused one lets nothing in."""
+    return await caller.runtime.hooks.update(await _allowed(caller, params.hook))
+
+
+@methods.add("hook/delete", Role.ADMIN)
+async def delete_hook(caller: Caller, params: OneHook) -> Nothing:
+    """Remove a hook; its sessions and its secret stay."""
+    await caller.runtime.hooks.delete(params.name)
+    return Nothing()
 
 
 @methods.add("hook/test", Role.OPERATOR, is_slow=True, is_whole=True)
@@ -54,3 +75,15 @@ async def resend(caller: Caller, params: Resend) -> Resent:
     names = params.names or tuple(letter.name for letter in webhooks.dead)
     left = await webhooks.resend(names)
     return Resent(len(names) - len(left), [letter.row for letter in left])
+
+
+async def _allowed(caller: Caller, draft: HookDraft) -> Hook:
+    """Return a hook whose folder, if it names another one than before, is one in which clients may begin sessions."""
+    hook = draft.hook()
+    before = host_of(caller.runtime).settings.hooks.get(hook.name)
+    if hook.workspace is not None and (before is None or before.workspace != hook.workspace):
+        try:
+            await check_workspace_named(caller.daemon, hook.workspace)
+        except ValidationError as error:
+            raise ValidationError(str(error), field="hook.workspace") from error
+    return hook

@@ -45,6 +45,12 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         budget: The most that each delivery may use.
         max_per_minute: Deliveries that are let in within a minute. 30: a busy repository's.
         paused: Whether nothing is let in.
+        created_at_ms, updated_at_ms: When a program or a command made and last changed it, in Unix
+            milliseconds; `None` for one of callboard.toml.
+
+    Example:
+        hook = callboard.Hook(name="ci", prompt="The build {event} ended. Say what broke.")
+        print(hook.text("failed", ""))
     """
 
     name: str
@@ -57,6 +63,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget: Budget | None = None
     max_per_minute: Annotated[int, msgspec.Meta(ge=1, le=MAX_PER_MINUTE)] = 30
     paused: bool = False
+    created_at_ms: int | None = None
+    updated_at_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():

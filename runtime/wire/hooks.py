@@ -6,9 +6,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from ..budget import Budget
+from ..definitions import GENERAL_AGENT
+from ..errors import ValidationError
+from ..hooks.hook import MAX_PER_MINUTE, MAX_PROMPT_CHARS, Hook, SessionChoice, SignatureForm
+from ..text import WireInteger
+from ..turn_options import Unattended
 from .fields import MAX_ITEMS, Line, Word
 
 HookDirection = Literal["in", "out"]
+HookSource = Literal["callboard.toml", "managed"]
+"""Where a hook comes from, and so where it is changed: managed ones by programs and commands."""
 
 
 class HookRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,10 +26,12 @@ class HookRow(msgspec.Struct, frozen=True, kw_only=True):
         direction: `in` for one of `[hooks]`, `out` for one of `[webhooks]`.
         place: The path that deliveries are posted to, or the host of a webhook: its URL may be a secret.
         has_secret: Whether one is stored. Without it a hook lets nothing in, and a webhook is not signed.
-        signature, agent, session, max_per_minute: Of a hook.
+        signature, agent, session, max_per_minute, prompt, workspace, unattended, budget: Of a hook.
         events: What a webhook is told of.
         waiting, dead: Notices to a webhook that are under way, and that nobody took.
         problem: Why nothing is let in, or told, if that is so.
+        source: Where it comes from.
+        created_at_ms, updated_at_ms: When a program or command made and last changed it.
     """
 
     name: str
@@ -37,6 +47,13 @@ class HookRow(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     dead: int = 0
     problem: str = ""
+    prompt: str = ""
+    workspace: str | None = None
+    unattended: Unattended | None = None
+    budget: Budget | None = None
+    source: HookSource = "callboard.toml"
+    created_at_ms: int | None = None
+    updated_at_ms: int | None = None
 
 
 class HookList(msgspec.Struct, frozen=True):
@@ -46,9 +63,50 @@ class HookList(msgspec.Struct, frozen=True):
 
 
 class OneHook(msgspec.Struct, frozen=True):
-    """A webhook by its name."""
+    """A hook or a webhook by its name."""
 
     name: Word
+
+
+class HookDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A hook to make, or what one becomes; `callboard.Hook` explains the fields.
+
+    An `updated_at_ms` says which state was changed: when there is a later one by now, nothing is.
+    """
+
+    name: Word
+    prompt: Annotated[str, msgspec.Meta(max_length=MAX_PROMPT_CHARS)]
+    signature: SignatureForm = "bearer"
+    agent: Word = GENERAL_AGENT
+    workspace: Line | None = None
+    session: SessionChoice = "new"
+    unattended: Unattended | None = None
+    budget: Budget | None = None
+    max_per_minute: Annotated[int, msgspec.Meta(ge=1, le=MAX_PER_MINUTE)] = 30
+    paused: bool = False
+    updated_at_ms: WireInteger | None = None
+
+    def hook(self) -> Hook:
+        """Return the hook; raise `ValidationError`, which names the field."""
+        try:
+            return Hook(**{field: getattr(self, field) for field in self.__struct_fields__})
+        except ValueError as error:  # the check of a field, which it names
+            problem = str(error)
+            raise ValidationError(
+                f"hook.{problem}.", field=f"hook.{problem.partition(':')[0]}"
+            ) from None
+
+
+class NewHook(msgspec.Struct, frozen=True):
+    """A hook to make."""
+
+    hook: HookDraft
+
+
+class ChangedHook(msgspec.Struct, frozen=True):
+    """What a hook becomes; its name says which."""
+
+    hook: HookDraft
 
 
 class HookTested(msgspec.Struct, frozen=True):
@@ -96,3 +154,13 @@ class Resent(msgspec.Struct, frozen=True):
 
     sent: int
     letters: list[DeadLetter]
+
+
+def hook_of_row(row: HookRow) -> Hook:
+    """Return the hook of a row."""
+    return msgspec.convert({name: getattr(row, name) for name in Hook.__struct_fields__}, Hook)
+
+
+def hook_draft(hook: Hook) -> HookDraft:
+    """Return a hook as a client sends it."""
+    return HookDraft(**{name: getattr(hook, name) for name in HookDraft.__struct_fields__})

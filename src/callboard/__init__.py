@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from .runtime.events import ProviderSetAside as ProviderSetAside
     from .runtime.events import TurnEnded as TurnEnded
     from .runtime.handles import PersonAnswer as PersonAnswer
+    from .runtime.hooks.hook import Hook as Hook
     from .runtime.schedules.schedule import Schedule as Schedule
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
@@ -117,6 +118,7 @@ else:
         ".runtime.event_types.calls": "CallDeferred CallFinished CallProposed CallStarted ToolGivenUp",
         ".runtime.channel": "Channel ChannelMessage UserQuestion",
         ".runtime.definitions": "Agent Attachment ErrorType Image Preset Resource Tier ToolFailure ToolResult",
+        ".runtime.hooks.hook": "Hook",
         ".runtime.schedules.schedule": "Schedule",
         ".runtime.errors": "ActorStopped AuthError BudgetError CallboardError ConflictError ContextOverflow DeadlineError InternalError NetworkError NotFoundError OverloadedError PermissionRefused ProviderError QuotaError StorageError StorageFull ToolError ValidationError",
         ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import trio
 
 from support.cli.command import Command
 from support.cli.daemon_process import serving
+from support.cli.in_process import own_logging as own_logging
+from support.cli.in_process import pipe as pipe
+from support.cli.in_process import run_here as run_here
 from support.gateway.hook_scene import SECRET
+from support.portal.doors import RunHere
 
 CONFIGURATION = """
 [hooks.ci]
@@ -74,3 +79,32 @@ async def test_hooks_are_listed_tested_and_sent_again(tmp_path: Path) -> None:
             assert "Sent 1 letter" in await said(command, "hooks", "resend")
             assert await said(command, "hooks", "dead", "--json") == ""
         nursery.cancel_scope.cancel()
+
+
+async def test_a_person_is_told_what_a_new_hook_lacks_and_what_a_removed_one_leaves(
+    tmp_path: Path, run_here: RunHere, pipe: Callable[[bytes], None]
+) -> None:
+    command = Command(tmp_path)
+    command.configure('[hooks.theirs]\nprompt = "Look."\n')
+
+    async def say(*words: str, code: int = 0) -> str:
+        ended = await run_here(command, *words)
+        assert ended.code == code, ended
+        return ended.err if code else ended.out
+
+    out = await say("hooks", "add", "ci", "The build {event} ended.", "--signature", "github")
+    assert "POST http://127.0.0.1:8790/hooks/ci" in out
+    assert "callboard keys set hook:ci" in out
+    assert "no daemon runs" in out
+    pipe(SECRET.encode())
+    await say("keys", "set", "hook:ci")
+    out = await say("hooks", "show", "ci")
+    assert 'signature = "github"' in out
+    assert SECRET not in out
+    assert "callboard keys remove hook:ci" in await say("hooks", "remove", "ci")
+    out = await say("hooks", "add", "ci", "Again.")
+    assert "It has a secret" in out
+    for words in (("pause",), ("remove",), ("edit", "--file", str(tmp_path / "theirs.toml"))):
+        (tmp_path / "theirs.toml").write_text('prompt = "Mine."')
+        err = await say("hooks", words[0], "theirs", *words[1:], code=1)
+        assert "callboard.toml, line " in err

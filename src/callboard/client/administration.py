@@ -33,14 +33,17 @@ from ..runtime.wire.daemon import (
 )
 from ..runtime.wire.fields import Nothing, Role
 from ..runtime.wire.hooks import (
+    ChangedHook,
     DeadLetter,
     DeadLetterList,
     HookList,
     HookRow,
     HookTested,
+    NewHook,
     OneHook,
     Resend,
     Resent,
+    hook_draft,
 )
 from ..runtime.wire.memories import ListMemories, Memories, OneMemory, SearchMemories, StoreMemory
 from ..runtime.wire.schedules import (
@@ -63,6 +66,7 @@ if TYPE_CHECKING:  # what a request needs of these is imported when it is made
     from ..config.setting_rows import SettingRow
     from ..providers.catalog.connection_test import ConnectionReport
     from ..providers.catalog.services import ModelList
+    from ..runtime.hooks.hook import Hook
     from ..runtime.schedules.schedule import Schedule
     from ..tools.skills.book import SkillText
     from ..tools.skills.shelf import Skill
@@ -307,6 +311,22 @@ class ClientHooks(_Requests):
     async def list(self) -> Sequence[HookRow]:
         """Return the hooks and webhooks, never their secrets."""
         return (await self._client.request("hook/list", Nothing(), HookList)).hooks
+
+    async def get(self, name: str) -> HookRow:
+        """Return a hook; raise `NotFoundError`."""
+        return await self._client.request("hook/get", OneHook(name), HookRow)
+
+    async def create(self, hook: Hook) -> HookRow:
+        """Make a hook, which takes deliveries at once if it has a secret."""
+        return await self._client.request("hook/create", NewHook(hook_draft(hook)), HookRow)
+
+    async def update(self, hook: Hook) -> HookRow:
+        """Change a hook as a whole; a paused one lets nothing in."""
+        return await self._client.request("hook/update", ChangedHook(hook_draft(hook)), HookRow)
+
+    async def delete(self, name: str) -> None:
+        """Remove a hook; its sessions and its secret stay."""
+        await self._client.request("hook/delete", OneHook(name), Nothing)
 
     async def test(self, name: str) -> str:
         """Post a test to a webhook; return what is wrong, or `""`. Raises `NotFoundError`."""

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from .agents import RuntimeAgents
     from .configuration import Configuration
     from .settable import RuntimeSettings
+    from .unattended.hooks import RuntimeHooks
     from .unattended.schedules import RuntimeSchedules
 
 
@@ -279,6 +280,17 @@ class Runtime(RuntimeTools, RuntimeModels):
         from .unattended.schedules import RuntimeSchedules  # here: most programs have none
 
         return RuntimeSchedules(self, self._workspace, self._data, lambda: self._configuration)
+
+    @cached_property
+    def hooks(self) -> RuntimeHooks:
+        """The hooks in force: lists, makes, changes and removes them."""
+        from ..runtime.hooks.hook import SECRET_PLACE
+        from .unattended.hooks import RuntimeHooks  # here: most programs have none
+
+        def has_secret(name: str) -> bool:
+            return SECRET_PLACE in self._models.wish.stored_places(name)
+
+        return RuntimeHooks(self._host, self._files, has_secret)
 
     @property
     def model(self) -> str:

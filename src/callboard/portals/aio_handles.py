@@ -22,6 +22,7 @@ from ..embedding.agents import RuntimeAgents
 from ..embedding.settable import RuntimeSettings
 from ..embedding.turn import Turn as TrioTurn
 from ..embedding.turn import TurnEvent, Value
+from ..embedding.unattended.hooks import RuntimeHooks
 from ..embedding.unattended.schedules import RuntimeSchedules
 from ..runtime.errors import ActorStopped, ConflictError
 from ..runtime.history import Attachment
@@ -270,6 +271,16 @@ class Turn(TurnHandle[Value]):
                 await cross_to_end(self._portal, partial(self._inner.__aexit__, None, None, None))
 
 
+class HooksHandle(Handle[RuntimeHooks]):
+    """The hooks in force; see `callboard.Runtime.hooks`."""
+
+    list = forwarded(RuntimeHooks.list)
+    get = forwarded(RuntimeHooks.get)
+    create = forwarded(RuntimeHooks.create)
+    update = forwarded(RuntimeHooks.update)
+    delete = forwarded(RuntimeHooks.delete)
+
+
 class SchedulesHandle(Handle[RuntimeSchedules]):
     """The schedules in force; see `callboard.Runtime.schedules`."""
 
@@ -322,6 +333,7 @@ class Runtime(RuntimeHandle):
         settings: The settings in force: lists them, and sets those that bound and pace work.
         skills: What tells models how to work in a workspace: lists, reads, allows and revokes it.
         schedules: The schedules in force: lists, makes, changes, pauses and runs them.
+        hooks: The hooks in force: lists, makes, changes and removes them.
     """
 
     def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
@@ -329,6 +341,7 @@ class Runtime(RuntimeHandle):
         self.store = Records(portal, runtime.store)
         self.agents = AgentsHandle(portal, runtime.agents)
         self.schedules = SchedulesHandle(portal, runtime.schedules)
+        self.hooks = HooksHandle(portal, runtime.hooks)
         self.settings = SettingsHandle(portal, runtime.settings)
         self.skills = SkillsHandle(portal, runtime.skills)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import callboard
 from callboard.config.files import load_settings
@@ -18,7 +19,9 @@ from support.gateway.daemon_scene import Daemon
 
 
 @asynccontextmanager
-async def served(home: Path, text: str = "") -> AsyncGenerator[tuple[Daemon, str]]:
+async def served(
+    home: Path, text: str = "", model: Any = None
+) -> AsyncGenerator[tuple[Daemon, str]]:
     """A daemon with a configuration of its own, and the token of its own user's commands."""
     file, data = home / "config" / "callboard.toml", home / "data"
     file.parent.mkdir(parents=True, mode=0o700)
@@ -30,6 +33,7 @@ async def served(home: Path, text: str = "") -> AsyncGenerator[tuple[Daemon, str
     local, local_token = local_credential()
     async with (
         callboard.open_runtime(
+            model=model,
             workspace=data / "workspaces",
             data=data,
             on_approval="deny",

@@ -1,4 +1,4 @@
-"""The doors through which agents, schedules and settings are managed, with the same methods each: one table, many drivers."""
+"""The doors through which agents, schedules, hooks and settings are managed, with the same methods each: one table, many drivers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from callboard.config.managed import fields_toml
 from callboard.portals import aio
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import CallboardError
+from callboard.runtime.hooks.hook import Hook
 from callboard.runtime.schedules.schedule import Schedule
 from callboard.runtime.store.rows import MessageRow
 from callboard.runtime.wire.agents import AgentRow
+from callboard.runtime.wire.hooks import HookRow, hook_of_row
 from callboard.runtime.wire.schedules import ScheduleRow
 from callboard.tools.skills.shelf import Skill
 from support.cli.command import Command, Finished
@@ -85,6 +87,27 @@ class Door(ABC):
     @abstractmethod
     async def unplan(self, name: str) -> None:
         """Remove a schedule."""
+
+    @abstractmethod
+    async def hooks(self) -> dict[str, HookRow]:
+        """Return the hooks by name."""
+
+    @abstractmethod
+    async def add_hook(self, hook: Hook) -> None:
+        """Make a hook."""
+
+    @abstractmethod
+    async def change_hook(self, hook: Hook) -> None:
+        """Change a hook as a whole."""
+
+    async def pause_hook(self, name: str, *, paused: bool) -> None:
+        """Pause a hook, or let it take deliveries again."""
+        before = hook_of_row((await self.hooks())[name])
+        await self.change_hook(msgspec.structs.replace(before, paused=paused))
+
+    @abstractmethod
+    async def remove_hook(self, name: str) -> None:
+        """Remove a hook."""
 
     @abstractmethod
     async def setting(self, name: str) -> Any:
@@ -163,6 +186,18 @@ class Methods(Door):
 
     async def unplan(self, name: str) -> None:
         await self._do("delete", name, of="schedules")
+
+    async def hooks(self) -> dict[str, HookRow]:
+        return {row.name: row for row in await self._do("list", of="hooks")}
+
+    async def add_hook(self, hook: Hook) -> None:
+        await self._do("create", hook, of="hooks")
+
+    async def change_hook(self, hook: Hook) -> None:
+        await self._do("update", hook, of="hooks")
+
+    async def remove_hook(self, name: str) -> None:
+        await self._do("delete", name, of="hooks")
 
     async def setting(self, name: str) -> Any:
         return (await self._do("get", name, of="settings")).value
@@ -296,6 +331,23 @@ class CommandLine(Door):
     async def unplan(self, name: str) -> None:
         await self._do("remove", name, of="schedule")
 
+    async def hooks(self) -> dict[str, HookRow]:
+        lines = await self._do("list", "--json", of="hooks")
+        found = [msgspec.convert(json.loads(line), HookRow) for line in lines.splitlines()]
+        return {row.name: row for row in found}
+
+    async def add_hook(self, hook: Hook) -> None:
+        await self._do("add", hook.name, "--file", self._written(hook), of="hooks")
+
+    async def change_hook(self, hook: Hook) -> None:
+        await self._do("edit", hook.name, "--file", self._written(hook), of="hooks")
+
+    async def pause_hook(self, name: str, *, paused: bool) -> None:
+        await self._do("pause" if paused else "resume", name, of="hooks")
+
+    async def remove_hook(self, name: str) -> None:
+        await self._do("remove", name, of="hooks")
+
     async def setting(self, name: str) -> Any:
         return json.loads(await self._do("get", name, of="settings"))
 
@@ -337,7 +389,7 @@ class CommandLine(Door):
     async def revoke(self, path: str) -> None:
         await self._do("revoke", path, of="skills")
 
-    def _written(self, its: Agent | Schedule) -> str:
+    def _written(self, its: Agent | Schedule | Hook) -> str:
         file = self._command.workspace / "fields.toml"
         file.write_text(fields_toml(its))
         return str(file)
@@ -361,6 +413,7 @@ class Toml(Methods):
         self._tables: dict[str, Any] = {}
         self._settings: dict[str, dict[str, Any]] = {}
         self._schedules: dict[str, Any] = {}
+        self._hooks: dict[str, Any] = {}
 
     async def rows(self) -> dict[str, AgentRow]:
         return {row.name: row for row in await self._runtime.agents.list()}
@@ -405,6 +458,27 @@ class Toml(Methods):
             self._schedules = before
             raise
 
+    async def hooks(self) -> dict[str, HookRow]:
+        return {row.name: row for row in await self._runtime.hooks.list()}
+
+    async def add_hook(self, hook: Hook) -> None:
+        table = _without_null(msgspec.to_builtins(hook))
+        await self._hook({**self._hooks, hook.name: table})
+
+    async def change_hook(self, hook: Hook) -> None:
+        await self.add_hook(hook)
+
+    async def remove_hook(self, name: str) -> None:
+        await self._hook({n: its for n, its in self._hooks.items() if n != name})
+
+    async def _hook(self, tables: dict[str, Any]) -> None:
+        before, self._hooks = self._hooks, tables
+        try:
+            await self._write(self._tables)
+        except CallboardError:
+            self._hooks = before
+            raise
+
     async def setting(self, name: str) -> Any:
         return (await self._runtime.settings.get(name)).value
 
@@ -420,7 +494,14 @@ class Toml(Methods):
     async def _write(self, tables: dict[str, Any]) -> None:
         before = self._file.read_text()
         self._file.write_text(
-            tomli_w.dumps({"agents": tables, "schedules": self._schedules, **self._settings})
+            tomli_w.dumps(
+                {
+                    "agents": tables,
+                    "schedules": self._schedules,
+                    "hooks": self._hooks,
+                    **self._settings,
+                }
+            )
         )
         try:
             await self._runtime.reload()

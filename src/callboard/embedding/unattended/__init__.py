@@ -6,7 +6,7 @@ kill -9, a clock that was set back, or a delivery that comes twice. `once` makes
 or an old one.
 
 `scheduler` looks at the clock and fires what is due, `firing` says what the input of a firing is, and `settled` up to
-when each schedule needs no look. `schedules` lists and changes them for people. `hook_rows` lists hooks and webhooks.
+when each schedule needs no look. `schedules` lists and changes them for people, and `hooks` does so with hooks; `hook_rows` says what a row of one is.
 
 Begin with `once`, then `scheduler`.
 Comes in: a name, a text, and what its turn may use; the schedules in force, and the clock on the wall.

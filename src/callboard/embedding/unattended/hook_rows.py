@@ -31,10 +31,7 @@ def hook_rows(
         has_secret: Whether the store of keys has one of that name; may block.
         count: How many notices wait for a webhook, and how many are dead.
     """
-    hooks = [
-        _row(settings, hook, has_secret=has_secret(key_name(name)))
-        for name, hook in sorted(settings.hooks.items())
-    ]
+    hooks = [hook_row(settings, hook, has_secret) for _, hook in sorted(settings.hooks.items())]
     for name, webhook in sorted(webhooks_of(settings).items()):
         waiting, dead = count(name)
         hooks.append(
@@ -53,23 +50,22 @@ def hook_rows(
     return hooks
 
 
-def _row(settings: Settings, hook: Hook, *, has_secret: bool) -> HookRow:
-    problem = ""
-    if not has_secret:
+def hook_row(settings: Settings, hook: Hook, has_secret: Callable[[str], bool]) -> HookRow:
+    """Return a hook as a row; arguments as of `hook_rows`."""
+    is_stored, problem = has_secret(key_name(hook.name)), ""
+    if not is_stored:
         problem = f"it has no secret: callboard keys set {key_name(hook.name)}"
     elif hook.agent not in {settings.agent().name, *settings.agents}:
         problem = f"there is no agent {hook.agent!r}"
     elif hook.paused:
         problem = "it is paused"
+    fields = (f for f in HookRow.__struct_fields__ if f in Hook.__struct_fields__)
+    values = {name: getattr(hook, name) for name in fields}
     return HookRow(
-        name=hook.name,
+        **values,
         direction="in",
         place=f"/hooks/{hook.name}",
-        has_secret=has_secret,
-        paused=hook.paused,
-        signature=hook.signature,
-        agent=hook.agent,
-        session=hook.session,
-        max_per_minute=hook.max_per_minute,
+        has_secret=is_stored,
+        source="callboard.toml" if hook.created_at_ms is None else "managed",
         problem=problem,
     )
