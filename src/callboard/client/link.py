@@ -137,6 +137,8 @@ LONG_METHODS = frozenset(
         "approval/get",
         "call/cancel",
         "config/reload",
+        "hook/resend",
+        "hook/test",
         "list/wait",
         "model/lend",
         "model/list",

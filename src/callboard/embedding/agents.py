@@ -41,7 +41,7 @@ def looks(name: str) -> str:
 
 
 def check_name(name: str, taken: Iterable[str], whose: str = "an agent") -> None:
-    """Raise `ValidationError` unless an agent, or a schedule, may have this name beside those that there are."""
+    """Raise `ValidationError` unless an agent, a schedule or a hook may have this name beside those that there are."""
     if NAME.fullmatch(name) is None:
         problem = f"{name[:80]!r} can't be {whose}'s name: use letters, digits, '.', '_' and '-', at most 64"
         raise ValidationError(f"{problem}.", field="name")
@@ -50,6 +50,14 @@ def check_name(name: str, taken: Iterable[str], whose: str = "an agent") -> None
             why = "is taken" if other == name else f"looks like {other!r}"
             why = "is reserved" if other in RESERVED else why
             raise ValidationError(f"the name {name!r} {why}; choose another.", field="name")
+
+
+def check_agent(name: str, agents: Collection[str]) -> None:
+    """Raise `ValidationError` unless there is this agent, whom a schedule or a hook names."""
+    if name not in agents:
+        known, close = ", ".join(sorted(agents)), did_you_mean(name, agents)
+        problem = f"agent: there is no agent {name!r}; there are: {known}.{close}"
+        raise ValidationError(problem, field="agent")
 
 
 def check_parts(agent: Agent, settings: Settings, tools: Collection[str]) -> None:

@@ -19,12 +19,12 @@ from ...config.managed import load_managed, remove_hook, save_hook
 from ...config.settings import Settings
 from ...config.validation import checked
 from ...runtime.definitions import GENERAL_AGENT
-from ...runtime.errors import ConflictError, NotFoundError, ValidationError
+from ...runtime.errors import ConflictError, NotFoundError
 from ...runtime.hooks.hook import Hook
 from ...runtime.identity import now_ms
 from ...runtime.text import did_you_mean
 from ...runtime.wire.hooks import HookRow
-from ..agents import check_name
+from ..agents import check_agent, check_name
 from ..configuration import Configuration
 from ..host import Host
 from .hook_rows import hook_row, hook_rows
@@ -105,17 +105,8 @@ class HookBook:
 
     def _save(self, hook: Hook, settings: Settings, before: Hook | None) -> None:
         hook, now = checked(hook, "hook"), now_ms()
-        agents = {*self._agents, *settings.agents}
-        is_new = (
-            before is None or before.agent != hook.agent
-        )  # one whose agent has gone can be paused
-        if is_new and hook.agent not in agents:
-            close = did_you_mean(hook.agent, agents)
-            known = ", ".join(sorted(agents))
-            raise ValidationError(
-                f"agent: there is no agent {hook.agent!r}; there are: {known}.{close}",
-                field="agent",
-            )
+        if before is None or before.agent != hook.agent:  # one whose agent has gone can be paused
+            check_agent(hook.agent, {*self._agents, *settings.agents})
         made = now if before is None else before.created_at_ms
         times = {"created_at_ms": made, "updated_at_ms": now}
         save_hook(self._file.parent, msgspec.structs.replace(hook, **times))

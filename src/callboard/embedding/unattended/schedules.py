@@ -27,7 +27,7 @@ from ...runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 from ...runtime.schedules.times import next_times
 from ...runtime.text import did_you_mean
 from ...runtime.wire.schedules import NEXT_TIMES, Firing, ScheduleRow, ScheduleSource
-from ..agents import check_name
+from ..agents import check_agent, check_name
 from ..configuration import Configuration, files_of
 from ..tools import RuntimeTools, host_of
 from .firing import asked_key, fire, firings_of, sender_of
@@ -138,14 +138,7 @@ class ScheduleBook:
 
     def _save(self, schedule: Schedule, settings: Settings, created_at_ms: int | None) -> None:
         schedule, now = checked(schedule, "schedule"), now_ms()
-        agents = {*self._agents, *settings.agents}
-        if schedule.agent not in agents:
-            close = did_you_mean(schedule.agent, agents)
-            known = ", ".join(sorted(agents))
-            raise ValidationError(
-                f"agent: there is no agent {schedule.agent!r}; there are: {known}.{close}",
-                field="agent",
-            )
+        check_agent(schedule.agent, {*self._agents, *settings.agents})
         if schedule.at is not None and schedule.times.after(now) is None:
             raise ValidationError(f"at: {schedule.at} is over already.", field="at")
         times = {"created_at_ms": created_at_ms or now, "updated_at_ms": now}
