@@ -15,7 +15,7 @@ from typing import assert_never
 import trio
 import trio.lowlevel
 
-from ..runtime.errors import ActorStopped, CallboardError, StorageError
+from ..runtime.errors import CallboardError, StorageError
 from ..runtime.identity import new_id
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.kernel.supervisor import Supervisor
@@ -301,8 +301,8 @@ class Directory:
             )
             try:
                 has_ended = await mailbox.ask(stop)
-            except ActorStopped:
-                has_ended = True  # by itself
+            except CallboardError:
+                has_ended = True  # by itself, or it could not be loaded
             if has_ended:
                 mailbox.close()
                 del self._live[session_id]

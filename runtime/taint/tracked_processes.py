@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 10.0
 """The time for looking at the files of a workspace; beyond it the whole workspace is marked."""
+COMMIT_SECONDS = 10.0
+"""The time for the commit behind it; beyond it the next start looks."""
 
 
 class MarkKeeper(Protocol):
@@ -98,11 +100,8 @@ class TrackedProcesses:
         except BaseException:
             watch.end_program(writer)
             if rows and self._keeper is not None:
-                with (
-                    trio.CancelScope(shield=True),
-                    suppress(CallboardError),
-                ):  # a commit; it did not begin
-                    await self._keeper.keep((), rows)
+                with trio.move_on_after(COMMIT_SECONDS, shield=True), suppress(CallboardError):
+                    await self._keeper.keep((), rows)  # it did not begin
             raise
 
     async def _behind(
@@ -114,8 +113,9 @@ class TrackedProcesses:
         """Mark what a background program wrote, as it has ended."""
         own = TrackedProcesses(self._processes, self.watch.again(lambda: writer.is_tainted))
         try:
-            # Its files are on the disk. Bounded by LOOK_SECONDS and a commit.
-            with trio.CancelScope(shield=True):
+            with trio.move_on_after(
+                LOOK_SECONDS + COMMIT_SECONDS, shield=True
+            ):  # on the disk already
                 await own._look_at_background()
                 marked, cleared = own.watch.end()
                 if self._keeper is not None and (marked or cleared or rows):

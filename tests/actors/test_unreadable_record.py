@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
 import callboard
+from callboard.actors.session.session import Session
 from callboard.embedding.runtime import host_of
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError
 from callboard.runtime.events import (
@@ -77,6 +80,28 @@ async def test_one_whose_inputs_wait_holds_up_no_other_after_a_start(tmp_path: P
     async with callboard.open_runtime(model=model, data=tmp_path) as runtime:
         assert await (await runtime.create_session()).run("Go.") == "Here."
         assert [each.name for each in (await runtime.status()).actors if each.restarts] == []
+
+
+async def test_a_runtime_that_closes_while_it_is_read_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begins, load = trio.Event(), Session._load
+
+    async def load_late(session: Session) -> None:
+        begins.set()
+        await trio.testing.wait_all_tasks_blocked()  # who stops it has asked, and waits
+        await load(session)
+
+    async def ask(session: callboard.Session) -> None:
+        with pytest.raises(StorageError, match="contradicts itself"):
+            await session.submit("Go.")
+
+    async with trio.open_nursery() as nursery:
+        async with callboard.open_runtime(model=callboard.ScriptedModel([])) as runtime:
+            bad = await runtime.get_session(await put(runtime, *CONTRADICTIONS["two ends"]))
+            monkeypatch.setattr(Session, "_load", load_late)
+            nursery.start_soon(ask, bad)
+            await begins.wait()
 
 
 async def test_a_turn_that_was_asked_nothing_is_not_run_again() -> None:

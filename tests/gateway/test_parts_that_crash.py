@@ -10,9 +10,9 @@ import trio
 from trio.testing import MockClock
 
 import callboard
+from callboard.gateway.connection.subscriptions import ConnectionEnded
 from callboard.gateway.feeds.frames import wire_json
 from callboard.gateway.restart import restart_on_crash
-from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProgress
 from callboard.runtime.stream import AnyStreamEvent, TextDelta
 from callboard.runtime.turns.live_state import whole_events
@@ -137,5 +137,5 @@ async def test_a_connection_that_has_ended_hears_nothing_more() -> None:
         (owner,) = [
             cell.cell_contents for cell in hearing if hasattr(cell.cell_contents, "subscribe_topic")
         ]
-        with pytest.raises(ConflictError, match="has ended"):
+        with pytest.raises(ConnectionEnded):
             owner.subscribe(session.session_id, 0)

@@ -420,7 +420,10 @@ def test_case_06_a_directory_that_is_swapped_for_a_link_never_leads_out(
     (folder / "swap").symlink_to(out)
     outcomes: Counter[str] = Counter()
     with swapped(folder / "d", folder / "swap"):
-        for _ in range(ROUNDS):
+        for turn in range(100 * ROUNDS):
+            # On a busy machine the attacker may stand still for a while.
+            if turn >= ROUNDS and outcomes["read"] and outcomes[BAD]:
+                break
             try:
                 content = workspace.read("d/f", limit=100).data
                 assert content.startswith(b"mine")
