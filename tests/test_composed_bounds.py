@@ -16,42 +16,56 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from callboard.actors import journal
 from callboard.actors.calls import outcome
 from callboard.actors.model import answer
 from callboard.actors.people import user_questions
+from callboard.cli.chat import screen
+from callboard.cli.run import stdin
+from callboard.client import files as client_files
+from callboard.client import link
 from callboard.config import files, skill_approvals
 from callboard.config.keys import tokens
 from callboard.config.managed import load_managed, save_agent
 from callboard.config.mcp import pins
 from callboard.config.mcp.settings import PINS_NAME, PinnedTool
-from callboard.config.sections import ServerSettings
+from callboard.config.sections import SandboxSettings, ServerSettings
 from callboard.config.settings import MAX_BYTES, Limits
 from callboard.embedding.unattended import settled
 from callboard.gateway.connection import frame_budget
+from callboard.gateway.feeds import dead_letters
 from callboard.gateway.methods import pages, session_files
 from callboard.gateway.shared import idempotency, uploads
 from callboard.providers.anthropic import blocks
 from callboard.providers.gemini import decoder
+from callboard.providers.openai import models as openai_models
 from callboard.providers.openai_chat import extras
 from callboard.providers.openai_responses import items
-from callboard.runtime import history, stream
+from callboard.runtime import definitions, history, identity, stream
 from callboard.runtime.backup import session_file
+from callboard.runtime.changes import file_versions
 from callboard.runtime.definitions import Agent, Artifact, ErrorType, ToolFailure, ToolResult
 from callboard.runtime.errors import CallboardError
 from callboard.runtime.history import Call
-from callboard.runtime.schedules import times
+from callboard.runtime.hooks import hook
+from callboard.runtime.schedules import schedule, times
 from callboard.runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 from callboard.runtime.store import codec
+from callboard.runtime.turns import live_state
 from callboard.runtime.wire import fields
 from callboard.runtime.wire.fields import Role
-from callboard.tools.agent import people
-from callboard.tools.files import file_pages
-from callboard.tools.skills import shelf
-from callboard.tools.web import http_request
+from callboard.tools.agent import delegate, people, plan
+from callboard.tools.files import file_edit, file_pages, preview
+from callboard.tools.git import commit, reading
+from callboard.tools.mcp import definition, result, streams
+from callboard.tools.processes import function_process
+from callboard.tools.sandbox import background
+from callboard.tools.skills import front_matter, instructions, shelf
+from callboard.tools.web import http_request, page_text
 from callboard.tools.workspace.workspace import Workspace, open_workspace
 from support.tools.workbench import Caller
 
-SERVER, LIMITS = ServerSettings(), Limits()
+SERVER, LIMITS, SANDBOX = ServerSettings(), Limits(), SandboxSettings()
 ESCAPED = 6
 """Bytes of JSON for one character at most, as a control character."""
 QUOTED = 2
@@ -66,9 +80,10 @@ PAIRS: dict[str, tuple[float, float]] = {
         ESCAPED * answer.MAX_ANSWER_CHARS + OPAQUE + AROUND,
         codec.MAX_EVENT_BYTES,
     ),
-    "a result, its whole and a person's arguments in their event": (
+    "a result, its whole, its files and a person's arguments in their event": (
         QUOTED * (MAX_BYTES + outcome.MAX_KEPT_OUTPUT_BYTES + stream.MAX_ARGUMENT_BYTES)
         + ESCAPED * (outcome.MAX_DISPLAY_CHARS + outcome.MAX_ARTIFACT_CHARS)
+        + BASE64 * outcome.MAX_RESULT_FILE_BYTES
         + AROUND,
         codec.MAX_EVENT_BYTES,
     ),
@@ -76,6 +91,7 @@ PAIRS: dict[str, tuple[float, float]] = {
         BASE64 * history.MAX_ATTACHED_BYTES + AROUND,
         codec.MAX_EVENT_BYTES,
     ),
+    "a client's input in its event": (SERVER.max_frame_bytes, codec.MAX_EVENT_BYTES),
     "an event in a line of an export": (codec.MAX_EVENT_BYTES, session_file.MAX_LINE_BYTES),
     "an input's files in a frame": (
         BASE64 * history.MAX_ATTACHED_BYTES + AROUND,
@@ -125,6 +141,129 @@ PAIRS: dict[str, tuple[float, float]] = {
     "a file read at once in a kept whole": (
         ESCAPED * file_pages.MAX_READ_BYTES,
         outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "an answer of a tool's process in a kept whole": (
+        function_process.MAX_ANSWER_BYTES,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "a page's text in the answer of its reader": (
+        ESCAPED * page_text.MAX_TEXT_CHARS,
+        page_text.MAX_ANSWER_BYTES,
+    ),
+    "a page's text in a kept whole": (
+        ESCAPED * page_text.MAX_TEXT_CHARS,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "a diff in a kept whole": (
+        ESCAPED * reading.MAX_DIFF_CHARACTERS,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "what a program wrote in a kept whole": (
+        2 * ESCAPED * SANDBOX.output_bytes,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "what a program in the background wrote in a kept whole": (
+        2 * ESCAPED * background.MAX_UNREAD_BYTES,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "a message of an MCP server in a kept whole": (
+        QUOTED * streams.MAX_LINE_BYTES,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "files of an MCP server in those of a result": (
+        result.MAX_FILES_BYTES,
+        outcome.MAX_RESULT_FILE_BYTES,
+    ),
+    "arguments in what waits for an MCP server": (
+        ESCAPED * LIMITS.max_arguments_bytes,
+        streams.MAX_UNSENT_BYTES,
+    ),
+    "a tool's definition in a message of an MCP server": (
+        definition.MAX_DEFINITION_BYTES,
+        streams.MAX_LINE_BYTES,
+    ),
+    "a hook's prompt and body in their event": (
+        ESCAPED * (hook.MAX_BODY_BYTES + hook.MAX_PROMPT_CHARS) + AROUND,
+        codec.MAX_EVENT_BYTES,
+    ),
+    "a hook's body in the files of an input": (hook.MAX_BODY_BYTES, history.MAX_ATTACHED_BYTES),
+    "a schedule's prompt in a file of settings": (
+        ESCAPED * schedule.MAX_PROMPT_CHARS,
+        files.MAX_FILE_BYTES,
+    ),
+    "an AGENTS.md in all of a workspace": (
+        instructions.MAX_INSTRUCTIONS_BYTES,
+        instructions.MAX_WHOLE_BYTES,
+    ),
+    "a list of skills in a page": (
+        shelf.MAX_SKILLS * (ESCAPED * front_matter.MAX_DESCRIPTION_CHARS + 1024),
+        pages.PAGE_BYTES,
+    ),
+    "a plan in a call's arguments": (
+        plan.MAX_ITEMS * ESCAPED * plan.MAX_ITEM_CHARS,
+        LIMITS.max_arguments_bytes,
+    ),
+    "a task for another session in a call's arguments": (
+        ESCAPED * delegate.MAX_TASK_CHARS,
+        LIMITS.max_arguments_bytes,
+    ),
+    "a message to a person in a call's arguments": (
+        ESCAPED * people.MAX_MESSAGE_CHARACTERS,
+        LIMITS.max_arguments_bytes,
+    ),
+    "a message of a commit in a call's arguments": (
+        ESCAPED * commit.MAX_MESSAGE_CHARACTERS,
+        LIMITS.max_arguments_bytes,
+    ),
+    "a question with its preview in its event": (
+        ESCAPED * preview.MAX_PREVIEW_BYTES + QUOTED * stream.MAX_ARGUMENT_BYTES + AROUND,
+        codec.MAX_EVENT_BYTES,
+    ),
+    "an event in a message to a client": (
+        codec.MAX_EVENT_BYTES + AROUND,
+        link.MAX_MESSAGE_BYTES,
+    ),
+    "an answer that is being written, and its calls, in a message to a client": (
+        ESCAPED * (answer.MAX_ANSWER_CHARS + LIMITS.max_calls_per_session * live_state.MAX_OUTPUT),
+        link.MAX_MESSAGE_BYTES,
+    ),
+    "a part of an import in a frame": (
+        ESCAPED * client_files.PART_CHARS + AROUND,
+        SERVER.max_frame_bytes,
+    ),
+    "a prompt on stdin in a frame": (
+        ESCAPED * stdin.MAX_PROMPT_BYTES + AROUND,
+        SERVER.max_frame_bytes,
+    ),
+    "a prompt on a chat's pipe in a frame": (
+        ESCAPED * screen.MAX_PIPE_LINE_BYTES + AROUND,
+        SERVER.max_frame_bytes,
+    ),
+    "a file that a tool edits in what can be undone": (
+        file_edit.MAX_EDITED_BYTES,
+        file_versions.MAX_KEPT_FILE_BYTES,
+    ),
+    "a provider's id of a model in a choice": (
+        64 + len("/") + openai_models.MAX_ID_CHARS,
+        definitions.MAX_MODEL_CHARS,
+    ),
+    "a choice of a model in a request": (definitions.MAX_MODEL_CHARS, fields.MAX_WORD_CHARS),
+    "a key against repeats in a request": (identity.MAX_KEY_LENGTH, fields.MAX_WORD_CHARS),
+    "as many tokens as there may be in their file": (
+        tokens.MAX_CREDENTIALS * 256,
+        tokens.MAX_FILE_BYTES,
+    ),
+    "dead letters in their file": (
+        dead_letters.MAX_DEAD * 8 * 1024,
+        dead_letters.MAX_FILE_BYTES,
+    ),
+    "calls of a runtime, twice, in what waits to be recorded": (
+        2 * LIMITS.max_calls_per_runtime,
+        journal.MAILBOX_CAPACITY,
+    ),
+    "calls of a response in what an answer holds": (
+        LIMITS.max_calls_per_response,
+        answer.MAX_CALLS,
     ),
 }
 

@@ -47,8 +47,8 @@ MAX_ATTEMPTS = 3
 """The first and two retries (ADR-0004): enough for a slip, too few for a circle."""
 MIN_TEXT_BYTES = 128
 """The least JSON that a cut text keeps and still says something, the note in its middle included."""
-MAX_KEPT_OUTPUT_BYTES = 20 * 1024 * 1024
-"""The largest whole that is kept: escaped in its event, beside a result of the largest size, it is half of
+MAX_KEPT_OUTPUT_BYTES = 18 * 1024 * 1024
+"""The largest whole that is kept: escaped in its event, beside a result of the largest size and its files, it is
 what the store takes."""
 MAX_DISPLAY_CHARS = 4000
 """Kept of what a tool says to people: it is a line or a few."""
