@@ -85,8 +85,10 @@ async def working(runtime: Runtime, also: Iterable[str] = ()) -> set[str]:
     busy = {*also, *(turn.session_id for turn in status.turns)}
     if not busy:
         return busy
-    calling = {call.session_id for call in status.calls}
-    waiting = {
+    questions = host_of(runtime).questions.waiting()
+    asking = {question.call_id for question in questions}  # its tool runs for as long as it waits
+    calling = {call.session_id for call in status.calls if call.call_id not in asking}
+    waiting = {question.session_id for question in questions} | {
         row.session_id
         for row in await runtime.store.approvals(state="waiting", limit=MAX_QUESTIONS)
     }

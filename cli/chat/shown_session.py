@@ -308,6 +308,13 @@ class ShownSession:
         ]
         return [f"with the next prompt: {', '.join(files)}; Ctrl-C takes it back"] if files else []
 
+    async def find_facts(self) -> StatusFacts:
+        """Return the facts of the session; ask for them where no status line has."""
+        if not (self._surface.is_live and self._facts.model):
+            session_id = None if self.view is None else self.view.session_id
+            self._facts = await read_facts(self.client, session_id, self._options)
+        return self.facts
+
     def notice(self, text: str) -> None:
         """Print a line of callboard's own."""
         if self.view is not None and not self._surface.is_live:

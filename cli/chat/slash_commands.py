@@ -255,9 +255,8 @@ async def _agents(chat: Talk, argument: str) -> None:
 
 async def _model(chat: Talk, argument: str) -> None:
     if not argument:
-        chat.say(
-            f"  {safe_line(chat.facts.model)}; /model PROVIDER/MODEL takes another from the next prompt on"
-        )
+        model = safe_line((await chat.find_facts()).model)
+        chat.say(f"  {model}; /model PROVIDER/MODEL takes another from the next prompt on")
         return
     await _check_model(chat, argument)
     if chat.view is None:
@@ -282,10 +281,11 @@ async def _check_model(chat: Talk, name: str) -> None:
     raise NotFoundError(f"there is no provider {provider!r}: write PROVIDER/MODEL{hint}")
 
 
-def _policy(chat: Talk, argument: str) -> None:
+async def _policy(chat: Talk, argument: str) -> None:
     presets = [str(each) for each in Preset]
     if not argument:
-        said = f"  {chat.facts.policy or 'as the agent has it'}; /policy {'|'.join(presets)}, or Shift-Tab"
+        policy = (await chat.find_facts()).policy
+        said = f"  {policy or 'as the agent has it'}; /policy {'|'.join(presets)}, or Shift-Tab"
     elif argument not in presets:
         raise ValidationError(f"there is no policy {argument!r}; there are {', '.join(presets)}")
     else:

@@ -213,6 +213,14 @@ async def test_in_a_pipe_each_line_is_a_prompt(command: Command) -> None:
     assert (command.workspace / "a.txt").read_text() == "old\n"
 
 
+async def test_in_a_pipe_the_model_and_the_policy_are_told(command: Command) -> None:
+    """Also ahead of the first prompt: no status line has asked for them."""
+    async with scripted(command):
+        done = await command("chat", stdin=b"/model\n/policy\n")
+    assert "  local/scripted; /model" in done.out
+    assert "  balanced; /policy" in done.out
+
+
 async def test_in_a_pipe_the_exit_code_is_that_of_the_first_turn_that_failed(
     command: Command,
 ) -> None:

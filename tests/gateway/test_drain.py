@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
 import callboard
-from callboard.gateway.lifecycle import drain
-from callboard.runtime.events import ApprovalAsked, TurnEnded
+from callboard.gateway.lifecycle import drain, working
+from callboard.runtime.events import ApprovalAsked, QuestionAsked, TurnEnded
 
 PATIENCE_SECONDS = 20.0
 LONG_SECONDS = 3600.0
@@ -113,6 +114,43 @@ async def test_a_turn_that_waits_for_a_person_is_suspended_at_once(tmp_path: Pat
         await drain(runtime, LONG_SECONDS, trio.Event())
         assert (await outcomes(runtime))[-1:] in ([], ["suspended"])
         assert [row.state for row in await runtime.approvals()] == ["waiting"]
+
+
+class Nobody(callboard.Channel):
+    """People who never answer."""
+
+    async def ask(self, question: callboard.UserQuestion) -> str:
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a call that runs"])
+async def test_a_question_of_a_model_is_no_work_and_a_call_beside_it_is(
+    beside: bool, tmp_path: Path
+) -> None:
+    gate = Gate()
+    calls: list[tuple[str, dict[str, Any]]] = [("ask_user", {"question": "Which door?"})]
+    calls += [("wait_here", {})] * beside
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with callboard.open_runtime(
+            model=callboard.ScriptedModel([callboard.reply(calls=calls)]),
+            data=tmp_path / "data",
+            policy="auto",
+            channel=Nobody(),
+            tools=[gate.tool],
+        ) as runtime:
+            session = await runtime.create_session()
+            async with session.follow() as events:
+                await session.submit("Do it.")
+                async for event in events:
+                    if isinstance(event, QuestionAsked):
+                        break
+            if beside:
+                await gate.runs.wait()
+                assert await working(runtime) == {session.session_id}
+                gate.opened.set()
+            await drain(runtime, LONG_SECONDS, trio.Event())
+            assert [each.question for each in await runtime.questions()] == ["Which door?"]
 
 
 async def test_without_turns_it_is_over_at_once(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import trio
 
 import callboard
 from callboard.runtime.errors import InternalError, ShortTracebacks, StorageError
+from support.gateway.daemon_scene import open_daemon
 
 MAX_LINES = 20
 """The program's own lines, those of the loop that runs it, the door, and the message."""
@@ -62,6 +63,16 @@ def test_what_can_not_be_opened_is_said_in_some_lines(
     assert len(lines) <= MAX_LINES + 6
     assert "direct cause" not in "".join(lines)
     assert lines[-1].startswith(f"{type(caught.value).__module__}.{type(caught.value).__name__}: ")
+
+
+async def test_errors_of_a_client_show_the_lines_of_the_program() -> None:
+    async with open_daemon() as daemon:
+        with pytest.raises(callboard.NotFoundError) as caught:
+            async with callboard.connect(daemon.url, daemon.token) as client:
+                await client.ask("session_none", "Hello.")
+    lines = "".join(traceback.format_exception(caught.value)).splitlines()
+    assert len(lines) <= MAX_LINES // 2  # twice as many with what is inside of the client
+    assert "direct cause" not in "".join(lines)
 
 
 async def test_what_led_to_an_error_is_still_there_for_a_debugger() -> None:
