@@ -105,7 +105,8 @@ class Hooks:
         runtime = self._daemon.runtime
         names = self._names(hook, delivery)
         for name in names:
-            if (made := await found(runtime, name)) is not None:
+            made = await found(runtime, name)
+            if made is not None and (delivery.is_named or _is_recent(made)):
                 return made
         self._check_rate(hook)
         workspace = partial(chosen_workspace, self._daemon, hook.workspace)
@@ -162,6 +163,10 @@ class Hooks:
             problem = f"more than {hook.max_per_minute} deliveries within a minute"
             raise BadHead(429, problem, (("retry-after", str(wait)),))
         times.append(now)
+
+
+def _is_recent(made: MadeInput) -> bool:
+    return wall_clock() - (made.at_ms or 0) / 1000 < SAME_BODY_SECONDS
 
 
 def _attachments(hook: Hook, headers: Mapping[str, str], body: bytes) -> tuple[Attachment, ...]:

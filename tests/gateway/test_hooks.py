@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.hooks.hook import MAX_BODY_BYTES
 from callboard.runtime.hooks.signatures import WINDOW_SECONDS
+from callboard.runtime.store import sqlite_store
 from support.environment import finds_support
 from support.gateway import hooked_daemon
 from support.gateway.daemon_scene import Daemon
@@ -47,6 +49,8 @@ prompt = "Something came."
 [hooks.bearer]
 prompt = "Something came."
 max_per_minute = 3
+[hooks.hourly]
+prompt = "An hour is over."
 [hooks.same]
 prompt = "And another."
 session = "same"
@@ -67,7 +71,7 @@ BY_FORM: dict[str, dict[str, str]] = {
 
 
 class Clock:
-    """The wall clock of hooks, which a test sets."""
+    """The wall clock of hooks and of the record, which a test sets."""
 
     def __init__(self) -> None:
         self.now = float(NOW)
@@ -80,6 +84,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     own = Clock()
     monkeypatch.setattr(deliveries, "wall_clock", own)
+    opened = partial(sqlite_store.open_disk_store, now_ms=lambda: int(own.now * 1000))
+    monkeypatch.setattr(sqlite_store, "open_disk_store", opened)
     return own
 
 
@@ -145,16 +151,19 @@ async def test_a_delivery_is_known_again_after_a_restart(tmp_path: Path, clock: 
         assert len(await inputs(daemon)) == len(BY_FORM)
 
 
+@pytest.mark.parametrize("start", [0, SAME_BODY_SECONDS // 2, SAME_BODY_SECONDS - 1])
 async def test_a_body_that_nobody_named_is_the_same_for_an_hour(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, clock: Clock, start: int
 ) -> None:
+    """Wherever in an hour of the clock the first came: what sends each hour begins something each hour."""
+    clock.now = NOW // SAME_BODY_SECONDS * SAME_BODY_SECONDS + start
     async with open_hooked(tmp_path, HOOKS) as daemon:
-        first = made(await deliver(daemon, "bearer", BODY, by_bearer()))
-        clock.now += SAME_BODY_SECONDS  # in the next span of time
-        assert made(await deliver(daemon, "bearer", BODY, by_bearer())) == first
-        assert made(await deliver(daemon, "bearer", b"{}", by_bearer())) != first
-        clock.now += SAME_BODY_SECONDS
-        assert made(await deliver(daemon, "bearer", BODY, by_bearer())) != first
+        seen: list[tuple[str, str]] = []
+        for wait in (0, SAME_BODY_SECONDS - 1, 1, SAME_BODY_SECONDS - 1, 2):
+            clock.now += wait
+            seen.append(made(await deliver(daemon, "hourly", BODY, by_bearer())))
+        assert seen[0] == seen[1] != seen[2] == seen[3] != seen[4] != seen[0]
+        assert made(await deliver(daemon, "hourly", b"{}", by_bearer())) not in seen
 
 
 async def test_a_replayed_body_gets_nothing_new_by_another_name(

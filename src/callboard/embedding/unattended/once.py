@@ -59,12 +59,17 @@ class OutsideInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeInput(msgspec.Struct, frozen=True):
-    """Where an input is on record; `is_new` says whether this call put it there."""
+    """Where an input is on record, and since when, in Unix milliseconds; `None` if this call put it there."""
 
     session_id: str
     input_id: str
     seq: int
-    is_new: bool
+    at_ms: int | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this call put it on record."""
+        return self.at_ms is None
 
 
 async def submit_once(
@@ -105,7 +110,7 @@ async def submit_once(
     except ConflictError as error:
         refusal = error
     else:
-        return MadeInput(session.session_id, ticket.input_id, ticket.seq, is_new=True)
+        return MadeInput(session.session_id, ticket.input_id, ticket.seq)
     if (made := await found(runtime, given.request)) is None:
         raise refusal
     return made  # somebody else's try was first
@@ -119,9 +124,11 @@ async def found(runtime: RuntimeTools, request: RequestKey) -> MadeInput | None:
     events = await host_of(runtime).plan.store.events(
         done.session_id, after_seq=done.seq - 1, limit=1
     )
-    (event,) = (stored.event for stored in events)
+    if not events:  # purged meanwhile, and its name with it
+        return None
+    event = events[0].event
     assert isinstance(event, InputAccepted)
-    return MadeInput(done.session_id, event.input_id, done.seq, is_new=False)
+    return MadeInput(done.session_id, event.input_id, done.seq, events[0].at_ms)
 
 
 async def is_open(runtime: RuntimeTools, session_id: str, agent: str) -> bool:
