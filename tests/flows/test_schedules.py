@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -296,29 +297,43 @@ async def test_of_two_programs_one_fires(tmp_path: Path) -> None:
         assert await second.fired() == ["11-03 09:00 CET"]
 
 
-async def test_who_takes_over_leaves_out_what_the_other_has_fired(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_managed", [False, True], ids=["its file", "a command's"])
+@pytest.mark.parametrize("waits", [True, False], ids=["beside it", "after it"])
+async def test_who_takes_over_leaves_out_what_the_other_has_fired(
+    tmp_path: Path, is_managed: bool, waits: bool
+) -> None:
     places, options = two_programs(tmp_path)
-    wall, ends = Wall("2026-11-02T08:58"), trio.Event()
+    wall, ends = Wall("2027-11-02T08:58"), trio.Event()
+    if is_managed:
+        (tmp_path / "config" / "callboard.toml").write_text("")
 
     async def first(*, task_status: trio.TaskStatus[Scene]) -> None:
         async with scheduling(places[0], wall, **options) as scene:
+            if is_managed:
+                await scene.runtime.schedules.create(MORNING)
+                await scene.settled()
             task_status.started(scene)
             await ends.wait()
 
-    async with scheduling(places[1], wall, **options):
-        pass  # it knows the schedule
-    async with trio.open_nursery() as programs:
+    async with trio.open_nursery() as programs, AsyncExitStack() as second:
         one = await programs.start(first)
-        async with scheduling(places[1], wall, **options) as two:
-            wall.set("2026-11-02T09:00")
-            await one.look()
-            ends.set()
-            await until(lambda: not programs.child_tasks)
-            await two.look()
-            assert await two.fired() == []
-            wall.set("2026-11-03T09:00")
-            await two.look()
-            assert await two.fired() == ["11-03 09:00 CET"]
+        if waits:
+            two = await second.enter_async_context(scheduling(places[1], wall, **options))
+        wall.set("2027-11-02T09:00")
+        await one.look()
+        fired = await one.fired()  # a command's was made today, and has missed some
+        assert fired[-1] == "11-02 09:00 CET"
+        ends.set()
+        await until(lambda: not programs.child_tasks)
+        if not waits:
+            two = await second.enter_async_context(scheduling(places[1], wall, **options))
+        await two.look()
+        assert await two.fired() == []
+        wall.set("2027-11-03T09:00")
+        await two.look()
+        assert await two.fired() == ["11-03 09:00 CET"]
+    async with scheduling(places[0], wall, **options) as scene:  # and back
+        assert await scene.fired() == fired
 
 
 @pytest.mark.parametrize("seed", range(6))

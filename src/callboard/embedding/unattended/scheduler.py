@@ -48,6 +48,8 @@ MAX_FIRING = 16
 MAILBOX_CAPACITY = 16
 """Looks that wait are one look."""
 LOCK_NAME = "schedules.lock"
+MAX_EPOCH_BYTES = 256
+"""More than the name of a store takes."""
 
 
 class LookAgain(Message, frozen=True, tag="look_again"):
@@ -96,13 +98,9 @@ class Scheduler:
         schedules = dict(self._host.settings.schedules)
         now = self._schedules.clock()
         settled = self._schedules.settled
-        if schedules and not await lock.take(self._schedules.files()):
+        if schedules and not await self._may_fire(schedules, now, lock):
             self._say_all(schedules, lock.problem)
             return MAX_SLEEP_SECONDS
-        if lock.was_refused:
-            lock.was_refused = False
-            settled.settle_all(now)  # whoever held it has fired them
-            self._say_all(schedules, "")
         settled.keep_only(schedules.keys())
         if not schedules:
             await self._save()
@@ -124,6 +122,32 @@ class Scheduler:
         self._looked_ms = now
         await self._save()
         return max(0.0, (min(until) - self._schedules.clock()) / 1000)
+
+    async def _may_fire(self, schedules: dict[str, Schedule], now: int, lock: _FiringLock) -> bool:
+        """Take the lock; leave out what whoever had it before may have fired."""
+        if lock.is_held:
+            return True
+        if (files := self._schedules.files()) is None:
+            lock.is_held = True  # a program with settings of its own is alone
+            return True
+        epoch = (await self._host.plan.store.epoch()).encode()
+        last = await lock.take(files)
+        if last is None:
+            return False
+        try:
+            if last != epoch:
+                if last:
+                    self._schedules.settled.settle_all(schedules.values(), now)
+                    await (
+                        self._schedules.settled.save()
+                    )  # before this store counts as who fired last
+                await lock.note(epoch)
+        except (StorageError, OSError) as error:
+            lock.problem = f"who fires schedules can't be noted: {error}"
+            return False
+        self._say_all(schedules, "")
+        lock.is_held = True
+        return True
 
     def _begin(self, schedule: Schedule, due: int, nursery: trio.Nursery) -> None:
         if schedule.name not in self._firing:
@@ -194,15 +218,16 @@ class _Next(msgspec.Struct, frozen=True):
 class _FiringLock:
     """Lets one process fire the schedules of a configuration, whatever data folders there are.
 
+    In the file stands the store of who fired them last: only that one knows which times were fired.
+
     Attributes:
-        problem: Why this process must not.
-        was_refused: Whether another process had it while this one looked.
+        is_held: Whether this process fires them.
+        problem: Why it must not.
     """
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
-        self._is_held = False
-        self.was_refused = False
+        self.is_held = False
         self.problem = ""
 
     def __enter__(self) -> Self:
@@ -212,30 +237,36 @@ class _FiringLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    async def take(self, configuration: Configuration | None) -> bool:
-        """Return whether this process fires the schedules; a program with settings of its own does."""
-        if self._is_held or configuration is None:
-            return True
+    async def take(self, configuration: Configuration) -> bytes | None:
+        """Return whose schedules were fired last, if this process may fire them now, and else `None`."""
         path = configuration.folder / LOCK_NAME
         try:
-            self._is_held = await trio.to_thread.run_sync(self._take, path)
+            last = await trio.to_thread.run_sync(self._take, path)
         except OSError as error:
             self.problem = f"{path} can't be locked: {error.strerror or error}"
-            return False
-        if not self._is_held:
-            self.was_refused = True
+            return None
+        if last is None:
             self.problem = f"another callboard fires the schedules of {configuration.folder}"
-        return self._is_held
+        return last
 
-    def _take(self, path: Path) -> bool:
+    def _take(self, path: Path) -> bytes | None:
         if self._descriptor is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(path, flags, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
-        return True
+            return None
+        return os.pread(self._descriptor, MAX_EPOCH_BYTES, 0)
+
+    async def note(self, epoch: bytes) -> None:
+        """Write whose schedules are fired from now on; a part of it is nobody's name."""
+        await trio.to_thread.run_sync(self._note, epoch)
+
+    def _note(self, epoch: bytes) -> None:
+        assert self._descriptor is not None, "it is held"
+        os.pwrite(self._descriptor, epoch, 0)
+        os.fsync(self._descriptor)
 
 
 @asynccontextmanager

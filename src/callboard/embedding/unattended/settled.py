@@ -7,7 +7,7 @@ with their keys. It lags behind the record after a kill, which costs nothing: th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -98,10 +98,12 @@ class SettledTimes:
         """Note that a planned time is left out."""
         self._change(schedule, planned_ms, skipped_at_ms=planned_ms, skipped=why[:MAX_WHY_CHARS])
 
-    def settle_all(self, now_ms: int) -> None:
-        """Leave out all planned times up to now: somebody else may have fired them."""
-        for name, found in self._entries.items():
-            self._put(name, msgspec.structs.replace(found, until_ms=max(found.until_ms, now_ms)))
+    def settle_all(self, schedules: Iterable[Schedule], now_ms: int) -> None:
+        """Leave out all planned times of these up to now: somebody else may have fired them."""
+        for each in schedules:
+            found = self.entry(each, now_ms)
+            until_ms = max(found.until_ms, now_ms)
+            self._put(each.name, msgspec.structs.replace(found, until_ms=until_ms))
 
     def used_by(self, name: str, session_id: str) -> None:
         """Note the session of a firing that somebody asked for."""
