@@ -33,6 +33,7 @@ from .hooks.deliveries import Hooks
 from .methods.all import all_methods
 from .restart import restart_on_crash
 from .shared.state import DaemonState
+from .shared.workspaces import chosen_workspace
 
 BACKLOG = 256
 """Connections that the kernel queues until they are accepted."""
@@ -99,6 +100,7 @@ async def open_gateway(
             local,
             await runtime.store.epoch(),
         )
+        runtime.schedules.choose_folder = partial(chosen_workspace, daemon)
         server = _server(daemon, settings, port)
         forget = host.force.watch(partial(_follow, daemon))
         feeds.start_soon(_count, daemon, name="counts of events")

@@ -56,10 +56,21 @@ async def test_a_client_names_no_folder_that_it_could_not_work_in(tmp_path: Path
         with pytest.raises(ValidationError, match="not below a root") as refused:
             await client.schedules.create(outside)
         assert refused.value.field == "schedule.workspace"
-        (tmp_path / "root").mkdir()
+        folder = tmp_path / "root" / "project"
+        folder.mkdir(parents=True)
         await client.upkeep.add_root(str(tmp_path / "root"))
-        inside = Schedule(name="a", prompt="Go.", every="1h", workspace=str(tmp_path / "root"))
+        inside = Schedule(name="a", prompt="Go.", every="1h", workspace=str(folder))
         assert (await client.schedules.create(inside)).workspace == inside.workspace
+        fired = await client.schedules.run("a")
+        row = await daemon.runtime.store.session(fired.session_id)
+        assert row is not None
+        assert row.workspace == str(folder)
+        # What lies below a root when it is named need not lie there when it fires.
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(ValidationError, match="not below a root"):
+            await client.schedules.run("a")
+        assert len(await client.schedules.firings("a")) == 1
 
 
 async def asked(raw: RawClient, **params: str) -> Any:

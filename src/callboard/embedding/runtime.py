@@ -279,7 +279,7 @@ class Runtime(RuntimeTools, RuntimeModels):
         """The schedules in force: lists, makes, changes, pauses and runs them."""
         from .unattended.schedules import RuntimeSchedules  # here: most programs have none
 
-        return RuntimeSchedules(self, self._workspace, self._data, lambda: self._configuration)
+        return RuntimeSchedules(self, self._data, lambda: self._configuration)
 
     @cached_property
     def hooks(self) -> RuntimeHooks:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-import trio
-
-from ...runtime.errors import CallboardError
 from ...runtime.identity import RequestKey
 from ...runtime.schedules.schedule import Schedule
 from ...runtime.store.rows import NamedInputRow
 from ...runtime.wire.schedules import Firing
-from ..tools import RuntimeTools, host_of
+from ..tools import RuntimeTools
 from .once import MadeInput, OutsideInput, submit_once
 
 PLANNED = "fire"
 """The method of a firing that was planned; no method of the protocol is named so."""
 ASKED_FOR = "run"
 """That of one that somebody asked for."""
+
+
+FolderChooser = Callable[[str | None], AbstractAsyncContextManager[Path | None]]
+"""Gives the folder for what a schedule names, around what begins a session there."""
 
 
 def sender_of(name: str) -> str:
@@ -42,7 +44,7 @@ def asked_key(schedule: Schedule, asked: str) -> RequestKey:
 
 async def fire(
     runtime: RuntimeTools,
-    workspace: Path,
+    choose: FolderChooser,
     schedule: Schedule,
     key: RequestKey,
     at_ms: int,
@@ -52,7 +54,7 @@ async def fire(
 
     Args:
         runtime: Where.
-        workspace: The runtime's own folder.
+        choose: Gives the folder of a new session, if the schedule may still work there.
         schedule: The schedule.
         key: The name of the firing.
         at_ms: The time that its title says.
@@ -62,12 +64,6 @@ async def fire(
         CallboardError: As `submit_once`.
     """
     is_same = schedule.session == "same"
-
-    @asynccontextmanager
-    async def folder() -> AsyncGenerator[Path | None]:
-        async with _folder(runtime, workspace, schedule) as chosen:
-            yield chosen
-
     given = OutsideInput(
         request=key,
         text=schedule.prompt,
@@ -77,27 +73,13 @@ async def fire(
         unattended=schedule.unattended,
     )
     last = session_id if is_same and session_id else None
+    folder = partial(choose, schedule.workspace)
     return await submit_once(runtime, given, session_id=last, workspace=folder)
 
 
-@asynccontextmanager
-async def _folder(
-    runtime: RuntimeTools, workspace: Path, schedule: Schedule
-) -> AsyncGenerator[Path | None]:
-    """The folder of a new session: the schedule's, a new one where sessions have their own, or the runtime's."""
-    folders = host_of(runtime).plan.folders
-    if schedule.workspace is not None:
-        yield Path(schedule.workspace)
-    elif folders.path is None or workspace != folders.path:
-        yield None
-    else:
-        made = await trio.to_thread.run_sync(folders.make)
-        try:
-            yield made
-        except CallboardError:
-            with trio.CancelScope(shield=True):  # one look at the disk
-                await trio.to_thread.run_sync(folders.take_back, made)
-            raise
+def as_said(folder: str | None) -> AbstractAsyncContextManager[Path | None]:
+    """Give the folder that a program's schedule names, or else the runtime's own."""
+    return nullcontext(None if folder is None else Path(folder))
 
 
 def local_minute(schedule: Schedule, at_ms: int) -> str:

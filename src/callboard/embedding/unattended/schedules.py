@@ -30,7 +30,7 @@ from ...runtime.wire.schedules import NEXT_TIMES, Firing, ScheduleRow, ScheduleS
 from ..agents import check_agent, check_name
 from ..configuration import Configuration, files_of
 from ..tools import RuntimeTools, host_of
-from .firing import asked_key, fire, firings_of, sender_of
+from .firing import FolderChooser, as_said, asked_key, fire, firings_of, sender_of
 from .once import MadeInput, found
 from .settled import SettledTimes
 
@@ -152,7 +152,6 @@ class RuntimeSchedules:
 
     Args:
         runtime: Whose schedules these are.
-        workspace: The folder that its sessions work in when none is named.
         data: Its data folder; `None` keeps everything in memory.
         files: Returns the files of its configuration, if it has some.
 
@@ -161,6 +160,7 @@ class RuntimeSchedules:
         problems: Why schedules don't fire now, by name.
         clock: The wall clock, in Unix milliseconds.
         is_firing: Whether this runtime fires them.
+        choose_folder: Where their sessions work; a daemon gives it, which has roots.
 
     Example:
         for schedule in await runtime.schedules.list():
@@ -170,18 +170,17 @@ class RuntimeSchedules:
     def __init__(
         self,
         runtime: RuntimeTools,
-        workspace: Path,
         data: Path | None,
         files: Callable[[], Configuration | None],
     ) -> None:
         self._runtime = runtime
-        self._workspace = workspace
         self.files = files
         self.host = host_of(runtime)
         self.settled = SettledTimes(data)
         self.problems: dict[str, str] = {}
         self.clock: Callable[[], int] = now_ms
         self.is_firing = False
+        self.choose_folder: FolderChooser = as_said
 
     async def list(self) -> builtins.list[ScheduleRow]:
         """Return the schedules in force, sorted by name, each with its next times and its last firing."""
@@ -273,7 +272,7 @@ class RuntimeSchedules:
         """Put the input of a firing on record, unless it is there; raise `CallboardError`."""
         entry = self.settled.known(schedule.name)
         session_id = "" if entry is None else entry.session_id
-        return await fire(self._runtime, self._workspace, schedule, key, at_ms, session_id)
+        return await fire(self._runtime, self.choose_folder, schedule, key, at_ms, session_id)
 
     async def is_on_record(self, key: RequestKey) -> bool:
         """Return whether a firing is on record."""
