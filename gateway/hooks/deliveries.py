@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -38,7 +39,8 @@ LARGE_BODY = 64 * 1024
 DELIVERY, UNNAMED, SESSION = "delivery", "body", "session"
 """Methods of the names on record; no method of the protocol is named so."""
 
-_NO_SECRET = "a secret that nobody has, for hooks that there are not"
+_NO_SECRET = secrets.token_hex()
+"""Of hooks that there are not: a secret that nobody has."""
 
 
 class Hooks:
@@ -85,7 +87,7 @@ class Hooks:
         check = partial(checked, form, secret or _NO_SECRET, headers, body, wall_clock())
         is_small = len(body) <= LARGE_BODY
         delivery = check() if is_small else await trio.to_thread.run_sync(check)
-        if hook is None or secret is None or hook.paused or hook.signature != form:
+        if hook is None or not secret or hook.paused or hook.signature != form:
             return None
         return delivery
 
