@@ -27,7 +27,8 @@ from ..session import Session
 from ..tools import RuntimeTools, host_of
 
 SESSION = "+session"
-"""Ends the method of the key under which the session of a new input is on record."""
+"""Ends the method of the key under which the session of a new input is on record; twice for the one that takes
+the place of one that was deleted before it had the input, and so on."""
 
 Workspace = Callable[[], AbstractAsyncContextManager[Path | None]]
 """Gives the folder of a new session, around what begins it; `None` is the runtime's."""
@@ -142,9 +143,13 @@ async def _session(
 ) -> Session:
     if session_id is not None and await is_open(runtime, session_id, given.agent):
         return await runtime.get_session(session_id)
-    name = msgspec.structs.replace(given.request, method=given.request.method + SESSION)
-    if (begun := await host_of(runtime).plan.store.request(name)) is not None:
-        return await runtime.get_session(begun.session_id)
+    name = given.request
+    while True:
+        name = msgspec.structs.replace(name, method=name.method + SESSION)
+        if (begun := await host_of(runtime).plan.store.request(name)) is None:
+            break
+        if await is_open(runtime, begun.session_id, given.agent):
+            return await runtime.get_session(begun.session_id)
     try:
         async with workspace() as folder:
             return await runtime.create_session(
