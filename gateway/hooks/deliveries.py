@@ -139,20 +139,27 @@ class Hooks:
     async def _same_session(
         self, hook: Hook, workspace: Callable[[], AbstractAsyncContextManager[Path]]
     ) -> str:
-        """Return the session that all deliveries of a hook have; begin one, or another if that is gone."""
-        runtime, number = self._daemon.runtime, 1
+        """Return the session that all deliveries of a hook have; begin one, or another if that is gone.
+
+        It is found by the name that it was begun with, and once that is dropped by the last delivery.
+        """
+        runtime, sender, number = self._daemon.runtime, key_name(hook.name), 1
         while True:
-            name = RequestKey(key_name(hook.name), SESSION, str(number), "")
+            name = RequestKey(sender, SESSION, str(number), "")
             begun = await runtime.store.request(name)
             if begun is None:
-                async with workspace() as folder:
-                    session = await runtime.create_session(
-                        agent=hook.agent, workspace=folder, title=hook.name, request=name
-                    )
-                return session.session_id
+                break
             if await is_open(runtime, begun.session_id, hook.agent):
                 return begun.session_id
             number += 1
+        for last in await runtime.store.named_inputs((sender,), 1):
+            if await is_open(runtime, last.session_id, hook.agent):
+                return last.session_id
+        async with workspace() as folder:
+            session = await runtime.create_session(
+                agent=hook.agent, workspace=folder, title=hook.name, request=name
+            )
+        return session.session_id
 
     def _check_rate(self, hook: Hook) -> None:
         """Count a delivery; raise `BadHead` when the hook had too many within a minute."""

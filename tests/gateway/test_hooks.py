@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import subprocess
@@ -11,16 +12,23 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
+from callboard.config.keys.store import open_key_store
+from callboard.config.settings import KeySettings
+from callboard.embedding.unattended.once import SESSION
 from callboard.gateway.hooks import deliveries
-from callboard.gateway.hooks.deliveries import SAME_BODY_SECONDS
+from callboard.gateway.hooks.deliveries import DELIVERY, SAME_BODY_SECONDS
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import InputAccepted
-from callboard.runtime.hooks.hook import MAX_BODY_BYTES
+from callboard.runtime.hooks.hook import MAX_BODY_BYTES, SECRET_PLACE, key_name
 from callboard.runtime.hooks.signatures import WINDOW_SECONDS
+from callboard.runtime.identity import RequestKey
+from callboard.runtime.redaction import Secret
 from callboard.runtime.store import sqlite_store
+from callboard.runtime.store.tables import requests
 from support.environment import finds_support
 from support.gateway import hooked_daemon
 from support.gateway.daemon_scene import Daemon
@@ -58,6 +66,8 @@ session = "same"
 prompt = "Nothing."
 paused = true
 [hooks.keyless]
+prompt = "Nothing."
+[hooks.empty]
 prompt = "Nothing."
 """
 NOW = 1_800_000_000
@@ -177,17 +187,34 @@ async def test_a_replayed_body_gets_nothing_new_by_another_name(
         assert made(await deliver(daemon, "github", other, by_github(other, "d-1"))) != first
 
 
+@pytest.mark.parametrize("kept", [2, 100])
 async def test_the_same_session_takes_all_deliveries_until_it_is_deleted(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, clock: Clock, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also when so many names came since it was begun that its own is dropped."""
+    monkeypatch.setattr(requests, "MAX_REQUESTS", kept)
     async with open_hooked(tmp_path, HOOKS) as daemon:
         first, one = made(await deliver(daemon, "same", b"1", by_bearer()))
         second, two = made(await deliver(daemon, "same", b"2", by_bearer()))
         assert (first, one != two) == (second, True)
+        assert made(await deliver(daemon, "same", b"2 and a half", by_bearer()))[0] == first
         await (await daemon.runtime.get_session(first)).delete()
         third, _ = made(await deliver(daemon, "same", b"3", by_bearer()))
         assert third != first
         assert made(await deliver(daemon, "same", b"4", by_bearer()))[0] == third
+
+
+async def test_a_session_that_was_deleted_before_it_had_its_delivery_blocks_nothing(
+    tmp_path: Path, clock: Clock
+) -> None:
+    async with open_hooked(tmp_path, HOOKS) as daemon:
+        sent = RequestKey(key_name("bearer"), DELIVERY, hashlib.sha256(b"once").hexdigest(), "")
+        name = msgspec.structs.replace(sent, method=sent.method + SESSION)
+        begun = await daemon.runtime.create_session(request=name)  # and killed
+        await begun.delete()
+        first = made(await deliver(daemon, "bearer", BODY, by_bearer("once")))
+        assert first[0] != begun.session_id
+        assert made(await deliver(daemon, "bearer", BODY, by_bearer("once"))) == first
 
 
 async def test_github_asks_whether_a_hook_is_right(tmp_path: Path, clock: Clock) -> None:
@@ -250,6 +277,10 @@ def wrong_deliveries() -> list[tuple[str, dict[str, str]]]:
         ("github/x", by_github(BODY)),
         ("paused", by_bearer()),
         ("keyless", by_bearer()),
+        ("empty", by_bearer()),
+        ("empty", by_bearer(secret="")),
+        ("empty", by_bearer(secret=deliveries._NO_SECRET)),
+        ("unknown", by_bearer(secret=deliveries._NO_SECRET)),
         ("github", {}),
         ("github", by_github(BODY, secret=other)),
         ("github", by_github(BODY + b" ")),
@@ -277,6 +308,8 @@ async def test_whoever_has_not_signed_learns_nothing(
 ) -> None:
     monkeypatch.setattr("callboard.gateway.door.rate_limits.MAX_BAD_TOKENS", 1000)
     async with open_hooked(tmp_path, HOOKS) as daemon:
+        store = open_key_store(tmp_path / "data", KeySettings(), {"CALLBOARD_HOME": str(tmp_path)})
+        store.put(key_name("empty"), SECRET_PLACE, Secret(""))  # which `keys set` refuses
         answers = set()
         for name, headers in wrong_deliveries():
             answer = await deliver(daemon, name, BODY, headers)
