@@ -19,6 +19,7 @@ from typing import Any
 import trio
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.completion import CompleteEvent, Completer, get_common_complete_suffix
 from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.document import Document
@@ -29,6 +30,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.screen import Char, Screen
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.search import accept_search, stop_search
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
@@ -162,6 +164,7 @@ class LiveScreen:
             complete_style=CompleteStyle.COLUMN,
             reserve_space_for_menu=MENU_ROWS,
             enable_history_search=~offers,
+            search_ignore_case=True,
             enable_suspend=True,
             erase_when_done=True,
             style=_PLAIN_MENU,
@@ -378,6 +381,9 @@ class LiveScreen:
     def _end_now(self) -> None:
         app = self._session.app
         if app.is_running and not app.is_done:
+            if app.layout.is_searching:
+                with set_app(app):
+                    stop_search()  # else its words would be the input, now and the next time
             app.exit(result=Typed("interrupt", app.current_buffer.text))
 
     def _press(self, key: str) -> None:
@@ -450,6 +456,9 @@ def _bindings(press: Callable[[str], None], completer: Completer) -> KeyBindings
 
     @bindings.add("enter")
     def send(event: KeyPressEvent) -> None:
+        if event.app.layout.is_searching:
+            accept_search()
+            return
         buffer = event.current_buffer
         if buffer.document.current_line_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
@@ -465,7 +474,10 @@ def _bindings(press: Callable[[str], None], completer: Completer) -> KeyBindings
 
     @bindings.add("c-c")
     def interrupt(event: KeyPressEvent) -> None:
-        event.app.exit(result=Typed("interrupt", event.current_buffer.text))
+        if event.app.layout.is_searching:
+            stop_search()  # as in a shell: the input is again what it was
+        else:
+            event.app.exit(result=Typed("interrupt", event.current_buffer.text))
 
     _bind_menu(bindings, completer)  # last, since of two bindings the later one holds
     return bindings

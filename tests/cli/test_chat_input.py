@@ -224,13 +224,16 @@ async def test_answers_are_copied_and_sessions_counted_and_forked(command: Comma
             await terminal.expect("this is a copy")
             await terminal.expect("▸ Which command?\n")
             await terminal.expect("/help")
+            await terminal.type(f"{CTRL_R}which")
+            await terminal.expect("`which'")
+            await terminal.type(CTRL_C)  # ends the search, and its words are no input
             await terminal.type(f"{CTRL_R}which\r")  # finds the earlier prompt
             await terminal.type("\r")
             await terminal.expect("  In the copy.\n")
     asked = [
         each["content"] for each in server.requests[1].body["messages"] if each["role"] == "user"
     ]
-    assert len(asked) == 2
+    assert asked == ["Which command?"] * 2
     assert len((await command("sessions")).out.splitlines()) == 2
 
 
