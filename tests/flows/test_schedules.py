@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 import callboard
 from callboard.providers.testing.script import reply, stall
+from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.budget import Budget
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.schedules.schedule import Schedule
@@ -141,35 +142,73 @@ async def test_the_hour_that_comes_twice_has_a_fixed_time_once(
         ]
 
 
-@pytest.mark.parametrize(("overlap", "fired"), [("skip", 1), ("queue", 3)])
+WEEK = 7 * 24 * 3600
+PATIENT = callboard.Settings(
+    limits=callboard.Limits(progress_seconds=WEEK, idle_seconds=WEEK, model_call_seconds=WEEK)
+)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "session", "fired"),
+    [("skip", "same", 1), ("queue", "same", 3), ("skip", "new", 1), ("queue", "new", 1)],
+)
 async def test_a_firing_whose_predecessor_still_runs(
-    tmp_path: Path, autojump_clock: trio.testing.MockClock, overlap: str, fired: int
+    tmp_path: Path,
+    autojump_clock: trio.testing.MockClock,
+    overlap: str,
+    session: str,
+    fired: int,
 ) -> None:
-    hourly = replace(HOURLY, overlap=overlap, session="same")
-    settings = callboard.Settings(
-        limits=callboard.Limits(
-            progress_seconds=7 * 24 * 3600,
-            idle_seconds=7 * 24 * 3600,
-            model_call_seconds=7 * 24 * 3600,
-        )
-    )
+    hourly = replace(HOURLY, overlap=overlap, session=session, missed="skip")
+    steps: list[ScriptStep] = [stall(), reply("Done."), reply("Done.")]
     async with scheduling(
-        tmp_path,
-        "2026-11-02T08:30",
-        hourly,
-        steps=[stall(), reply("Done."), reply("Done.")],
-        settings=settings,
+        tmp_path, "2026-11-02T08:30", hourly, steps=steps, settings=PATIENT
     ) as scene:
         await trio.sleep(3 * 3600)
         assert len(await scene.inputs()) == fired
         [row] = await scene.runtime.schedules.list()
         assert ("still ran" in row.skipped) is (overlap == "skip")
-        [session] = await scene.runtime.sessions()
-        await (await scene.runtime.get_session(session.session_id)).cancel()
+        [only] = await scene.runtime.sessions()
+        await (await scene.runtime.get_session(only.session_id)).cancel()
         await scene.settled()
+        if (overlap, session) == ("queue", "new"):  # the last that waited, as soon as it may
+            fired += 1
+            assert await scene.fired("hourly") == ["11-02 09:00 CET", "11-02 11:00 CET"]
         await trio.sleep(3600)
         await scene.settled()
         assert len(await scene.inputs()) == fired + 1
+
+
+async def test_one_that_somebody_asked_for_hides_none_that_runs(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    steps: list[ScriptStep] = [stall(), reply("Quick.")]
+    async with scheduling(
+        tmp_path, "2026-11-02T08:30", HOURLY, steps=steps, settings=PATIENT
+    ) as scene:
+        await trio.sleep(3600)
+        await scene.runtime.schedules.run("hourly")
+        await trio.sleep(3600)
+        assert await scene.fired("hourly") == ["11-02 09:00 CET"]
+
+
+async def test_a_firing_that_was_deleted_while_it_waited_holds_up_none(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    hourly = replace(HOURLY, session="same")
+    steps: list[ScriptStep] = [reply("One."), stall(), reply("Two.")]
+    async with scheduling(
+        tmp_path, "2026-11-02T08:30", hourly, steps=steps, settings=PATIENT
+    ) as scene:
+        await trio.sleep(3600)
+        [row] = await scene.runtime.sessions()
+        session = await scene.runtime.get_session(row.session_id)
+        await session.submit("A person's long prompt.")
+        await trio.sleep(3600)
+        await session.delete()
+        await trio.sleep(3600)
+        last = await scene.runtime.schedules.firings("hourly")
+        assert [each.state for each in last] == ["answered", "cancelled", "answered"]
 
 
 async def test_its_turn_has_its_budget_and_asks_nobody(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def keep_request(
 
 
 _LATEST_NAMED = (
-    "select r.method, r.key, s.session_id, s.id, r.seq, e.at_ms, e.event from"
+    "select r.method, r.key, s.session_id, s.id, s.deleted_at_ms, r.seq, e.at_ms, e.event from"
     " (select id from requests where sender = ? order by id desc limit ?) l join requests r on r.id = l.id"
     " join sessions s on s.id = r.session join events e on e.session = r.session and e.seq = r.seq"
     " order by l.id desc"
@@ -90,7 +90,7 @@ def latest_named(rows: Rows, senders: Iterable[str], limit: int) -> list[NamedIn
 def _latest_of(rows: Rows, sender: str, limit: int) -> list[NamedInputRow]:
     found: list[NamedInputRow] = []
     # Half of its requests may have begun a session.
-    for method, key, session_id, session, seq, at_ms, event in rows(
+    for method, key, session_id, session, deleted_at_ms, seq, at_ms, event in rows(
         _LATEST_NAMED, (sender, 2 * limit)
     ):
         accepted = decode_event(event)
@@ -98,6 +98,8 @@ def _latest_of(rows: Rows, sender: str, limit: int) -> list[NamedInputRow]:
             continue
         later = rows(_WHAT_BECAME, (session, seq, 2 * MAX_TURNS_BETWEEN))
         state, message = _what_became(accepted.input_id, [decode_event(row[0]) for row in later])
+        if deleted_at_ms is not None and state in {"waiting", "running"}:
+            state, message = "cancelled", "its session was deleted"
         found.append(
             NamedInputRow(
                 sender=sender,

@@ -45,6 +45,8 @@ ON_TIME_MS = 60_000
 """A firing that is not later than this was not missed: twice the longest sleep."""
 MAX_FIRING = 16
 """Firings that begin at once: a commit holds many, and a thousand at nine o'clock leave room for a person's."""
+MAX_OVERLAPPING = 10
+"""Of the last firings of a schedule, any may still run: one that somebody asked for may be quicker."""
 MAILBOX_CAPACITY = 16
 """Looks that wait are one look."""
 LOCK_NAME = "schedules.lock"
@@ -75,6 +77,7 @@ class Scheduler:
         self._schedules = schedules
         self._limiter = trio.CapacityLimiter(MAX_FIRING)
         self._firing: set[str] = set()
+        self._waiting: set[str] = set()
         self._next: dict[str, _Next] = {}
         self._looked_ms = 0
 
@@ -138,9 +141,8 @@ class Scheduler:
             if last != epoch:
                 if last:
                     self._schedules.settled.settle_all(schedules.values(), now)
-                    await (
-                        self._schedules.settled.save()
-                    )  # before this store counts as who fired last
+                    # Before this store counts as who fired last.
+                    await self._schedules.settled.save()
                 await lock.note(epoch)
         except (StorageError, OSError) as error:
             lock.problem = f"who fires schedules can't be noted: {error}"
@@ -158,33 +160,46 @@ class Scheduler:
         schedules, name = self._schedules, schedule.name
         try:
             async with self._limiter:
-                await self._settle(schedule, due)
+                is_settled = await self._settle(schedule, due)
         except CallboardError as error:
             schedules.say(name, str(error))  # and the next look tries again
             self._firing.discard(name)
             return
         schedules.say(name, "")
         self._firing.discard(name)
-        self._host.lists.changed(ListName.SCHEDULES)
-        self._wake()
+        if is_settled:
+            self._host.lists.changed(ListName.SCHEDULES)
+            self._wake()
 
-    async def _settle(self, schedule: Schedule, due: int) -> None:
-        """Put a firing on record, or leave it out; raise `CallboardError` when neither can be."""
+    async def _settle(self, schedule: Schedule, due: int) -> bool:
+        """Put a firing on record, or leave it out; return whether, for it may wait for the one before.
+
+        Raises:
+            CallboardError: Neither can be.
+        """
         settled, sender = self._schedules.settled, sender_of(schedule.name)
         key = planned_key(schedule, due)
-        last = await self._host.plan.store.named_inputs((sender,), 1)
-        runs = bool(last) and last[0].state in {"waiting", "running"} and last[0].key != key.key
-        if schedule.missed == "skip" and self._schedules.clock() - due > ON_TIME_MS:
+        last = await self._host.plan.store.named_inputs((sender,), MAX_OVERLAPPING)
+        runs = any(row.state in {"waiting", "running"} and row.key != key.key for row in last)
+        waited = schedule.name in self._waiting
+        if runs and schedule.overlap == "queue" and schedule.session == "new":
+            self._waiting.add(schedule.name)
+            return False
+        self._waiting.discard(schedule.name)
+        if not waited and schedule.missed == "skip" and self._schedules.clock() - due > ON_TIME_MS:
             if not await self._schedules.is_on_record(key):
                 why = self._schedules.problems.get(schedule.name) or MISSED
-                return settled.skip(schedule, due, why)
+                settled.skip(schedule, due, why)
+                return True
         elif runs and schedule.overlap == "skip":
-            return settled.skip(schedule, due, OVERLAPS)
+            settled.skip(schedule, due, OVERLAPS)
+            return True
         made = await self._schedules.fire(schedule, key, due)
-        return settled.fired(schedule, due, made.session_id)
+        settled.fired(schedule, due, made.session_id)
+        return True
 
     def _wake(self) -> None:
-        if not self._mailbox.statistics().depth:
+        if not self._mailbox.is_closed and not self._mailbox.statistics().depth:
             self._mailbox.tell_nowait(LookAgain())
 
     async def _save(self) -> None:
@@ -202,6 +217,8 @@ class Scheduler:
         for each in stored:
             if type(each.event) is TurnEnded and self._schedules.settled.is_of(each.session_id):
                 self._host.lists.changed(ListName.SCHEDULES)
+                if self._waiting:
+                    self._wake()
 
 
 MISSED = "it was due while nothing fired schedules"
