@@ -81,6 +81,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         if self.workspace is not None and not self.workspace.startswith("/"):
             raise ValueError(f"workspace: {self.workspace[:200]!r} is not an absolute path")
+        if "\0" in (self.workspace or ""):
+            raise ValueError("workspace: a path has no NUL")
         _ = self.times
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import trio
 from msgspec.structs import replace
 
 import callboard
+from callboard.embedding.unattended.firing import planned_key
+from callboard.embedding.unattended.once import SESSION
 from callboard.providers.testing.script import reply, stall
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.budget import Budget
@@ -259,6 +261,48 @@ async def test_without_its_agent_it_does_not_fire_and_says_so(tmp_path: Path) ->
         await scene.runtime.reload(settings)  # and at once it does
         await until(lambda: not scene.runtime.schedules.problems["morning"])
         await scene.settled()
+        assert await scene.fired() == ["11-02 09:00 CET"]
+
+
+async def test_one_that_breaks_holds_up_no_other(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = replace(MORNING, name="bad", workspace="/nowhere")
+    async with scheduling(tmp_path, "2026-11-02T08:59", bad, MORNING, strict=False) as scene:
+
+        def choose(folder: str | None) -> AbstractAsyncContextManager[None]:
+            if folder is not None:
+                raise ZeroDivisionError
+            return nullcontext()
+
+        monkeypatch.setattr(scene.runtime.schedules, "choose_folder", choose)
+        await trio.sleep(3 * 24 * 3600)
+        assert len(await scene.fired()) == 3
+        rows = await scene.runtime.schedules.list()
+        assert [("ZeroDivisionError" in each.problem) for each in rows] == [True, False]
+
+
+async def test_a_scheduler_that_is_given_up_is_the_problem_of_all(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scheduling(tmp_path, "2026-11-02T08:59", MORNING, strict=False) as scene:
+        [row] = await scene.runtime.schedules.list()
+        assert row.problem == ""
+        monkeypatch.setattr(scene.runtime.schedules.settled, "keep_only", None)
+        await trio.sleep(3600)
+        [row] = await scene.runtime.schedules.list()
+        assert "nothing fires schedules any more" in row.problem
+
+
+async def test_a_session_that_was_deleted_before_its_input_came_holds_up_nothing(
+    tmp_path: Path,
+) -> None:
+    async with scheduling(tmp_path, "2026-11-02T08:59", MORNING) as scene:
+        key = planned_key(MORNING, ms("2026-11-02T09:00"))
+        begun = replace(key, method=key.method + SESSION)
+        await (await scene.runtime.create_session(request=begun)).delete()
+        scene.wall.set("2026-11-02T09:00:01")
+        await scene.look()
         assert await scene.fired() == ["11-02 09:00 CET"]
 
 

@@ -113,6 +113,7 @@ BAD: list[tuple[dict[str, str], str]] = [
     ({"every": "1h", "zone": "../../etc/passwd"}, "zone"),
     ({"every": "1h", "zone": "Europe"}, "zone"),
     ({"every": "1h", "workspace": "here"}, "workspace: 'here' is not an absolute path"),
+    ({"every": "1h", "workspace": "/a\0b"}, "workspace: a path has no NUL"),
     ({"every": "1h", "prompt": "  "}, "prompt: it is empty"),
     ({"every": "1h", "prompt": "x" * (MAX_PROMPT_CHARS + 1)}, "prompt: it has 65537 characters"),
 ]

@@ -110,21 +110,30 @@ class Scheduler:
             return math.inf
         until = [now + int(MAX_SLEEP_SECONDS * 1000)]
         is_back = now < self._looked_ms
-        for name, schedule in schedules.items():
-            entry, known = settled.entry(schedule, now), self._next.get(name)
-            is_known = known is not None and known.timing == schedule.timing and not is_back
-            if known is None or not is_known or now >= known.at_ms:
-                await trio.lowlevel.checkpoint()  # a thousand of them take a while
-                due = None if schedule.paused else schedule.times.until(now)
-                if due is not None and due > entry.until_ms:
-                    self._begin(schedule, due, nursery)
-                    continue
-                known = _Next(schedule.timing, schedule.times.after(now) or _NEVER_MS)
-                self._next[name] = known
-            until.append(known.at_ms)
+        for schedule in schedules.values():
+            try:
+                until.append(await self._look_at(schedule, now, is_back, nursery))
+            except Exception as error:
+                self._failed(schedule.name, error)
         self._looked_ms = now
         await self._save()
         return max(0.0, (min(until) - self._schedules.clock()) / 1000)
+
+    async def _look_at(
+        self, schedule: Schedule, now: int, is_back: bool, nursery: trio.Nursery
+    ) -> int:
+        """Begin a schedule's firing if it is due; return when to look again."""
+        entry, known = self._schedules.settled.entry(schedule, now), self._next.get(schedule.name)
+        is_known = known is not None and known.timing == schedule.timing and not is_back
+        if known is None or not is_known or now >= known.at_ms:
+            await trio.lowlevel.checkpoint()  # a thousand of them take a while
+            due = None if schedule.paused else schedule.times.until(now)
+            if due is not None and due > entry.until_ms:
+                self._begin(schedule, due, nursery)
+                return _NEVER_MS
+            known = _Next(schedule.timing, schedule.times.after(now) or _NEVER_MS)
+            self._next[schedule.name] = known
+        return known.at_ms
 
     async def _may_fire(self, schedules: dict[str, Schedule], now: int, lock: _FiringLock) -> bool:
         """Take the lock; leave out what whoever had it before may have fired."""
@@ -161,8 +170,8 @@ class Scheduler:
         try:
             async with self._limiter:
                 is_settled = await self._settle(schedule, due)
-        except CallboardError as error:
-            schedules.say(name, str(error))  # and the next look tries again
+        except Exception as error:
+            self._failed(name, error)
             self._firing.discard(name)
             return
         schedules.say(name, "")
@@ -170,6 +179,15 @@ class Scheduler:
         if is_settled:
             self._host.lists.changed(ListName.SCHEDULES)
             self._wake()
+
+    def _failed(self, name: str, error: Exception) -> None:
+        """Say why one schedule does not fire; the next look tries again, and the others go on."""
+        if isinstance(error, CallboardError):
+            return self._schedules.say(name, str(error))
+        problem = f"{FAILED}: {type(error).__name__}"
+        if self._schedules.problems.get(name) != problem:
+            logger.error("the schedule %s can't fire", name, exc_info=error)
+        return self._schedules.say(name, problem)
 
     async def _settle(self, schedule: Schedule, due: int) -> bool:
         """Put a firing on record, or leave it out; return whether, for it may wait for the one before.
@@ -222,6 +240,7 @@ class Scheduler:
 
 
 MISSED = "it was due while nothing fired schedules"
+FAILED = "it can't fire, by a fault that the log has"
 OVERLAPS = "the one before still ran"
 _NEVER_MS = 2**62
 """Later than any clock says."""
@@ -296,7 +315,7 @@ async def firing(schedules: RuntimeSchedules) -> AsyncGenerator[Mailbox[LookAgai
             mailbox.tell_nowait(LookAgain())
 
     stop_watching = host.force.watch(look_again)
-    schedules.is_firing = True
+    schedules.scheduler = mailbox
     try:
         async with open_service_nursery("the schedules end") as nursery:
             supervisor = Supervisor(nursery, strict=host.plan.strict)
@@ -304,5 +323,5 @@ async def firing(schedules: RuntimeSchedules) -> AsyncGenerator[Mailbox[LookAgai
             await supervisor.start(mailbox.name, make, mailbox, vital=False)
             yield mailbox
     finally:
-        schedules.is_firing = False
+        schedules.scheduler = None
         stop_watching()

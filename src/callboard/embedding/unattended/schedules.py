@@ -10,7 +10,7 @@ import builtins
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import trio
@@ -23,6 +23,7 @@ from ...runtime.definitions import GENERAL_AGENT
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.identity import RequestKey, new_id, now_ms
 from ...runtime.kernel.live_lists import ListName
+from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 from ...runtime.schedules.times import next_times
 from ...runtime.text import did_you_mean
@@ -35,7 +36,7 @@ from .once import MadeInput, found
 from .settled import SettledTimes
 
 NOT_FIRING = "this runtime fires no schedules: `callboard serve` does, or a program with fire=True"
-
+GIVEN_UP = "nothing fires schedules any more, by a fault that the log has: start the daemon anew"
 
 _Known = TypeVar("_Known", Schedule, ScheduleRow)
 
@@ -159,7 +160,7 @@ class RuntimeSchedules:
         settled: What need not fire any more.
         problems: Why schedules don't fire now, by name.
         clock: The wall clock, in Unix milliseconds.
-        is_firing: Whether this runtime fires them.
+        scheduler: The address of what fires them, if this runtime does.
         choose_folder: Where their sessions work; a daemon gives it, which has roots.
 
     Example:
@@ -179,7 +180,7 @@ class RuntimeSchedules:
         self.settled = SettledTimes(data)
         self.problems: dict[str, str] = {}
         self.clock: Callable[[], int] = now_ms
-        self.is_firing = False
+        self.scheduler: Mailbox[Any] | None = None
         self.choose_folder: FolderChooser = as_said
 
     async def list(self) -> builtins.list[ScheduleRow]:
@@ -296,10 +297,15 @@ class RuntimeSchedules:
                 now,
                 last=last.get(sender_of(each.name)),
                 settled=self.settled,
-                problem=self.problems.get(each.name, "") if self.is_firing else NOT_FIRING,
+                problem=self._problem(each.name),
             )
             for each in schedules
         ]
+
+    def _problem(self, name: str) -> str:
+        if self.scheduler is None:
+            return NOT_FIRING
+        return GIVEN_UP if self.scheduler.is_closed else self.problems.get(name, "")
 
     def _known(self, name: str) -> Schedule:
         return _named(self.host.settings.schedules, name)
