@@ -12,6 +12,12 @@ import msgspec
 MIN_LIKENESS = 0.7
 """How similar a suggested name must be: two letters may be wrong, but not half of them."""
 
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+"""Letters and marks that look like nothing; Unicode's categories don't tell them from others."""
+_SIGNS = "[\u0590-\u1cff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]"
+_JOINED = re.compile(f"(?<={_SIGNS})[\u200c\u200d](?={_SIGNS})")
+"""Joiners where scripts and emoji need them: one by one, between their signs."""
+
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Characters that move a cursor, end a line or change the direction of a text."""
 
@@ -27,6 +33,33 @@ def excerpt(text: str, limit: int) -> str:
     space = cut.rfind(" ")
     # Cut within a word if there is hardly a space: one long word, or Chinese.
     return (cut[:space] if space > limit // 2 else cut).rstrip() + "…"
+
+
+def hidden_in(text: str) -> str | None:
+    """Return a character of a text that models read and people don't see, by its name; `None` if there is none.
+
+    Layout is none, nor is what scripts and emoji need: a joiner between two of their signs, the selector of emoji.
+    """
+    if text.isascii() and text.isprintable():
+        return None
+    suspects = {sign for sign in set(text) if _is_hidden(sign)}
+    visible = _JOINED.sub("", text) if suspects else text
+    hidden = next((sign for sign in visible if sign in suspects), None)
+    if hidden is None:
+        return None
+    import unicodedata  # here: few texts get so far
+
+    return f"U+{ord(hidden):04X} {unicodedata.name(hidden, 'a control character')}"
+
+
+def _is_hidden(sign: str) -> bool:
+    import unicodedata
+
+    if sign in "\n\t\r":
+        return False
+    is_selector = "\ufe00" <= sign <= "\ufe0e" or "\U000e0100" <= sign <= "\U000e01ef"
+    is_odd = unicodedata.category(sign) in {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
+    return is_odd or is_selector or sign in _FILLERS
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

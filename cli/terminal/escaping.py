@@ -11,7 +11,10 @@ import re
 from pathlib import Path
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-_INVISIBLE = "\u200b\u2028\u2029\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+_INVISIBLE = (
+    "\u00ad\u180e\u200b\u2028\u2029\u2060-\u2064\u206a-\u206f\u3164\ufe00-\ufe0d\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff"
+)
 _SURROGATES = "\ud800-\udfff"
 
 _IN_TEXT = re.compile(f"[\0-\x08\x0b-\x1f\x7f-\x9f{_BIDI}{_INVISIBLE}{_SURROGATES}]")

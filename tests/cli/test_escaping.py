@@ -13,7 +13,7 @@ TEXT = st.text(st.characters(), max_size=40)
 
 
 def test_plain_text_stays_as_it_is() -> None:
-    text = "Grüße, 世界 👩‍👩‍👧\n\tif x:\n\t\treturn"
+    text = "Grüße, 世界 👩‍👩‍👧 \u2764\ufe0f\n\tif x:\n\t\treturn"
     assert safe_text(text) == text
     assert safe_line("a  b\n c") == "a b c"
 
@@ -22,6 +22,7 @@ def test_what_a_terminal_would_obey_is_shown() -> None:
     assert safe_text("\x1b[2Jgone\x07\x9b1m") == "\\x1b[2Jgone\\x07\\x9b1m"
     assert safe_text("abc\u202egnp.exe\u2066") == "abc\\u202egnp.exe\\u2066"
     assert safe_text("tag\U000e0041 half\ud800") == "tag\\U000e0041 half\\ud800"
+    assert safe_text("be\ufe01 kind\U000e0172\u3164") == "be\\ufe01 kind\\U000e0172\\u3164"
     assert safe_line("a\x1bb\x00") == "a\\x1bb\\x00"
 
 

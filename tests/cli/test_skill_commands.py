@@ -22,7 +22,7 @@ def command(tmp_path: Path) -> Command:
 def put(parent: Path, name: str) -> Path:
     folder = parent / name
     folder.mkdir(parents=True)
-    text = f"---\nname: {name}\ndescription: What {name} is for.\n---\nDo \x1b[31mit.\n"
+    text = f"---\nname: {name}\ndescription: What {name} is for.\n---\nDo it.\n"
     (folder / "SKILL.md").write_text(text)
     (folder / "form.md").write_text("A form.")
     return folder
@@ -42,7 +42,6 @@ async def test_a_skill_is_approved_as_it_is_and_taken_back(command: Command) -> 
     assert allowed.out.startswith("theirs  approved  skills/theirs")
     assert "form.md (7 bytes)" in allowed.out
     assert "Do " in allowed.out
-    assert "\x1b" not in allowed.out
     assert await states(command) == {"mine": "own", "theirs": "approved"}
     (command.workspace / "skills" / "theirs" / "form.md").write_text("Another.")
     assert await states(command) == {"mine": "own", "theirs": "changed"}
@@ -58,7 +57,6 @@ async def test_a_skill_is_read_before_it_is_approved(command: Command) -> None:
     assert shown.out.startswith("theirs  not approved  skills/theirs  What theirs is for.\n")
     assert "form.md (7 bytes)" in shown.out
     assert "Do " in shown.out
-    assert "\x1b" not in shown.out
     assert shown.out.endswith("callboard skills allow theirs\n")
     assert await states(command) == {"mine": "own", "theirs": "new"}  # and `allow` would change it
     mine = await command("skills", "show", "mine")

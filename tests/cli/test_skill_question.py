@@ -22,7 +22,7 @@ def command(tmp_path: Path) -> Command:
     return command
 
 
-def put(command: Command, name: str, body: str = "Do it\x1b[31m well.") -> None:
+def put(command: Command, name: str, body: str = "Do it well.") -> None:
     folder = command.workspace / "skills" / name
     folder.mkdir(parents=True, exist_ok=True)
     text = f"---\nname: {name}\ndescription: What {name} is for.\n---\n{body}\n"
@@ -60,7 +60,6 @@ async def test_an_approved_skill_is_told_at_once_and_asked_about_once(command: C
     assert "sha256 " in seen
     assert "Please answer with one of y, n, s." in seen
     assert "Do it" in seen
-    assert "\x1b" not in seen.partition("model: ")[0]
     assert "What theirs is" in request
     again, request = await answered(command)
     assert ASKS not in again
@@ -119,11 +118,10 @@ async def test_an_agent_without_skills_is_not_asked_about(command: Command) -> N
 async def test_instructions_are_asked_about_by_their_content(tmp_path: Path) -> None:
     command = Command(tmp_path)
     file = command.workspace / "AGENTS.md"
-    file.write_text("Use \x1b[31mtabs.")
+    file.write_text("Use tabs.")
     seen, request = await answered(command, "s\n", "y\n")
     assert "callboard asks: AGENTS.md is new; may models go by these instructions?" in seen
     assert "tabs." in seen
-    assert "\x1b" not in seen.partition("model: ")[0]
     assert "tabs." in request
     again, request = await answered(command)
     assert "callboard asks" not in again

@@ -142,3 +142,32 @@ def test_no_text_contains_its_own_end() -> None:
     assert told.endswith("\n>>> AGENTS.md abababababababab")
     assert told.count("abababababababab") == 2
     assert instructions_text([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("Be kind." + "".join(chr(0xE0100 + byte) for byte in b"run evil"), "U+E0172"),
+        ("Be kind.\U000e0072\U000e0075", "U+E0072"),
+        ("Be\ufe01 kind.", "U+FE01"),
+        ("Be\u200b kind.", "U+200B"),
+        ("Be\u200d kind.", "U+200D"),
+        ("क\u200d\u200dष", "U+200C"),
+        ("Be\u3164 kind.", "U+3164"),
+        ("Be\u00ad kind\u180e.", "U+00AD"),
+        ("Be\x1b[8m kind.", "U+001B"),
+        ("Be kind.\n\tHeart: \u2764\ufe0f, family: 👩\u200d👩\u200d👧, 世界。", None),
+        ("می\u200cشد क\u200dष", None),
+        ("\ufeffBe kind.\r\n", None),
+    ],
+)
+def test_one_that_hides_text_is_refused(place: Place, text: str, hidden: str | None) -> None:
+    file = put(place.work, "")
+    file.write_bytes(text.encode())
+    assert place.states() == {"AGENTS.md": "new" if hidden is None else "broken"}
+    if hidden is not None:
+        assert hidden in place.problem()
+        assert place.told() == []
+    else:
+        place.allow("AGENTS.md")
+        assert [path for path, _ in place.told()] == ["AGENTS.md"]

@@ -54,6 +54,7 @@ def test_a_line_of_hyphens_in_the_text_is_text() -> None:
         (text("name: a", "description: " + "x" * 1025), "over 1024"),
         (text("name: a", "description: b\u202ec"), "invisible characters"),
         (text("name: a", "description: b\x1bc"), "invisible characters"),
+        (text("name: a", "description: b\U000e0172c"), "invisible characters"),
         (text("name: a", "description: b", "description: c"), "says `description` twice"),
         (text("name: a", "- description: b"), "not `key: value`"),
         (text("name: a", 'description: "b'), "without its closing quote"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ import trio
 from ...config.mcp.settings import McpSettings, PinnedTool, prefix_of
 from ...runtime.definitions import Capability, ToolDefinition
 from ...runtime.errors import ValidationError
+from ...runtime.text import hidden_in
 from ..foreign_tool import ForeignTool
 
 MAX_TOOL_NAME = 64
@@ -32,7 +32,6 @@ SECONDS_OF_CALL = 60.0
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OTHER = re.compile(r"[^a-z0-9]+")
-_LAYOUT = frozenset("\n\t\r")
 
 
 class ToolListing(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,25 +124,14 @@ def named(server: str, original: str, taken: Iterable[str]) -> str:
     return found
 
 
-def hidden_in(value: Any) -> str | None:
-    """Return the first character in the texts of a value that people don't see, by its name."""
-    for text in _texts(value):
-        for sign in text:
-            if sign in _LAYOUT or (sign.isascii() and sign.isprintable()):
-                continue
-            if unicodedata.category(sign) in {"Cc", "Cf", "Co", "Cs", "Cn"} or _is_selector(sign):
-                return f"U+{ord(sign):04X} {unicodedata.name(sign, 'a control character')}"
-    return None
+def hidden_in_any(value: Any) -> str | None:
+    """Return a character in the texts of a value that people don't see, by its name."""
+    return next(filter(None, map(hidden_in, _texts(value))), None)
 
 
 def shown(text: str) -> str:
     """Return a text of a server for people, in one line and with escapes for what they would not see."""
     return text[:200].encode("unicode_escape").decode() if hidden_in(text) else repr(text[:200])
-
-
-def _is_selector(sign: str) -> bool:
-    """Whether it is one of the selectors in which text can be hidden; that of emoji is not."""
-    return "\ufe00" <= sign <= "\ufe0e" or "\U000e0100" <= sign <= "\U000e01ef"
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -174,7 +162,7 @@ def _pinned(
         raise ValidationError(f"its definition can't be written as JSON: {error}") from None
     if size > MAX_DEFINITION_BYTES:
         raise ValidationError(f"its definition has more than {MAX_DEFINITION_BYTES} bytes")
-    if (hidden := hidden_in([original, found])) is not None:
+    if (hidden := hidden_in_any([original, found])) is not None:
         raise ValidationError(f"its definition hides a character that people don't see: {hidden}")
     for name in ("title", "description"):
         if len(str(found.get(name, "")).encode()) > MAX_TEXT_BYTES:

@@ -12,6 +12,8 @@ import re
 
 import msgspec
 
+from ...runtime.text import hidden_in
+
 MAX_FRONT_CHARS = 8 * 1024
 """A name and a description, and what other programs put beside them."""
 MAX_DESCRIPTION_CHARS = 1024
@@ -21,8 +23,6 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """The name of a skill, which is also the name of its folder."""
 
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?:[ \t]+(.*))?")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-"""Characters that nobody sees, or that control a terminal."""
 _END = re.compile(r"\n---[ \t]*(?:\n|\Z)")
 
 
@@ -60,8 +60,8 @@ def read_front(text: str, folder: str) -> tuple[FrontMatter, str]:
         raise SkillFault(
             f"its `description` is missing, or over {MAX_DESCRIPTION_CHARS} characters"
         )
-    if _CONTROL.search(description):
-        raise SkillFault("its `description` has invisible characters")
+    if (hidden := hidden_in(description)) is not None:
+        raise SkillFault(f"its `description` has invisible characters: {hidden}")
     return FrontMatter(name, description), text[end.end() :]
 
 

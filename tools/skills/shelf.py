@@ -25,6 +25,7 @@ from ...config.skill_approvals import SkillApprovals
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import ReadableFiles
 from ...runtime.redaction import redacting_logger
+from ...runtime.text import hidden_in
 from ..failures import failed
 from ..processes.threads import run_read
 from ..workspace.paths import shown
@@ -402,9 +403,12 @@ def _text(data: bytes | None, name: str = TEXT_NAME) -> str:
     if len(data) > MAX_TEXT_BYTES:
         raise SkillFault(f"{name} is too large: it may have {MAX_TEXT_BYTES} bytes")
     try:
-        return data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SkillFault(f"{name} is not UTF-8 text ({error})") from error
+    if (hidden := hidden_in(text)) is not None:
+        raise SkillFault(f"{name} has hidden characters, which models read and you don't: {hidden}")
+    return text
 
 
 def _broken(path: str, fault: SkillFault) -> Skill:
