@@ -298,11 +298,15 @@ class Replay:
         await self._pass_answer()
 
     async def append_end(self, *events: DurableEvent) -> None:
-        """Append the end of a turn, as `append` does; where the process ended before it, the end that recovery gave."""
-        stored = await self._tape.look()
-        if stored is not None and getattr(stored.event, "message", "") == CUT_OFF:
-            assert isinstance(events[-1], TurnEnded)
-            end = msgspec.structs.replace(stored.event, turn_id=events[-1].turn_id)
+        """Append the end of a turn, as `append` does; where it was ended from outside ahead of that, as it was."""
+        stored, own = await self._tape.look(), events[-1]
+        if (
+            stored is not None
+            and isinstance(own, TurnEnded)
+            and isinstance(stored.event, TurnEnded)
+            and (stored.event.outcome == "cancelled" or stored.event.message == CUT_OFF)
+        ):
+            end = msgspec.structs.replace(stored.event, turn_id=own.turn_id)
             events = *events[:-1], end
         await self.append(*events)
 

@@ -294,7 +294,7 @@ async def test_definitions_that_nobody_could_look_at_are_refused() -> None:
 
 
 def test_settings_that_can_not_be() -> None:
-    for fields, problem in (
+    impossible: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "command or url"),
         ({"command": ("a",), "url": "https://b.example"}, "command or url"),
         ({"command": ("a",), "env": {"API_TOKEN": "abc"}}, "looks like a secret"),
@@ -304,7 +304,8 @@ def test_settings_that_can_not_be() -> None:
         ({"command": ("a",), "env": {"X": "${file:a}"}}, "is none"),
         ({"command": ("a",), "network": ("example.org",)}, "HOST:PORT"),
         ({"command": ("a",), "headers": {"X": "y"}}, "env has its variables"),
-    ):
+    )
+    for fields, problem in impossible:
         with pytest.raises(ValueError, match=problem):
             McpSettings(name="a", **fields)
     for name in ("", "A", "a__b", "-a", "a" * 33, "a.b"):

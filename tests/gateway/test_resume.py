@@ -232,9 +232,9 @@ async def test_who_begins_to_listen_while_the_daemon_is_away_is_sent_the_record_
             heard.set()
 
     async with trio.open_nursery() as nursery:
-        async with open_kept(tmp_path, callboard.ScriptedModel([])) as daemon:
-            port, token, epoch = daemon.gateway.port, daemon.token, daemon.gateway.daemon.epoch
-            client = await nursery.start(_keep, daemon.url, token)
+        async with open_kept(tmp_path, callboard.ScriptedModel([])) as first:
+            port, token, epoch = first.gateway.port, first.token, first.gateway.daemon.epoch
+            client = await nursery.start(_keep, first.url, token)  # noqa: ASYNC111  it outlives that one
             session_id = (await client.create_session()).session_id
         await until(lambda: not client.is_connected)
         nursery.start_soon(listen, client, session_id, epoch)

@@ -19,7 +19,7 @@ WEIGHTS: dict[Kind, float] = {
     "list": 1, "undo": 1.5, "reload": 1.5, "leave": 1, "cut": 3, "stop": 1, "full": 1, "break": 0.7, "drain": 1.5,
     "kill": 1.5, "kill_at_commit": 2.5,
 }  # fmt: skip
-IN_SMALL_WORLDS: dict[Kind, float] = WEIGHTS | {"fork": 1.5, "delete_message": 2, "call": 2}
+IN_SMALL_WORLDS: dict[Kind, float] = {**WEIGHTS, "fork": 1.5, "delete_message": 2, "call": 2}
 
 
 class Size(msgspec.Struct, frozen=True):

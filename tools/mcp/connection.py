@@ -135,7 +135,7 @@ async def open_connection(pipes: Pipes, name: str) -> AsyncGenerator[ServerConne
             changes.event.set()
 
     client = Client(
-        _Streams(reader, LineWriter(pipes, reader)),
+        _Streams(reader, LineWriter(pipes, reader)),  # pyright: ignore[reportArgumentType]
         client_info=Implementation(name="callboard", version=version("callboard")),
         message_handler=heard,
         cache=None,

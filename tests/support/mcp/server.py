@@ -14,7 +14,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-OPTIONS = dict(word[2:].partition("=")[::2] for word in sys.argv[1:] if word.startswith("--"))
+OPTIONS = {
+    name: value
+    for name, _, value in (
+        word[2:].partition("=") for word in sys.argv[1:] if word.startswith("--")
+    )
+}
 FAULT = OPTIONS.get("fault", "")
 LOCK = threading.Lock()
 CANCELLED: list[object] = []
