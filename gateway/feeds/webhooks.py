@@ -20,7 +20,7 @@ import trio
 from ...config.sections import Webhook, is_address
 from ...embedding.runtime import Runtime, data_of, host_of, wish_of
 from ...embedding.unattended.hook_rows import webhooks_of
-from ...runtime.errors import CallboardError, NotFoundError
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import Stored
 from ...runtime.hooks.hook import SECRET_PLACE, webhook_key_name
 from ...runtime.hooks.signatures import standard_headers
@@ -45,6 +45,7 @@ POST_SECONDS = 10.0
 """For one attempt."""
 SAVE_SECONDS = 2.0
 """To keep what waits, when the daemon ends."""
+GONE = "there is no such webhook any more, or it is paused"
 NOT_SENT = "the daemon ended before it was sent"
 
 
@@ -62,6 +63,7 @@ class Webhooks:
         self._runtime = runtime
         self._waiting: dict[str, deque[Letter]] = {}
         self._sending: set[str] = set()
+        self._resending: set[str] = set()
         self._dead = DeadLetters(data_of(runtime))
         self._is_changed = self._is_loaded = False
         self._wake = trio.Event()
@@ -134,26 +136,45 @@ class Webhooks:
     async def resend(self, names: Iterable[str]) -> list[Letter]:
         """Send dead letters once more; return those that are dead still, with the new problem.
 
+        After a failure that may pass, such as no answer, the rest of that webhook is not tried.
+
         Raises:
             NotFoundError: There is no such dead letter.
+            ConflictError: One of them is being sent already.
         """
         letters = {letter.name: letter for letter in self.dead}
         wanted = list(dict.fromkeys(names))
         if unknown := [name for name in wanted if name not in letters]:
             raise NotFoundError(f"there is no dead letter {unknown[0]!r}")
+        if taken := self._resending.intersection(wanted):
+            raise ConflictError(f"{min(taken)!r} is being sent already; look again in a minute")
+        self._resending.update(wanted)
+        try:
+            return await self._resend([letters[name] for name in wanted])
+        finally:
+            self._resending.difference_update(wanted)
+
+    async def _resend(self, letters: list[Letter]) -> list[Letter]:
         left: list[Letter] = []
-        for letter in map(letters.__getitem__, wanted):
+        away: set[str] = set()
+        for letter in letters:
             webhook = self.in_force.get(letter.webhook)
-            failure: Failure | None = Failure("there is no such webhook any more")
-            if webhook is not None:
+            failure: Failure | None = Failure(GONE)
+            attempts = letter.attempts
+            if letter.webhook in away:
+                left.append(letter)
+                continue
+            if webhook is not None and not webhook.paused:
                 failure = await self._attempt(webhook, letter)
+                attempts += 1
             self._dead.remove(letter)
             if failure is not None:
-                attempts = letter.attempts + 1
                 left.append(
                     msgspec.structs.replace(letter, attempts=attempts, problem=failure.problem)
                 )
                 self._dead.add(left[-1])
+                if failure.may_pass:
+                    away.add(letter.webhook)
             self._changed()
         return left
 
@@ -219,7 +240,7 @@ class Webhooks:
             await trio.sleep(seconds * random.uniform(1 - SPREAD, 1 + SPREAD))
             webhook = self.in_force.get(letter.webhook)
             if webhook is None or webhook.paused:
-                failure = Failure("there is no such webhook any more, or it is paused")
+                failure = Failure(GONE)
                 break
             attempts += 1
             found = await self._attempt(webhook, letter)

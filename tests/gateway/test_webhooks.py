@@ -17,9 +17,10 @@ import callboard
 from callboard.config.sections import NotifySettings, Webhook
 from callboard.config.settings import Settings
 from callboard.gateway.feeds import webhooks
+from callboard.gateway.feeds.dead_letters import Letter
 from callboard.gateway.feeds.webhooks import webhook_guard
 from callboard.providers.testing.script import fail
-from callboard.runtime.errors import NotFoundError
+from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.hooks.signatures import checked
 from callboard.runtime.http.address_guard import AddressRefused
 from callboard.runtime.wire.fields import Role
@@ -205,6 +206,42 @@ async def test_what_nobody_takes_is_kept_on_disk_and_can_be_sent_again(
             assert daemon.gateway.daemon.webhooks.dead == ()
     assert {body["turn_id"] for body in service.bodies} == {letter.identity}
     assert len(service.bodies) == 5
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_who_sends_again_at_the_same_time_sends_and_keeps_each_once(paused: bool) -> None:
+    """A paused webhook is sent nothing; of one that does not answer well only the first letter is tried."""
+    async with hook(503, 503, 503, 503) as service:
+        url = f"http://127.0.0.1:{service.port}/"
+        board = Webhook(name="board", url=url, paused=paused)
+        async with open_daemon(configured=Settings(webhooks={"board": board})) as daemon:
+            told = daemon.gateway.daemon.webhooks
+            for number in (1, 2):
+                told._dead.add(
+                    Letter(
+                        identity=f"turn_{number}",
+                        webhook="board",
+                        type="turn_ended",
+                        session_id="",
+                        body="{}",
+                        at_ms=1,
+                    )
+                )
+            names = [letter.name for letter in told.dead]
+            refused: list[ConflictError] = []
+
+            async def send() -> None:
+                try:
+                    await told.resend(names)
+                except ConflictError as error:
+                    refused.append(error)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send)
+                nursery.start_soon(send)
+            assert sorted(letter.name for letter in told.dead) == names
+            assert len(service.bodies) == (0 if paused else 1)
+            assert len(refused) == (0 if paused else 1)
 
 
 async def test_a_receiver_that_is_away_delays_no_other_and_waits_are_bounded(
