@@ -18,7 +18,7 @@ import msgspec
 from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import check_file
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
-from ..runtime.hooks.hook import Hook
+from ..runtime.hooks.hook import NOTIFY, Hook
 from ..runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 from .mcp.settings import PINS_NAME, McpSettings, check_servers
 from .policy.tables import read_rules, without_rules
@@ -269,12 +269,17 @@ def parse_settings(
         "schedules": {}, "mcp": {},
     }  # fmt: skip
     settings = reader.convert({**document, **empty}, Settings, ())
+    webhooks = reader.tables(document, "webhooks", Webhook, {})
+    if NOTIFY in webhooks and settings.notify.webhook is not None:
+        place = reader.where(("notify", "webhook"))
+        problem = f"[notify] webhook ({place}) has this name already; choose another, or remove one"
+        raise reader.error(("webhooks", NOTIFY), problem)
     agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
     return msgspec.structs.replace(
         settings,
         agents=agents,
         hooks=reader.tables(document, "hooks", Hook, {}),
-        webhooks=reader.tables(document, "webhooks", Webhook, {}),
+        webhooks=webhooks,
         schedules=reader.tables(document, "schedules", Schedule, {}),
         mcp=_servers(reader, document),
         plugins=reader.tables(document, "plugins", PluginSettings, {}),

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 import trio
 
+from callboard.config.files import parse_settings
 from callboard.config.keys.store import open_key_store
 from callboard.config.settings import KeySettings
 from callboard.embedding.unattended.once import SESSION
@@ -407,3 +408,12 @@ async def test_a_hook_that_is_none_is_refused_with_its_line(
     assert words in str(refused.value)
     assert "line" in str(refused.value)
     assert "abc" not in str(refused.value)
+
+
+def test_a_webhook_of_the_name_of_another_is_refused_with_both_places(tmp_path: Path) -> None:
+    own = '[webhooks.notify]\nurl = "https://b.example/y"\n'
+    parse_settings(own, tmp_path / "callboard.toml")
+    with pytest.raises(ValidationError, match=r"line 3.*webhooks\.notify.*line 2.* this name"):
+        parse_settings(
+            f'[notify]\nwebhook = "https://a.example/x"\n{own}', tmp_path / "callboard.toml"
+        )
