@@ -16,6 +16,7 @@ from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.hooks.hook import Hook
+from ..runtime.identity import now_ms
 from ..runtime.schedules.schedule import Schedule
 from ..runtime.text import in_json_words
 from .files import MANAGED_NAME, MAX_FILE_BYTES, RESERVED_PROVIDERS, read_bytes, read_managed
@@ -211,8 +212,14 @@ def set_paused(folder: Path, name: str, *, paused: bool) -> ManagedSettings:
 
     def change(managed: ManagedSettings) -> ManagedSettings:
         others = tuple(n for n in managed.paused_schedules if n != name)
+        schedules, its = managed.schedules, managed.schedules.get(name)
+        if its is not None and not paused and (its.paused or others != managed.paused_schedules):
+            resumed = msgspec.structs.replace(its, paused=False, updated_at_ms=now_ms())
+            schedules = {**schedules, name: resumed}
         return msgspec.structs.replace(
-            managed, paused_schedules=(*others, name) if paused else others
+            managed,
+            schedules=schedules,
+            paused_schedules=(*others, name) if paused else others,
         )
 
     return _change(folder, change)

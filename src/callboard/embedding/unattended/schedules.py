@@ -114,9 +114,6 @@ class ScheduleBook:
         if own is not None and own.paused:
             place = place_of(self._file, "schedules", name)
             raise ConflictError(f"the schedule {name!r} is paused in {place}: change it there.")
-        managed = load_managed(self._file.parent).schedules.get(name)
-        if managed is not None and managed.paused:
-            save_schedule(self._file.parent, msgspec.structs.replace(managed, paused=False))
         set_paused(self._file.parent, name, paused=False)
 
     def delete(self, name: str) -> None:

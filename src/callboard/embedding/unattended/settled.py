@@ -25,8 +25,8 @@ MAX_BYTES = 4096 * MAX_SCHEDULES
 """More than its entries take: their longest texts are bounded, and each character may be escaped."""
 MAX_WHY_CHARS = 500
 """Why a time was left out, which may be an error with a path."""
-DAY_MS = 24 * 3_600_000
-"""A time that is settled so far ahead was settled by a clock that was wrong."""
+AHEAD_MS = 60_000
+"""A time that is settled further ahead was settled by a clock that was wrong; one set back by less waits for it."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,13 +81,15 @@ class SettledTimes:
     def entry(self, schedule: Schedule, now_ms: int) -> Settled:
         """Return what is settled of a schedule: of a new one all before it was made, of a changed one all up to now."""
         name, found = schedule.name, self._entries.get(schedule.name)
+        # By a command while nothing fired: it may have missed a time since. Of the operator's file nobody knows.
+        changed_ms = now_ms if schedule.updated_at_ms is None else schedule.updated_at_ms
         if found is None:
-            # Made by a command while nothing fired, it may have missed a time; of the operator's nobody knows.
-            made_ms = now_ms if schedule.updated_at_ms is None else schedule.updated_at_ms
-            self._put(name, Settled(timing=schedule.timing, until_ms=min(made_ms, now_ms)))
-        elif found.timing != schedule.timing or found.until_ms > now_ms + DAY_MS:
+            self._put(name, Settled(timing=schedule.timing, until_ms=min(changed_ms, now_ms)))
+        elif found.timing != schedule.timing or found.until_ms > now_ms + AHEAD_MS:
             session_id = found.session_id
             self._put(name, Settled(timing=schedule.timing, until_ms=now_ms, session_id=session_id))
+        elif found.until_ms < changed_ms < now_ms:  # resumed or made again, while nothing looked
+            self._put(name, msgspec.structs.replace(found, until_ms=changed_ms))
         return self._entries[name]
 
     def fired(self, schedule: Schedule, planned_ms: int, session_id: str) -> None:
@@ -140,9 +142,10 @@ class SettledTimes:
                 raise
 
     def _change(self, schedule: Schedule, planned_ms: int, **changes: object) -> None:
-        found = self.entry(schedule, planned_ms)
-        until_ms = max(found.until_ms, planned_ms)
-        self._put(schedule.name, msgspec.structs.replace(found, until_ms=until_ms, **changes))
+        found = self._entries.get(schedule.name)
+        if found is not None and found.timing == schedule.timing:  # else it was changed meanwhile
+            until_ms = max(found.until_ms, planned_ms)
+            self._put(schedule.name, msgspec.structs.replace(found, until_ms=until_ms, **changes))
 
     def _put(self, name: str, entry: Settled) -> None:
         if self._entries.get(name) != entry:
