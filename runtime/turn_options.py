@@ -34,6 +34,8 @@ STRICTNESS = (Preset.AUTO, Preset.BALANCED, Preset.STRICT)
 
 Unattended: TypeAlias = Literal["deny", "defer"]
 """What becomes of that which needs a person, while nobody sits there."""
+SessionChoice: TypeAlias = Literal["new", "same"]
+"""Whether what comes in unattended has a session of its own each time, or one for all."""
 
 MAX_GIVEN_CALLS = 256
 """As many as one answer of a model may ask for."""

@@ -8,7 +8,7 @@ import msgspec
 
 from ..budget import Budget
 from ..definitions import GENERAL_AGENT
-from ..turn_options import Unattended
+from ..turn_options import SessionChoice, Unattended
 
 MAX_PROMPT_CHARS = 64 * 1024
 """A prompt of a hook stands in a file of settings, which has room for a dozen such; more is for a file."""
@@ -23,7 +23,6 @@ EVENT, DELIVERY = "{event}", "{delivery}"
 """What stands in a prompt for what a sender says."""
 
 SignatureForm: TypeAlias = Literal["github", "stripe", "standard", "bearer"]
-SessionChoice: TypeAlias = Literal["new", "same"]
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

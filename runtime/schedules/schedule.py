@@ -8,7 +8,7 @@ import msgspec
 
 from ..budget import Budget
 from ..definitions import GENERAL_AGENT
-from ..turn_options import Unattended
+from ..turn_options import SessionChoice, Unattended
 
 if TYPE_CHECKING:
     from .times import PlannedTimes
@@ -18,7 +18,6 @@ MAX_PROMPT_CHARS = 64 * 1024
 MAX_SCHEDULES = 1000
 """Schedules that there may be: each is looked at when another one fires."""
 
-SessionChoice: TypeAlias = Literal["new", "same"]
 MissedChoice: TypeAlias = Literal["run_once", "skip"]
 OverlapChoice: TypeAlias = Literal["skip", "queue"]
 

@@ -9,9 +9,9 @@ import msgspec
 from ..budget import Budget
 from ..definitions import GENERAL_AGENT
 from ..errors import ValidationError
-from ..hooks.hook import MAX_PER_MINUTE, MAX_PROMPT_CHARS, Hook, SessionChoice, SignatureForm
+from ..hooks.hook import MAX_PER_MINUTE, MAX_PROMPT_CHARS, Hook, SignatureForm
 from ..text import WireInteger
-from ..turn_options import Unattended
+from ..turn_options import SessionChoice, Unattended
 from .fields import MAX_ITEMS, Line, Word
 
 HookDirection = Literal["in", "out"]

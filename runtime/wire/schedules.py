@@ -14,10 +14,9 @@ from ..schedules.schedule import (
     MissedChoice,
     OverlapChoice,
     Schedule,
-    SessionChoice,
 )
 from ..text import WireInteger
-from ..turn_options import Unattended
+from ..turn_options import SessionChoice, Unattended
 from .fields import MAX_ITEMS, Line, Word
 
 ScheduleSource = Literal["callboard.toml", "managed", "program"]
