@@ -192,9 +192,11 @@ class Queries:
         rows = self._rows(SELECT_REQUEST, (request.sender, request.method, request.key))
         return DoneRequest(*rows[0]) if rows else None
 
-    def named_inputs(self, senders: Sequence[str], limit: int) -> list[NamedInputRow]:
-        """Return the last inputs of each sender that came with a key, the latest first, and what became of each."""
-        return latest_named(self._rows, senders, max(limit, 0))
+    def named_inputs(
+        self, senders: Sequence[str], limit: int, key: str | None = None
+    ) -> list[NamedInputRow]:
+        """Return the last inputs of each sender that came with a key, or this one, and what became of each."""
+        return latest_named(self._rows, senders, max(limit, 0), key)
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 

@@ -21,9 +21,10 @@ from callboard.providers.testing.script import reply, stall
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.budget import Budget
 from callboard.runtime.events import InputAccepted
+from callboard.runtime.identity import RequestKey
 from callboard.runtime.schedules.schedule import Schedule
 from support.flows.scheduled import BERLIN, MORNING, Scene, Wall, ms, refused, scheduling
-from support.stage import on_both_stores
+from support.stage import on_both_stores, open_in
 from support.waiting import tools_of
 from support.waits import until
 
@@ -380,6 +381,18 @@ async def test_a_clock_that_was_ahead_for_a_moment_stops_nothing(
         await trio.sleep(3600)
         await scene.settled()
         assert await scene.fired("hourly") == ["11-03 07:00 CET", "11-02 09:00 CET"]
+
+
+async def test_run_keeps_the_same_session_where_nothing_fires(tmp_path: Path) -> None:
+    """It is that of the last firing on record. A retry finds its own firing behind however many."""
+    settings = callboard.Settings(schedules={"morning": replace(MORNING, session="same")})
+    async with open_in(tmp_path, [reply("Done.")] * 20, "disk", settings=settings) as runtime:
+        key = RequestKey("token:phone", "schedule/run", "k", "")
+        first = await runtime.schedules.run("morning", request=key)
+        others = [await runtime.schedules.run("morning") for _ in range(11)]
+        assert {each.session_id for each in others} == {first.session_id}
+        again = await runtime.schedules.run("morning", request=key)
+        assert (again.input_id, again.at_ms) == (first.input_id, first.at_ms)
 
 
 async def test_a_purged_session_does_not_fire_again(tmp_path: Path) -> None:

@@ -43,7 +43,10 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "log": [{}, {"after_seq": 1, "topic": Topic.RUNTIME, "limit": 1}],
     "log_head": [{}],
     "request": [{"request": KEY}],
-    "named_inputs": [{"senders": ["phone"], "limit": 5}],
+    "named_inputs": [
+        {"senders": ["phone"], "limit": 5},
+        {"senders": ["phone"], "limit": 5, "key": "k"},
+    ],
     "session": [{"session_id": "s1"}],
     "sessions": [{}, {"include_deleted": True, "include_children": False, "limit": 1}],
     "children": [

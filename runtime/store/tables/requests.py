@@ -70,6 +70,12 @@ _LATEST_NAMED = (
     " order by l.id desc"
 )
 
+_NAMED = (
+    "select r.method, r.key, s.session_id, s.id, s.deleted_at_ms, r.seq, e.at_ms, e.event from requests r"
+    " join sessions s on s.id = r.session join events e on e.session = r.session and e.seq = r.seq"
+    " where r.sender = ? and r.key = ? limit ?"
+)
+
 _WHAT_BECAME = (
     "select event from events where session = ? and seq > ? and cast(substr(event, 1, 20) as text) in"
     """ ('{"type":"turn_starte', '{"type":"turn_ended"', '{"type":"input_cance') order by seq limit ?"""
@@ -82,17 +88,20 @@ MAX_TURNS_BETWEEN = 100
 Rows = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
 
 
-def latest_named(rows: Rows, senders: Iterable[str], limit: int) -> list[NamedInputRow]:
-    """Return the last inputs of each sender, the latest first, and what became of them."""
-    return [row for sender in senders for row in _latest_of(rows, sender, limit)]
+def latest_named(
+    rows: Rows, senders: Iterable[str], limit: int, key: str | None
+) -> list[NamedInputRow]:
+    """Return the last inputs of each sender, or those with a key, the latest first, and what became of them."""
+    return [row for sender in senders for row in _latest_of(rows, sender, limit, key)]
 
 
-def _latest_of(rows: Rows, sender: str, limit: int) -> list[NamedInputRow]:
+def _latest_of(rows: Rows, sender: str, limit: int, wanted: str | None) -> list[NamedInputRow]:
+    query, given = _LATEST_NAMED, tuple[Any, ...]((sender, 2 * limit))
+    if wanted is not None:
+        query, given = _NAMED, (sender, wanted, 2 * limit)
     found: list[NamedInputRow] = []
     # Half of its requests may have begun a session.
-    for method, key, session_id, session, deleted_at_ms, seq, at_ms, event in rows(
-        _LATEST_NAMED, (sender, 2 * limit)
-    ):
+    for method, key, session_id, session, deleted_at_ms, seq, at_ms, event in rows(query, given):
         accepted = decode_event(event)
         if not isinstance(accepted, InputAccepted) or len(found) == limit:
             continue

@@ -260,16 +260,20 @@ class RuntimeSchedules:
         asked = new_id("run") if request is None else f"{request.sender} {request.key}"
         key = asked_key(schedule, asked)
         await self.settled.load()
-        made = await self.fire(schedule, key, self.clock())
-        self.settled.used_by(name, made.session_id)
+        await self.fire(schedule, key, self.clock())
         self.host.lists.changed(ListName.SCHEDULES)
-        rows = await self.host.plan.store.named_inputs((key.sender,), 10)
-        return firings_of(row for row in rows if row.input_id == made.input_id)[0]
+        rows = await self.host.plan.store.named_inputs((key.sender,), 1, key.key)
+        if not rows:
+            raise NotFoundError(f"the session of this firing of {name!r} was purged meanwhile")
+        return firings_of(rows)[0]
 
     async def fire(self, schedule: Schedule, key: RequestKey, at_ms: int) -> MadeInput:
         """Put the input of a firing on record, unless it is there; raise `CallboardError`."""
-        entry = self.settled.known(schedule.name)
-        session_id = "" if entry is None else entry.session_id
+        session_id = ""
+        if schedule.session == "same":
+            rows = await self.host.plan.store.named_inputs((key.sender,), 1)
+            entry = self.settled.known(schedule.name)  # outlives the names on record
+            session_id = rows[0].session_id if rows else entry.session_id if entry else ""
         return await fire(self._runtime, self.choose_folder, schedule, key, at_ms, session_id)
 
     async def is_on_record(self, key: RequestKey) -> bool:

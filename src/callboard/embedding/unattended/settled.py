@@ -107,11 +107,6 @@ class SettledTimes:
             until_ms = max(found.until_ms, now_ms)
             self._put(each.name, msgspec.structs.replace(found, until_ms=until_ms))
 
-    def used_by(self, name: str, session_id: str) -> None:
-        """Note the session of a firing that somebody asked for."""
-        if (found := self._entries.get(name)) is not None:
-            self._put(name, msgspec.structs.replace(found, session_id=session_id))
-
     def is_of(self, session_id: str) -> bool:
         """Return whether a session is that of some schedule's last firing."""
         return any(entry.session_id == session_id for entry in self._entries.values())
