@@ -31,7 +31,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         name: Unique.
         prompt: What is asked.
         cron: Five fields: minute, hour, day of the month, month, day of the week, as in `0 9 * * 1-5`.
-        every: A number of minutes or hours, as in `15m` or `2h`: at the multiples of it since midnight UTC.
+        every: A number of minutes or hours, as in `15m` or `2h`: at the multiples of it since 1970 in UTC.
         at: Once, as in `2027-01-31T09:00`; an offset may stand behind it, else `zone` counts.
         zone: The time zone of `cron` and `at`, as in `Europe/Berlin`.
         agent: The agent whose tools, model and rules it has.
