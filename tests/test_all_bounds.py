@@ -71,6 +71,7 @@ ALONE: dict[str, str] = {
         client/stream: PIECE_BYTES
         config/usage_sums: PAGE_ROWS
         embedding/models: LENT_BYTES
+        embedding/unattended/scheduler: MAX_OVERLAPPING
         gateway/connection/frame_budget: PIECE_BYTES
         gateway/door/http: BODY_READ_BYTES CHUNK_BYTES LINGER_BYTES LINGER_READ_BYTES
             MAX_SMALL_CHUNKS READ_BYTES
@@ -493,6 +494,7 @@ ALONE: dict[str, str] = {
         SessionSettings: max_store_mib
     """,
     "how much of a text is judged; beyond it the stricter case holds": """
+        embedding/unattended/scheduler: MAX_EPOCH_BYTES
         runtime/redaction: MIN_SECRET_CHARS
         runtime/taint/marked_files: MAX_MARKED_FILES
         runtime/taint/marks: MAX_HOSTS
