@@ -513,6 +513,7 @@ async def test_the_longest_that_schedules_settle_is_read_back(tmp_path: Path) ->
     written = settled.SettledTimes(tmp_path)
     for number in range(MAX_SCHEDULES):
         msgspec.structs.force_setattr(longest, "name", f"{number:064}")
+        written.entry(longest, 2**53)
         written.skip(longest, 2**53, "\x1b" * settled.MAX_WHY_CHARS)
     await written.save()
     read = settled.SettledTimes(tmp_path)

@@ -152,7 +152,7 @@ def test_no_text_contains_its_own_end() -> None:
         ("Be\ufe01 kind.", "U+FE01"),
         ("Be\u200b kind.", "U+200B"),
         ("Be\u200d kind.", "U+200D"),
-        ("क\u200d\u200dष", "U+200C"),
+        ("क\u200d\u200dष", "U+200D"),
         ("Be\u3164 kind.", "U+3164"),
         ("Be\u00ad kind\u180e.", "U+00AD"),
         ("Be\x1b[8m kind.", "U+001B"),
