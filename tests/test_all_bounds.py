@@ -100,6 +100,7 @@ ALONE: dict[str, str] = {
         config/policy/grant_binding: MAX_CACHED_ARGUMENTS MAX_CACHED_PATTERNS
         config/policy/policy: MAX_CACHED_LAYERS MAX_CACHED_TOOLS
         config/prices: MAX_FOUND
+        embedding/unattended/schedules: MAX_LATELY
         gateway/connection/subscriptions: MAX_SUBSCRIPTIONS
         gateway/door/rate_limits: MAX_REMEMBERED
         gateway/shared/idempotency: MAX_ANSWERS

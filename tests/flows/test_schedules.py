@@ -198,6 +198,20 @@ async def test_one_that_somebody_asked_for_hides_none_that_runs(
         assert await scene.fired("hourly") == ["11-02 09:00 CET"]
 
 
+async def test_the_end_of_one_that_somebody_asked_for_is_told(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with scheduling(
+        tmp_path, "2026-11-02T08:30", HOURLY, steps=[stall()], settings=PATIENT
+    ) as scene:
+        await scene.runtime.schedules.run("hourly")
+        known = await scene.runtime.wait_lists({"schedules": 0})
+        [row] = await scene.runtime.sessions()
+        await (await scene.runtime.get_session(row.session_id)).cancel()
+        with trio.fail_after(60):
+            assert await scene.runtime.wait_lists(known) != known
+
+
 async def test_a_firing_that_was_deleted_while_it_waited_holds_up_none(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -233,7 +233,7 @@ class Scheduler:
     def _heard(self, stored: tuple[Stored, ...]) -> None:
         """Tell who follows the list that a firing has ended."""
         for each in stored:
-            if type(each.event) is TurnEnded and self._schedules.settled.is_of(each.session_id):
+            if type(each.event) is TurnEnded and self._schedules.is_of(each.session_id):
                 self._host.lists.changed(ListName.SCHEDULES)
                 if self._waiting:
                     self._wake()

@@ -36,6 +36,8 @@ from .once import MadeInput, found
 from .settled import SettledTimes
 
 NOT_FIRING = "this runtime fires no schedules: `callboard serve` does, or a program with fire=True"
+MAX_LATELY = 256
+"""Sessions of firings of this process whose ends are told at once; of others a reader hears when it reads again."""
 GIVEN_UP = "nothing fires schedules any more, by a fault that the log has: start the daemon anew"
 
 _Known = TypeVar("_Known", Schedule, ScheduleRow)
@@ -179,6 +181,7 @@ class RuntimeSchedules:
         self.clock: Callable[[], int] = now_ms
         self.scheduler: Mailbox[Any] | None = None
         self.choose_folder: FolderChooser = as_said
+        self._lately: dict[str, None] = {}
 
     async def list(self) -> builtins.list[ScheduleRow]:
         """Return the schedules in force, sorted by name, each with its next times and its last firing."""
@@ -274,7 +277,15 @@ class RuntimeSchedules:
             rows = await self.host.plan.store.named_inputs((key.sender,), 1)
             entry = self.settled.known(schedule.name)  # outlives the names on record
             session_id = rows[0].session_id if rows else entry.session_id if entry else ""
-        return await fire(self._runtime, self.choose_folder, schedule, key, at_ms, session_id)
+        made = await fire(self._runtime, self.choose_folder, schedule, key, at_ms, session_id)
+        if len(self._lately) >= MAX_LATELY:
+            del self._lately[next(iter(self._lately))]
+        self._lately[made.session_id] = None
+        return made
+
+    def is_of(self, session_id: str) -> bool:
+        """Return whether a session is that of a firing, planned or asked for, of late."""
+        return session_id in self._lately or self.settled.is_of(session_id)
 
     async def is_on_record(self, key: RequestKey) -> bool:
         """Return whether a firing is on record."""
