@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +64,25 @@ os.environ.setdefault(RUN, uuid.uuid4().hex)
 
 
 class HangWatch:
-    """Has the stacks of all threads written when a test hangs, with hardly anything to pay for it.
+    """A test that hangs has its stacks written, and ends its process, so that it fails under its name.
 
-    pytest's own `faulthandler_timeout` starts and ends a thread for each test, a millisecond for
-    each of thousands. This one is started anew by the first test behind `REARM_SECONDS`.
+    First come the stacks of all threads. pytest's own `faulthandler_timeout` starts and ends a thread
+    for each test, a millisecond for each of thousands; this one is started anew by the first test
+    behind `REARM_SECONDS`. At `HANGS_TO_END` times as long the tasks of Trio follow, and the process
+    ends: the others of `-n` go on, and say which test it was. Else a whole run would wait for it.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._armed_at: float | None = None
         self._output = os.dup(2)  # before pytest captures it
+        self._test = ""
+        signal.signal(signal.SIGALRM, self._end)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self) -> None:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        self._test = item.nodeid
+        signal.setitimer(signal.ITIMER_REAL, HANGS_TO_END * self._seconds)
         now = time.monotonic()
         if self._armed_at is None or now - self._armed_at > REARM_SECONDS:
             faulthandler.dump_traceback_later(REARM_SECONDS + self._seconds, file=self._output)
@@ -85,13 +91,37 @@ class HangWatch:
     def pytest_exception_interact(self) -> None:
         self._armed_at = None  # pytest calls it off, each time
 
+    def pytest_sessionfinish(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
     def pytest_unconfigure(self) -> None:
         faulthandler.cancel_dump_traceback_later()
         os.close(self._output)
 
+    def _end(self, *_: object) -> None:
+        with open(self._output, "w", closefd=False) as output:
+            print(f"\n{self._test} hangs.", file=output)
+            with suppress(RuntimeError):  # no Trio runs here
+                if root := trio.lowlevel.current_root_task():
+                    print("\n".join(_tasks(root)), file=output)
+        os._exit(1)
+
+
+def _tasks(task: trio.lowlevel.Task, depth: int = 0) -> Iterator[str]:
+    """A task of Trio and those below it, each with where it stands."""
+    indent = "    " * depth
+    yield f"{indent}{task.name}"
+    for frame, line in task.iter_await_frames():
+        yield f"{indent}  {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+    for nursery in task.child_nurseries:
+        for child in nursery.child_tasks:
+            yield from _tasks(child, depth + 1)
+
 
 REARM_SECONDS = 10.0
 """By so much later than it should a hanging test may be told."""
+HANGS_TO_END = 4
+"""Longer than any test takes, on however busy a machine: flows end by themselves before (`FLOW_SECONDS`)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
