@@ -131,9 +131,9 @@ def setting_rows(settings: Settings) -> SettingRows:
 
 
 def shown_url(url: str) -> str:
-    """Return what is shown of a URL that may be a secret: its host."""
+    """Return what is shown of a URL that may be a secret: its host and port."""
     where = urlsplit(url)
-    return f"{where.scheme}://{where.hostname}/…"
+    return f"{where.scheme}://{where.netloc.rpartition('@')[2]}/…"
 
 
 def _schemas() -> dict[str, dict[str, Any]]:

@@ -223,7 +223,7 @@ def list_dead(*, json: Json = False, data: Data = None) -> int:
     else:
         write_list(("letter", "type", "when", "sent", "problem"), map(_letter_cells, letters))
     if not letters:
-        complain("There are no dead letters.")
+        complain("There are no dead letters. `callboard hooks list` says what waits to be sent.")
     return ANSWERED
 
 
@@ -232,6 +232,10 @@ def resend(*names: LetterName, data: Data = None) -> int:
     """Send dead letters once more; those that are taken are dead no more."""
     resent = _ask(data, lambda client: client.hooks.resend(names))
     print(f"Sent {counted(resent.sent, 'letter')}.")
+    if resent.hurried:
+        print(
+            f"{counted(resent.hurried, 'other letter')} that waited for the next attempt: sent now."
+        )
     for letter in resent.letters:
         complain(f"{safe_line(letter.name)} is dead still: {safe_line(letter.problem)}.")
     return FAILED if resent.letters else ANSWERED
@@ -305,7 +309,8 @@ def _url(row: HookRow, config: Path | None, data: Path | None) -> str:
 
 def _cells(row: HookRow) -> tuple[str, ...]:
     what = f"{row.signature}, agent {row.agent}" if row.direction == "in" else ", ".join(row.events)
-    state = row.problem or ("signed" if row.has_secret else "not signed")
+    fine = "ready" if row.direction == "in" else "signed" if row.has_secret else "not signed"
+    state = row.problem or fine
     if row.waiting or row.dead:
         state += f"; {row.waiting} waiting, {row.dead} dead"
     return safe_line(row.name), row.direction, safe_line(row.place), what, safe_line(state)

@@ -1,16 +1,17 @@
 """Webhooks: notices are posted to other systems, again while that may help, and kept if it does not.
 
 Events are heard after they are committed, and nothing waits for a delivery. Each webhook has a queue and a task of
-its own, so a receiver that is away delays no other. What could not be delivered, or waits when the daemon ends,
-is a dead letter: those that only waited are sent when the next one starts. A kill -9 loses what waits, for the
-record has it anyway.
+its own, so a receiver that is away delays no other. Each letter has its own further attempts, so a new one never waits
+for those of an older one; and as soon as a receiver takes anything, all that waits for it is sent. What could not be
+delivered, or waits when the daemon ends, is a dead letter: those that only waited are sent when the next one starts. A
+kill -9 loses what waits, for the record has it anyway.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
-from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -19,8 +20,14 @@ import trio
 
 from ...config.sections import Webhook, is_address
 from ...embedding.runtime import Runtime, data_of, host_of, wish_of
-from ...embedding.unattended.hook_rows import webhooks_of
-from ...runtime.errors import CallboardError, ConflictError, NotFoundError
+from ...embedding.unattended.hook_rows import WebhookState, webhooks_of
+from ...runtime.errors import (
+    CallboardError,
+    ConflictError,
+    DeadlineError,
+    NetworkError,
+    NotFoundError,
+)
 from ...runtime.events import Stored
 from ...runtime.hooks.hook import SECRET_PLACE, webhook_key_name
 from ...runtime.hooks.signatures import standard_headers
@@ -56,13 +63,57 @@ class Failure(msgspec.Struct, frozen=True):
     may_pass: bool = False
 
 
+class _Waiting:
+    """A letter that waits, and when it is sent next, in Trio's time."""
+
+    def __init__(self, letter: Letter) -> None:
+        self.letter = letter
+        self.due = -math.inf
+
+
+class _Queue:
+    """What waits for one webhook, the oldest first.
+
+    Attributes:
+        problem: Why the last attempt failed; empty after one that did not.
+    """
+
+    def __init__(self) -> None:
+        self.letters: list[_Waiting] = []
+        self.problem = ""
+        self.is_served = False
+        self._woken = trio.Event()
+
+    def next(self) -> _Waiting | None:
+        """Return what is sent now: the oldest, but ahead of it what is new while the receiver seems away."""
+        now = trio.current_time()
+        due = [each for each in self.letters if each.due <= now]
+        is_away = bool(self.problem)
+        return min(due, key=lambda each: is_away and each.letter.attempts > 0, default=None)
+
+    def hurry(self) -> None:
+        """Have everything sent now."""
+        for each in self.letters:
+            each.due = -math.inf
+        self.wake()
+
+    def wake(self) -> None:
+        """Have whoever waits for the next letter look again."""
+        self._woken.set()
+
+    async def wait_due(self) -> None:
+        """Wait until a letter may be due."""
+        self._woken = trio.Event()
+        with trio.move_on_at(min(each.due for each in self.letters)):
+            await self._woken.wait()
+
+
 class Webhooks:
     """Posts notices of a runtime to its webhooks, by the settings at that moment."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._waiting: dict[str, deque[Letter]] = {}
-        self._sending: set[str] = set()
+        self._queues: dict[str, _Queue] = {}
         self._resending: set[str] = set()
         self._dead = DeadLetters(data_of(runtime))
         self._is_changed = self._is_loaded = False
@@ -73,9 +124,15 @@ class Webhooks:
         """The dead letters, the oldest first."""
         return tuple(self._dead.letters)
 
-    def counts(self, name: str) -> tuple[int, int]:
-        """Return how many letters wait for a webhook, and how many are dead."""
-        return len(self._waiting.get(name, ())), sum(each.webhook == name for each in self.dead)
+    def state(self, name: str) -> WebhookState:
+        """Return how a webhook is doing."""
+        dead = sum(each.webhook == name for each in self.dead)
+        queue = self._queues.get(name)
+        return (
+            WebhookState(len(queue.letters), dead, queue.problem)
+            if queue
+            else WebhookState(0, dead)
+        )
 
     @property
     def in_force(self) -> Mapping[str, Webhook]:
@@ -90,10 +147,10 @@ class Webhooks:
             async with trio.open_nursery() as nursery:
                 while True:
                     self._wake = trio.Event()
-                    for name in [each for each, letters in self._waiting.items() if letters]:
-                        if name not in self._sending:
-                            self._sending.add(name)
-                            nursery.start_soon(self._send_all, name, name=f"webhook {name}")
+                    for name, queue in self._queues.items():
+                        if queue.letters and not queue.is_served:
+                            queue.is_served = True
+                            nursery.start_soon(self._send_all, queue, name=f"webhook {name}")
                     if self._is_changed:
                         self._is_changed = False
                         await trio.to_thread.run_sync(self._dead.save, list(self.dead))
@@ -101,7 +158,8 @@ class Webhooks:
                         await self._wake.wait()
         finally:
             forget()
-            self._sending.clear()
+            for queue in self._queues.values():
+                queue.is_served = False
             with trio.move_on_after(SAVE_SECONDS, shield=True):
                 await self._keep_waiting()
 
@@ -110,7 +168,7 @@ class Webhooks:
             return
         for letter in await trio.to_thread.run_sync(self._dead.load):
             if letter.problem == NOT_SENT:
-                self._enqueue(msgspec.structs.replace(letter, problem=""))
+                self._enqueue(msgspec.structs.replace(letter, attempts=0, problem=""))
                 self._is_changed = True
             else:
                 self._dead.add(letter)
@@ -118,7 +176,7 @@ class Webhooks:
 
     async def _keep_waiting(self) -> None:
         """Write what waits to the dead letters, for the next start."""
-        left = [letter for letters in self._waiting.values() for letter in letters]
+        left = [each.letter for queue in self._queues.values() for each in queue.letters]
         if not left or not self._is_loaded:
             return
         kept = [msgspec.structs.replace(each, problem=NOT_SENT) for each in left]
@@ -153,6 +211,14 @@ class Webhooks:
             return await self._resend([letters[name] for name in wanted])
         finally:
             self._resending.difference_update(wanted)
+
+    def hurry(self, names: Iterable[str]) -> int:
+        """Have what waits for these webhooks sent now; return how many letters do. No names are all."""
+        wanted = set(names) or self._queues.keys()
+        queues = [queue for name, queue in self._queues.items() if name in wanted]
+        for queue in queues:
+            queue.hurry()
+        return sum(len(queue.letters) for queue in queues)
 
     async def _resend(self, letters: list[Letter]) -> list[Letter]:
         left: list[Letter] = []
@@ -193,12 +259,13 @@ class Webhooks:
                     self._enqueue(_letter(webhook, notice))
 
     def _enqueue(self, letter: Letter) -> None:
-        waiting = self._waiting.setdefault(letter.webhook, deque())
-        if len(waiting) >= MAX_WAITING:
+        queue = self._queues.setdefault(letter.webhook, _Queue())
+        if len(queue.letters) >= MAX_WAITING:
             problem = f"{MAX_WAITING} others waited for this webhook"
             self._bury(msgspec.structs.replace(letter, problem=problem))
             return
-        waiting.append(letter)
+        queue.letters.append(_Waiting(letter))
+        queue.wake()
         self._wake.set()
 
     def _bury(self, letter: Letter) -> None:
@@ -214,17 +281,18 @@ class Webhooks:
 
     # ── deliveries ───────────────────────────────────────────────────────────────────────────────
 
-    async def _send_all(self, name: str) -> None:
-        """Send what waits for one webhook, in order."""
-        letters = self._waiting[name]
-        while letters:
-            letter = letters[0]  # which stays there until it is sent: a daemon that ends keeps it
-            if await self._is_wanted(letter):
-                dead = await self._deliver(letter)
-                if dead is not None:
-                    self._bury(dead)
-            letters.popleft()
-        self._sending.discard(name)
+    async def _send_all(self, queue: _Queue) -> None:
+        """Send what waits for one webhook until nothing does."""
+        while queue.letters:
+            if (waiting := queue.next()) is None:
+                await queue.wait_due()
+                continue
+            # It stays there until it is sent: a daemon that ends keeps it.
+            if await self._is_wanted(waiting.letter):
+                await self._send(queue, waiting)
+            else:
+                queue.letters.remove(waiting)
+        queue.is_served = False
 
     async def _is_wanted(self, letter: Letter) -> bool:
         """Return whether it is not of the turn of a session that another one waits for."""
@@ -233,26 +301,35 @@ class Webhooks:
         row = await self._runtime.store.session(letter.session_id)
         return row is None or row.parent_id is None
 
-    async def _deliver(self, letter: Letter) -> Letter | None:
-        """Post a letter until it is taken; return it with its attempts and their problem, if it is not."""
-        failure, attempts = Failure(""), 0
-        for seconds in (0.0, *WAIT_SECONDS):
-            await trio.sleep(seconds * random.uniform(1 - SPREAD, 1 + SPREAD))
-            webhook = self.in_force.get(letter.webhook)
-            if webhook is None or webhook.paused:
-                failure = Failure(GONE)
-                break
+    async def _send(self, queue: _Queue, waiting: _Waiting) -> None:
+        """Post a letter once; after a failure it waits again, or is dead."""
+        letter = waiting.letter
+        webhook = self.in_force.get(letter.webhook)
+        failure: Failure | None = Failure(GONE)
+        attempts = letter.attempts
+        if webhook is not None and not webhook.paused:
+            failure = await self._attempt(webhook, letter)
             attempts += 1
-            found = await self._attempt(webhook, letter)
-            if found is None:
-                return None
-            failure = found
-            if not failure.may_pass:
-                break
-        return msgspec.structs.replace(letter, attempts=attempts, problem=failure.problem)
+        if failure is not None:
+            letter = msgspec.structs.replace(letter, attempts=attempts, problem=failure.problem)
+            if failure.may_pass and attempts <= len(WAIT_SECONDS):
+                seconds = WAIT_SECONDS[attempts - 1] * random.uniform(1 - SPREAD, 1 + SPREAD)
+                waiting.letter, waiting.due = letter, trio.current_time() + seconds
+                host_of(self._runtime).lists.changed(ListName.HOOKS)
+                return
+            self._bury(letter)
+        queue.letters.remove(waiting)
 
     async def _attempt(self, webhook: Webhook, letter: Letter) -> Failure | None:
-        """Post a letter once; return what is wrong, if anything."""
+        """Post a letter once; return what is wrong, if anything. If nothing is, what waits is sent now."""
+        queue = self._queues.setdefault(webhook.name, _Queue())
+        failure = await self._failure(webhook, letter)
+        queue.problem = "" if failure is None else failure.problem
+        if failure is None:
+            queue.hurry()
+        return failure
+
+    async def _failure(self, webhook: Webhook, letter: Letter) -> Failure | None:
         try:
             status = await self._posted(webhook, letter)
         except AddressRefused:
@@ -261,7 +338,7 @@ class Webhooks:
                 "[network] allow if that is meant"
             )
         except (CallboardError, trio.TooSlowError) as error:
-            return Failure(type(error).__name__, may_pass=True)
+            return Failure(_reason(error), may_pass=True)
         if 200 <= status < 300:
             return None
         return Failure(f"status {status}", may_pass=status >= 500 or status in {408, 429})
@@ -299,6 +376,16 @@ def _letter(webhook: Webhook, notice: Notice) -> Letter:
         body=msgspec.json.encode(notice).decode(),
         at_ms=now_ms(),
     )
+
+
+def _reason(error: Exception) -> str:
+    """Return why there is no answer; never a URL, which may be a secret."""
+    if isinstance(error, NetworkError):
+        # With a stage the words are our own, and name the host.
+        return str(error).partition(". ")[0] if error.stage else "the connection broke"
+    if isinstance(error, (DeadlineError, trio.TooSlowError)):
+        return f"no answer in {POST_SECONDS:g} s"
+    return type(error).__name__
 
 
 def webhook_guard(endpoint: Endpoint, listed: Iterable[Endpoint]) -> AddressGuard:

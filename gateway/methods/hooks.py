@@ -28,7 +28,7 @@ methods = MethodTable()
 @methods.add("hook/list", Role.OPERATOR, is_whole=True)
 async def list_hooks(caller: Caller, params: Nothing) -> HookList:
     """Return the hooks and webhooks, never their secrets."""
-    return HookList(await caller.runtime.hooks.rows(caller.daemon.webhooks.counts))
+    return HookList(await caller.runtime.hooks.rows(caller.daemon.webhooks.state))
 
 
 @methods.add("hook/get", Role.OPERATOR, is_whole=True)
@@ -70,11 +70,12 @@ def list_dead(caller: Caller, params: Nothing) -> DeadLetterList:
 
 @methods.add("hook/resend", Role.OPERATOR, is_slow=True, is_whole=True)
 async def resend(caller: Caller, params: Resend) -> Resent:
-    """Send dead letters once more; those that are taken are dead no more."""
+    """Send dead letters once more, and now what waits; those that are taken are dead no more."""
     webhooks = caller.daemon.webhooks
     names = params.names or tuple(letter.name for letter in webhooks.dead)
+    hurried = webhooks.hurry(name.partition("/")[0] for name in params.names)
     left = await webhooks.resend(names)
-    return Resent(len(names) - len(left), [letter.row for letter in left])
+    return Resent(len(names) - len(left), [letter.row for letter in left], hurried)
 
 
 async def _allowed(caller: Caller, draft: HookDraft) -> Hook:

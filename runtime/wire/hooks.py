@@ -24,12 +24,12 @@ class HookRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         direction: `in` for one of `[hooks]`, `out` for one of `[webhooks]`.
-        place: The path that deliveries are posted to, or the host of a webhook: its URL may be a secret.
+        place: The path that deliveries are posted to, or host and port of a webhook: its URL may be a secret.
         has_secret: Whether one is stored. Without it a hook lets nothing in, and a webhook is not signed.
         signature, agent, session, max_per_minute, prompt, workspace, unattended, budget: Of a hook.
         events: What a webhook is told of.
         waiting, dead: Notices to a webhook that are under way, and that nobody took.
-        problem: Why nothing is let in, or told, if that is so.
+        problem: Why nothing is let in, or told, if that is so; of a webhook also why it did not take the last one.
         source: Where it comes from.
         created_at_ms, updated_at_ms: When a program or command made and last changed it.
     """
@@ -150,10 +150,17 @@ class Resend(msgspec.Struct, frozen=True):
 
 
 class Resent(msgspec.Struct, frozen=True):
-    """How many were taken, and the letters that are dead still."""
+    """What became of dead letters.
+
+    Attributes:
+        sent: How many were taken.
+        letters: Those that are dead still.
+        hurried: How many others waited for their next attempt, and have it now.
+    """
 
     sent: int
     letters: list[DeadLetter]
+    hurried: int = 0
 
 
 def hook_of_row(row: HookRow) -> Hook:

@@ -249,7 +249,7 @@ async def test_a_receiver_that_is_away_delays_no_other_and_waits_are_bounded(
 ) -> None:
     monkeypatch.setattr(webhooks, "MAX_WAITING", 2)
     monkeypatch.setattr(webhooks, "WAIT_SECONDS", (3600.0,))
-    async with hook(500) as away, hook() as there:
+    async with hook(500, 500) as away, hook() as there:
         settings = telling(away=away.port, there=there.port)
         options: dict[str, Any] = {"configured": settings, "data": tmp_path}
         async with open_daemon(**options) as daemon:
@@ -258,12 +258,75 @@ async def test_a_receiver_that_is_away_delays_no_other_and_waits_are_bounded(
                 await session.run("What time is it?")
             await there.wait(4)
             told = daemon.gateway.daemon.webhooks
-            assert told.counts("away") == (2, 2)
+            assert told.state("away") == (2, 2, "status 500")
             assert [letter.webhook for letter in told.dead] == ["away", "away"]
         # What only waited is sent when the next daemon starts.
         async with open_daemon(**options) as daemon:
-            await away.wait(3)
-            await until(lambda: daemon.gateway.daemon.webhooks.counts("away") == (0, 2))
+            await away.wait(4)
+            await until(lambda: daemon.gateway.daemon.webhooks.state("away") == (0, 2, ""))
+
+
+@pytest.mark.parametrize("proof", ["test", "letter", "resend"])
+async def test_a_receiver_that_is_back_has_all_that_waits_at_once(
+    proof: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test, a new letter or `resend` is enough; nobody waits for the next attempt of an old letter."""
+    monkeypatch.setattr(webhooks, "WAIT_SECONDS", (3600.0,))
+    async with hook(503, 503) as board:
+        async with (
+            open_daemon(configured=telling(board=board.port)) as daemon,
+            open_client(daemon) as client,
+        ):
+            told = daemon.gateway.daemon.webhooks
+            session = await daemon.runtime.create_session()
+            for number in (1, 2):
+                await session.run("What time is it?")
+                await board.wait(number)  # each is tried as soon as it is there
+            await until(lambda: told.state("board") == (2, 0, "status 503"))
+            (row,) = await client.hooks.list()
+            assert (row.waiting, row.problem) == (2, "status 503")
+            if proof == "test":
+                assert await client.hooks.test("board") == ""
+            elif proof == "letter":
+                await session.run("What time is it?")
+            else:
+                resent = await client.hooks.resend()
+                assert (resent.sent, resent.hurried) == (0, 2)
+            await board.wait(4 if proof == "resend" else 5)
+            await until(lambda: told.state("board") == (0, 0, ""))
+    turns = [body["turn_id"] for body in board.bodies if body["type"] == "turn_ended"]
+    assert turns[-2:] == turns[:2]
+
+
+async def test_one_letter_that_is_never_taken_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webhooks, "WAIT_SECONDS", (3600.0,))
+    async with hook(500, 200, 500) as board:
+        async with open_daemon(configured=telling(board=board.port)) as daemon:
+            told = daemon.gateway.daemon.webhooks
+            session = await daemon.runtime.create_session()
+            await session.run("What time is it?")
+            await board.wait(1)
+            await session.run("What time is it?")
+            await board.wait(3)
+            await until(lambda: told.state("board") == (0, 1, "status 500"))
+    bad, good, again = [body["turn_id"] for body in board.bodies]
+    assert bad == again == told.dead[0].identity != good
+
+
+async def test_a_test_that_fails_says_why() -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        async with (
+            open_daemon(configured=telling(board=port)) as daemon,
+            open_client(daemon) as client,
+        ):
+            (row,) = await client.hooks.list()
+            assert row.place == f"http://127.0.0.1:{port}/…"
+            problem = await client.hooks.test("board")
+    assert problem == f"127.0.0.1:{port} refused the connection"
 
 
 async def test_clients_list_test_and_send_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +336,7 @@ async def test_clients_list_test_and_send_again(monkeypatch: pytest.MonkeyPatch)
             token = daemon.new_token("eye", Role.OBSERVER)
             async with open_client(daemon) as client, open_client(daemon, token) as eye:
                 (row,) = await client.hooks.list()
-                assert (row.direction, row.place) == ("out", "http://127.0.0.1/…")
+                assert (row.direction, row.place) == ("out", f"http://127.0.0.1:{service.port}/…")
                 known = await client.wait_lists({"hooks": 0})
                 session = await client.create_session()
                 await client.prompt(session.session_id, "What time is it?")

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from ...config.sections import Webhook
 from ...config.setting_rows import shown_url
 from ...config.settings import Settings
 from ...runtime.hooks.hook import NOTIFY, Hook, key_name, webhook_key_name
 from ...runtime.wire.hooks import HookRow
+
+
+class WebhookState(NamedTuple):
+    """How many notices wait for a webhook, how many are dead, and why the last attempt failed, if it did."""
+
+    waiting: int = 0
+    dead: int = 0
+    problem: str = ""
 
 
 def webhooks_of(settings: Settings) -> Mapping[str, Webhook]:
@@ -22,18 +31,18 @@ def webhooks_of(settings: Settings) -> Mapping[str, Webhook]:
 def hook_rows(
     settings: Settings,
     has_secret: Callable[[str], bool],
-    count: Callable[[str], tuple[int, int]],
+    state: Callable[[str], WebhookState],
 ) -> list[HookRow]:
     """Return the hooks, then the webhooks, each sorted by name.
 
     Args:
         settings: Those in force.
         has_secret: Whether the store of keys has one of that name; may block.
-        count: How many notices wait for a webhook, and how many are dead.
+        state: How a webhook is doing.
     """
     hooks = [hook_row(settings, hook, has_secret) for _, hook in sorted(settings.hooks.items())]
     for name, webhook in sorted(webhooks_of(settings).items()):
-        waiting, dead = count(name)
+        waiting, dead, problem = state(name)
         hooks.append(
             HookRow(
                 name=name,
@@ -44,7 +53,7 @@ def hook_rows(
                 events=webhook.events,
                 waiting=waiting,
                 dead=dead,
-                problem="it is paused" if webhook.paused else "",
+                problem="it is paused" if webhook.paused else problem,
             )
         )
     return hooks

@@ -27,7 +27,7 @@ from ...runtime.wire.hooks import HookRow
 from ..agents import check_agent, check_name
 from ..configuration import Configuration
 from ..host import Host
-from .hook_rows import hook_row, hook_rows
+from .hook_rows import WebhookState, hook_row, hook_rows
 
 
 class HookBook:
@@ -138,9 +138,9 @@ class RuntimeHooks:
         """Return the hooks in force, then the webhooks, each sorted by name; never their secrets."""
         return await self.rows(_nothing_waits)
 
-    async def rows(self, count: Callable[[str], tuple[int, int]]) -> builtins.list[HookRow]:
-        """Do as `list`, with how many notices wait for a webhook, and how many are dead."""
-        rows = partial(hook_rows, self._host.settings, self._has_secret, count)
+    async def rows(self, state: Callable[[str], WebhookState]) -> builtins.list[HookRow]:
+        """Do as `list`, with how each webhook is doing."""
+        rows = partial(hook_rows, self._host.settings, self._has_secret, state)
         return await trio.to_thread.run_sync(rows)
 
     async def get(self, name: str) -> HookRow:
@@ -185,10 +185,10 @@ class RuntimeHooks:
         return HookBook(self._files().file, self._has_secret, self._host.agents)
 
 
-def _nothing_waits(webhook: str) -> tuple[int, int]:
-    """Return what waits for a webhook, and what is dead, where nothing is sent."""
+def _nothing_waits(webhook: str) -> WebhookState:
+    """Return how a webhook is doing where nothing is sent."""
     del webhook
-    return 0, 0
+    return WebhookState()
 
 
 def _named(known: Mapping[str, Hook], name: str) -> Hook:
