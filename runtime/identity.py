@@ -1,8 +1,9 @@
-"""Ids, the wall clock, and idempotency keys."""
+"""Ids, the wall clock, idempotency keys, and places in the traces of other programs."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from functools import cache
 
@@ -51,3 +52,40 @@ class RequestKey(msgspec.Struct, frozen=True, gc=False):
     method: str
     key: str
     digest: str
+
+
+MAX_TRACESTATE = 512
+"""Characters of a `tracestate`; the specification asks for at least as many."""
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
+
+
+class TraceContext(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The place of a request in a trace of other programs, as the headers of W3C Trace Context write it.
+
+    Attributes:
+        traceparent: The trace, the span that asks, and whether it is kept: `00-TRACE-SPAN-01`.
+        tracestate: What vendors of traces add; it is passed on as it came.
+
+    Example:
+        place = callboard.TraceContext("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        print(await session.run("What time is it in Tokyo?", trace=place))
+    """
+
+    traceparent: str
+    tracestate: str = ""
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the traceparent is one of the version that is known here."""
+        return _TRACEPARENT.fullmatch(self.traceparent) is not None
+
+
+def checked_trace(given: TraceContext | None) -> TraceContext | None:
+    """Return what of a place in a trace can be used: a malformed one is dropped, as W3C Trace Context asks."""
+    if given is None or not given.is_valid:
+        return None
+    state = given.tracestate
+    is_usable = len(state) <= MAX_TRACESTATE and state.isascii() and state.isprintable()
+    return given if is_usable else TraceContext(given.traceparent)

@@ -19,7 +19,7 @@ from .definitions import Agent, InputMode, SessionKind, Tier, ToolDefinition, To
 from .event_types.turns import RerunWay
 from .events import CallProgress, DurableEvent, SessionCreated, Stored
 from .history import Attachment, Call
-from .identity import RequestKey
+from .identity import RequestKey, TraceContext
 from .kernel.delivery import Subscription
 from .kernel.mailbox import Message, Request
 from .store.rows import ApprovalRow
@@ -331,6 +331,7 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     options: TurnOptions | None = None
     widens: str | None = ""
     is_untrusted: bool = False
+    trace: TraceContext | None = None
 
     def abandon(self) -> None:
         """Close the subscription too: nothing will come."""

@@ -21,6 +21,7 @@ from .definitions import (
     ToolDefinition,
 )
 from .errors import ValidationError
+from .identity import TraceContext
 from .stream import MAX_ARGUMENT_BYTES
 
 MAX_SCHEMA_CHARS = 256 * 1024
@@ -148,6 +149,7 @@ class PromptKeywords(TurnKeywords, total=False):
 
     budget: Budget | None
     is_untrusted: bool
+    trace: TraceContext | None
 
 
 _CHOICES: dict[str, Iterable[str]] = {

@@ -32,6 +32,7 @@ from ...runtime.events import (
     TurnStarted,
 )
 from ...runtime.history import Input
+from ...runtime.identity import checked_trace
 from ...runtime.messages import SubmitInput
 from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.marks import SessionMarks, marked
@@ -68,6 +69,7 @@ def accepted(input_id: str, message: SubmitInput, agent: Agent | None) -> InputA
         request=message.request,
         options=message.options,
         widens=widens,
+        trace=checked_trace(message.trace),
     )
 
 

@@ -15,6 +15,8 @@ import h11
 import msgspec
 import trio
 
+from ...runtime.identity import TraceContext, checked_trace
+
 MAX_HEAD_BYTES = 16 * 1024
 """Browsers send about a kilobyte."""
 MAX_HEADERS = 100
@@ -79,6 +81,12 @@ class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
         if len(values) > 1:
             raise BadHead(400, f"two {name} headers")
         return values[0] if values else None
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """Where the client stands in a trace of its own; `None` for nothing that can be used."""
+        parent, state = self.all("traceparent"), self.all("tracestate")
+        return checked_trace(TraceContext(parent[0], ",".join(state))) if len(parent) == 1 else None
 
     @property
     def subprotocols(self) -> tuple[str, ...]:

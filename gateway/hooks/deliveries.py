@@ -20,7 +20,7 @@ from ...runtime.definitions import Attachment
 from ...runtime.errors import AuthError, StorageError
 from ...runtime.hooks.hook import MAX_BODY_BYTES, SECRET_PLACE, Hook, SignatureForm, key_name
 from ...runtime.hooks.signatures import Delivery, checked, form_of
-from ...runtime.identity import RequestKey
+from ...runtime.identity import RequestKey, TraceContext
 from ...runtime.redaction import redacting_logger
 from ..door.exchange import Exchange, Route
 from ..door.http import JSON, BadHead, HttpAnswer
@@ -73,7 +73,9 @@ class Hooks:
         if form == "github" and delivery.event == "ping":  # asks whether the hook is right
             return HttpAnswer(200, "pong")
         async with self._locks.setdefault(hook.name, trio.Lock()):
-            made = await self._made(hook, delivery, _attachments(hook, headers, body))
+            made = await self._made(
+                hook, delivery, _attachments(hook, headers, body), exchange.head.trace
+            )
         again = "" if made.is_new else ", again"
         logger.info("hook %s: %s in %s%s", hook.name, made.input_id, made.session_id, again)
         answer = {"session_id": made.session_id, "input_id": made.input_id}
@@ -101,7 +103,11 @@ class Hooks:
         return None if secret is None else secret.reveal()
 
     async def _made(
-        self, hook: Hook, delivery: Delivery, attachments: tuple[Attachment, ...]
+        self,
+        hook: Hook,
+        delivery: Delivery,
+        attachments: tuple[Attachment, ...],
+        trace: TraceContext | None,
     ) -> MadeInput:
         """Put the input of a delivery on record, unless it is there."""
         runtime = self._daemon.runtime
@@ -124,6 +130,7 @@ class Hooks:
             budget=hook.budget,
             unattended=hook.unattended,
             is_untrusted=True,
+            trace=trace,
         )
         return await submit_once(runtime, given, session_id=session_id, workspace=workspace)
 

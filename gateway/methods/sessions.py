@@ -154,6 +154,7 @@ async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
             mode=params.mode,
             request=caller.request,
             is_untrusted=params.is_untrusted,
+            trace=params.trace,
         )
     return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
 
@@ -346,6 +347,7 @@ async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> I
             options=options,
             widens=widens,
             is_untrusted=params.is_untrusted,
+            trace=params.trace,
         )
     )
 

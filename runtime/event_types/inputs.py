@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..budget import Budget
 from ..definitions import InputMode, InputSource
 from ..history import Attachment
-from ..identity import RequestKey
+from ..identity import RequestKey, TraceContext
 from ..turn_options import TurnOptions
 from .durable import Event
 
@@ -24,6 +24,7 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
         options: Options of its turn that replace the agent's own.
         widens: The agent whose policy its turn may exceed, because somebody with that right said so;
             empty for none.
+        trace: Where it stands in a trace of the program that sent it.
     """
 
     input_id: str
@@ -38,6 +39,7 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
     request: RequestKey | None = None
     options: TurnOptions | None = None
     widens: str = ""
+    trace: TraceContext | None = None
 
 
 class InputDelivered(Event, frozen=True, kw_only=True, tag="input_delivered"):

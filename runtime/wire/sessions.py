@@ -8,6 +8,7 @@ import msgspec
 
 from ..budget import Budget
 from ..definitions import InputMode
+from ..identity import TraceContext
 from ..store.lists import Hit
 from ..store.rows import MessageRow
 from ..text import WireInteger
@@ -73,7 +74,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """An input for a session; `mode` says what it does while a turn runs.
 
     `options` are for its turn. A preset that asks less than the agent's needs the role `admin`. With
-    `is_untrusted`, strangers may have written the text, which taints the session.
+    `is_untrusted`, strangers may have written the text, which taints the session. `trace` says where the sender
+    stands in a trace of its own.
     """
 
     session_id: Word
@@ -83,6 +85,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     mode: InputMode = InputMode.QUEUE
     options: TurnOptions | None = None
     is_untrusted: bool = False
+    trace: TraceContext | None = None
 
 
 class Ticket(msgspec.Struct, frozen=True):

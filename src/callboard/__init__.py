@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from .runtime.events import TurnEnded as TurnEnded
     from .runtime.handles import PersonAnswer as PersonAnswer
     from .runtime.hooks.hook import Hook as Hook
+    from .runtime.identity import TraceContext as TraceContext
     from .runtime.schedules.schedule import Schedule as Schedule
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
@@ -119,6 +120,7 @@ else:
         ".runtime.channel": "Channel ChannelMessage UserQuestion",
         ".runtime.definitions": "Agent Attachment ErrorType Image Preset Resource Tier ToolFailure ToolResult",
         ".runtime.hooks.hook": "Hook",
+        ".runtime.identity": "TraceContext",
         ".runtime.schedules.schedule": "Schedule",
         ".runtime.errors": "ActorStopped AuthError BudgetError CallboardError ConflictError ContextOverflow DeadlineError InternalError NetworkError NotFoundError OverloadedError PermissionRefused ProviderError QuotaError StorageError StorageFull ToolError ValidationError",
         ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",

@@ -78,6 +78,22 @@ async def test_a_client_says_that_strangers_may_have_written_the_text(
             assert row.is_tainted is is_untrusted
 
 
+@pytest.mark.parametrize("options", [None, TurnOptions(temperature=0.5)])
+async def test_a_prompt_says_where_its_sender_stands_in_a_trace(
+    options: TurnOptions | None,
+) -> None:
+    usable = callboard.TraceContext(f"00-{'a' * 32}-{'b' * 16}-01", "vendor=1")
+    model = callboard.ScriptedModel([reply("One."), reply("Two.")])
+    async with open_daemon(model) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        for trace in (usable, callboard.TraceContext("00-zz-bb-01")):
+            ticket = await client.prompt(session_id, "Go.", options=options, trace=trace)
+            await statuses(client, session_id, ticket.seq)
+        record = await daemon.runtime.store.events(session_id)
+        said = [each.event for each in record if isinstance(each.event, InputAccepted)]
+        assert [each.trace for each in said] == [usable, None]
+
+
 async def test_a_turn_that_is_run_again_has_its_options_again() -> None:
     model = callboard.ScriptedModel([reply("One."), reply("Two."), reply("Three.")])
     async with open_daemon(model) as daemon, open_client(daemon) as client:

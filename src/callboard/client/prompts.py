@@ -12,7 +12,7 @@ from ..runtime.definitions import InputMode
 from ..runtime.errors import ProviderError, ShortTracebacks
 from ..runtime.events import Stored
 from ..runtime.history import Attachment
-from ..runtime.identity import new_id
+from ..runtime.identity import TraceContext, new_id
 from ..runtime.turn_options import PromptKeywords, TurnOptions, options_of_keywords
 from ..runtime.wire import sessions as wire
 from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents
@@ -85,6 +85,7 @@ class ClientPrompts:
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
         options: TurnOptions | None = None,
         is_untrusted: bool = False,
+        trace: TraceContext | None = None,
         key: str | None = None,
     ) -> wire.Ticket:
         """Prompt a session; the input is on record, once, when this returns.
@@ -93,7 +94,8 @@ class ClientPrompts:
         up may be sent again with the same `key`, and is still on record once.
 
         For `mode` see `Session.submit`. `options` replace those of the agent for its turn; `ask` takes them by
-        keyword. With `is_untrusted`, strangers may have written the text.
+        keyword. With `is_untrusted`, strangers may have written the text. `trace` is where the program stands
+        in a trace of its own.
         """
         params = wire.Prompt(
             session_id=session_id,
@@ -103,6 +105,7 @@ class ClientPrompts:
             mode=InputMode(mode),
             options=options,
             is_untrusted=is_untrusted,
+            trace=trace,
         )
         key = key or new_id("request")
         return await self.request("session/prompt", params, wire.Ticket, key=key)
@@ -169,6 +172,7 @@ class ClientPrompts:
                 budget=options.get("budget"),
                 options=wanted,
                 is_untrusted=options.get("is_untrusted", False),
+                trace=options.get("trace"),
             )
             told = AnswerOf(ticket.input_id)
             async for event in events:

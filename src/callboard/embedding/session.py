@@ -99,7 +99,8 @@ class Session:
                 or another type that JSON can carry, or a JSON Schema of an object. `Turn.answer` returns such
                 an object; a wrong answer is asked for again, twice at most.
             **options: `budget` (what the turn may use; the limits of its agent and its session hold too);
-                `is_untrusted` (whether strangers may have written the text: it then taints the session); and
+                `is_untrusted` (whether strangers may have written the text: it then taints the session);
+                `trace` (where the program stands in a trace, see `[telemetry]`); and
                 in place of the agent's own, for the turn and what it delegates: `model`
                 (`PROVIDER/MODEL`), `fallbacks`, `thinking`, `temperature`, `max_output_tokens`, `policy`,
                 `tools` (some of the agent's), `unattended` (nobody sits there: what needs a person is denied,
@@ -139,6 +140,7 @@ class Session:
             options=options,
             widens=None,  # the program decides what its agents may do
             is_untrusted=keywords.get("is_untrusted", False),
+            trace=keywords.get("trace"),
         )
 
     async def submit(

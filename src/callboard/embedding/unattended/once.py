@@ -20,7 +20,7 @@ from ...runtime.definitions import GENERAL_AGENT
 from ...runtime.errors import ConflictError
 from ...runtime.events import InputAccepted
 from ...runtime.history import Attachment
-from ...runtime.identity import RequestKey
+from ...runtime.identity import RequestKey, TraceContext
 from ...runtime.store.feeds import DoneRequest
 from ...runtime.turn_options import Unattended
 from ..session import Session
@@ -47,6 +47,7 @@ class OutsideInput(msgspec.Struct, frozen=True, kw_only=True):
         unattended: Whether what needs a person is denied, or its question waits; `None` is what the agent does:
             one that defers defers, any other is denied.
         is_untrusted: Whether strangers may have written the text: it then taints the session.
+        trace: Where who sent it stands in a trace.
     """
 
     request: RequestKey
@@ -57,6 +58,7 @@ class OutsideInput(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     unattended: Unattended | None = None
     is_untrusted: bool = False
+    trace: TraceContext | None = None
 
 
 class MadeInput(msgspec.Struct, frozen=True):
@@ -107,6 +109,7 @@ async def submit_once(
             request=given.request,
             unattended=unattended,
             is_untrusted=given.is_untrusted,
+            trace=given.trace,
         )
     except ConflictError as error:
         refusal = error
