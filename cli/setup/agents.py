@@ -30,7 +30,7 @@ from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
 from ..terminal.style import minute
-from .editor import new_text, read_text
+from .editor import new_text, of_options, read_text
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -140,9 +140,11 @@ def create(
         "policy": policy,
     }
     fields = {field: value for field, value in given.items() if value is not None}
-    text, place = read_text(file) if file is not None else ("", Path("the options"))
     defaults = {"policy": load_settings_of(config_file(config)).policy, **fields, "name": name}
-    agent = _parsed(text, place, defaults, name)
+    if file is None:
+        agent = of_options(Agent, defaults)
+    else:
+        agent = _parsed(*read_text(file), defaults, name)
     return _changed("Made", _open(config, data), lambda its: its.create(agent), name, json=json)
 
 

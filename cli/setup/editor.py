@@ -1,4 +1,4 @@
-"""What a person changes as TOML: in their editor, or from a file."""
+"""What a person says of an agent, a schedule or a hook: by options, or as TOML in a file or their editor."""
 
 from __future__ import annotations
 
@@ -8,11 +8,55 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+import msgspec
+
+from ...config.validation import explained
 from ...runtime.errors import CallboardError, StorageError, ValidationError
+from ..run.flags import budget_of
+
+Kind = TypeVar("Kind")
+
+
+def of_options(kind: type[Kind], fields: Mapping[str, Any], *words: str) -> Kind:
+    """Return what the options of a command say.
+
+    Args:
+        kind: An agent, a schedule or a hook.
+        fields: Its fields; `None` is what is not said.
+        words: The fields that are said by words, not by options.
+
+    Raises:
+        ValidationError: It can't be; the message names the option.
+    """
+    given = {field: value for field, value in fields.items() if value is not None}
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        inner, problem = explained(str(error), kind)
+        field = inner[0] if inner else ""
+        option = field.upper() if field in words else f"--{field.replace('_', '-')}"
+        said = problem.replace("`", "")
+        raise ValidationError(f"{option}: {said}. Nothing was made.", field=field) from error
+
+
+def budget_fields(text: str | None) -> dict[str, Any] | None:
+    """Return the fields of what `--budget` says; raise `ValidationError`."""
+    try:
+        budget = None if text is None else budget_of(text)
+    except ValueError as error:
+        raise ValidationError(f"--budget: {error}. Nothing was made.", field="budget") from None
+    if budget is None:
+        return None
+    return {
+        name: amount
+        for name, amount in msgspec.structs.asdict(budget).items()
+        if amount is not None
+    }
 
 
 def read_text(file: Path) -> tuple[str, Path]:

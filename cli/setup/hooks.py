@@ -27,12 +27,13 @@ from ...runtime.wire.hooks import DeadLetter, HookRow, hook_of_row
 from ..backend import FileBackend, ask_daemon, serving_daemon
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Json, data_path, offered
+from ..run.flags import EXAMPLE
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
 from ..terminal.style import counted, minute
-from .editor import new_text, read_text
+from .editor import budget_fields, new_text, of_options, read_text
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -63,7 +64,9 @@ UnattendedOption = Annotated[
     Literal["deny", "defer"] | None,
     Parameter(help="Calls that need a person are denied, or wait; by default as the agent."),
 ]
-MaxTokens = Annotated[int | None, Parameter(help="The most tokens that each delivery may use.")]
+BudgetOption = Annotated[
+    str | None, Parameter(help=f"What each delivery may use: {EXAMPLE}, or some of these.")
+]
 MaxPerMinute = Annotated[
     int | None, Parameter(help="Deliveries that are let in within a minute; by default 30.")
 ]
@@ -124,7 +127,7 @@ def add(
     workspace: Workspace = None,
     session: SessionOption = None,
     unattended: UnattendedOption = None,
-    max_tokens: MaxTokens = None,
+    budget: BudgetOption = None,
     max_per_minute: MaxPerMinute = None,
     file: HookFile = None,
     json: Json = False,
@@ -133,18 +136,21 @@ def add(
 ) -> int:
     """Make a hook, of options or of a TOML file; `callboard keys set hook:NAME` stores its secret."""
     given = {
+        "name": name,
         "prompt": prompt,
         "signature": signature,
         "agent": agent,
         "workspace": None if workspace is None else str(workspace.expanduser().absolute()),
         "session": session,
         "unattended": unattended,
-        "budget": None if max_tokens is None else {"tokens": max_tokens},
+        "budget": budget_fields(budget),
         "max_per_minute": max_per_minute,
     }
-    fields = {field: value for field, value in given.items() if value is not None}
-    text, place = read_text(file) if file is not None else ("", Path("the options"))
-    made = _parsed(text, place, {**fields, "name": name}, name)
+    if file is None:
+        made = of_options(Hook, given, "prompt")
+    else:
+        fields = {field: value for field, value in given.items() if value is not None}
+        made = _parsed(*read_text(file), fields, name)
     row = _open(config, data).ask(
         lambda client: client.hooks.create(made), lambda book: _created(book, made)
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -16,7 +17,7 @@ from cyclopts import App, Parameter
 
 from ...config.files import config_file, parse_fields
 from ...config.managed import fields_toml
-from ...embedding.unattended.firing import firings_of, sender_of
+from ...embedding.unattended.firing import firings_of, local_minute, sender_of
 from ...embedding.unattended.schedules import ScheduleBook
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.identity import now_ms
@@ -26,12 +27,13 @@ from ...runtime.wire.schedules import NEXT_TIMES, Firing, ScheduleRow, schedule_
 from ..backend import FileBackend, serving_daemon
 from ..exit_codes import ANSWERED
 from ..parameters import Config, Data, Json, data_path, offered
+from ..run.flags import EXAMPLE
 from ..show.sessions import open_record
+from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
-from ..terminal.style import minute
-from .editor import new_text, read_text
+from .editor import budget_fields, new_text, of_options, read_text
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -74,7 +76,9 @@ UnattendedOption = Annotated[
     Literal["deny", "defer"] | None,
     Parameter(help="Calls that need a person are denied, or wait; by default as the agent."),
 ]
-MaxTokens = Annotated[int | None, Parameter(help="The most tokens that each firing may use.")]
+BudgetOption = Annotated[
+    str | None, Parameter(help=f"What each firing may use: {EXAMPLE}, or some of these.")
+]
 ScheduleFile = Annotated[
     Path | None,
     Parameter(
@@ -129,6 +133,8 @@ def list_schedules(*, json: Json = False, config: Config = None, data: Data = No
         heads = ("schedule", "when", "next", "last", "agent", "prompt")
         write_list(heads, map(_cells, rows))
         _say_problems(rows)
+    if not rows:
+        complain("There are no schedules: `callboard schedule add NAME PROMPT --cron …` makes one.")
     return ANSWERED
 
 
@@ -142,12 +148,11 @@ def show(name: Name, /, *, json: Json = False, config: Config = None, data: Data
     print(f"# {row.name}, from {row.source}" + (", paused" if row.paused else ""))
     print(fields_toml(schedule_of_row(row)))
     for at_ms in row.next_at_ms:
-        print(f"next {minute(at_ms)}")
+        print(f"next {_time(row, at_ms)}")
     if row.skipped_at_ms is not None:
-        print(f"left out {minute(row.skipped_at_ms)}: {safe_line(row.skipped)}")
-    write_list(
-        ("fired", "session", "outcome"), map(_firing_cells, _firings(name, 10, config, data))
-    )
+        print(f"left out {_time(row, row.skipped_at_ms)}: {safe_line(row.skipped)}")
+    firings = _firings(name, 10, config, data)
+    write_list(("fired", "session", "outcome"), [_firing_cells(row, each) for each in firings])
     _say_problems([row])
     return ANSWERED
 
@@ -168,14 +173,17 @@ def add(
     missed: Missed = None,
     overlap: Overlap = None,
     unattended: UnattendedOption = None,
-    max_tokens: MaxTokens = None,
+    budget: BudgetOption = None,
     file: ScheduleFile = None,
     json: Json = False,
     config: Config = None,
     data: Data = None,
 ) -> int:
     """Make a schedule, of options or of a TOML file."""
+    if every is not None and zone is not None:
+        raise ValidationError("--zone is for --cron and --at; --every counts in UTC.", field="zone")
     given = {
+        "name": name,
         "prompt": prompt,
         "cron": cron,
         "every": every,
@@ -187,11 +195,13 @@ def add(
         "missed": missed,
         "overlap": overlap,
         "unattended": unattended,
-        "budget": None if max_tokens is None else {"tokens": max_tokens},
+        "budget": budget_fields(budget),
     }
-    fields = {field: value for field, value in given.items() if value is not None}
-    text, place = read_text(file) if file is not None else ("", Path("the options"))
-    made = _parsed(text, place, {**fields, "name": name}, name)
+    if file is None:
+        made = of_options(Schedule, given, "prompt")
+    else:
+        fields = {field: value for field, value in given.items() if value is not None}
+        made = _parsed(*read_text(file), fields, name)
     backend = _open(config, data)
     backend.ask(lambda client: client.schedules.create(made), lambda book: book.create(made))
     return _said("Made", name, config, data, json=json)
@@ -228,12 +238,13 @@ def edit(
 def show_next(
     name: Name, /, *, count: Count = NEXT_TIMES, config: Config = None, data: Data = None
 ) -> int:
-    """Print the next planned times of a schedule, in local time."""
+    """Print the next planned times of a schedule."""
     if not 1 <= count <= MAX_COUNT:
         raise ValidationError(f"--count is 1 to {MAX_COUNT}", field="count")
-    planned = next_times(schedule_of_row(_get(name, config, data)).times, now_ms(), count)
+    row = _get(name, config, data)
+    planned = next_times(schedule_of_row(row).times, now_ms(), count)
     for at_ms in planned:
-        print(minute(at_ms))
+        print(_time(row, at_ms))
     if not planned:
         print(f"{name} is over: it was planned once.")
     return ANSWERED
@@ -326,7 +337,7 @@ def _said(
     if json:
         sys.stdout.write(json_line(row))
         return ANSWERED
-    planned = f" Next: {minute(row.next_at_ms[0])}." if row.next_at_ms else ""
+    planned = f" Next: {_time(row, row.next_at_ms[0])}." if row.next_at_ms else ""
     print(f"{verb} {name}.{planned}")
     if serving_daemon(config, data_path(data)) is None:
         print("It fires while `callboard serve` runs; no daemon runs now.")
@@ -351,8 +362,8 @@ def _say_problems(rows: list[ScheduleRow]) -> None:
 
 def _cells(row: ScheduleRow) -> tuple[str, ...]:
     when = row.cron or (f"every {row.every}" if row.every else f"once {row.at}")
-    planned = minute(row.next_at_ms[0]) if row.next_at_ms else "over"
-    last = "" if row.last is None else f"{minute(row.last.at_ms)} {row.last.state}"
+    planned = _time(row, row.next_at_ms[0]) if row.next_at_ms else "over"
+    last = "" if row.last is None else f"{_time(row, row.last.at_ms)} {row.last.state}"
     return (
         row.name,
         when if row.every else f"{when} {row.zone}",
@@ -363,7 +374,14 @@ def _cells(row: ScheduleRow) -> tuple[str, ...]:
     )
 
 
-def _firing_cells(firing: Firing) -> tuple[str, ...]:
+def _firing_cells(row: ScheduleRow, firing: Firing) -> tuple[str, ...]:
     why = f": {safe_line(firing.message)}" if firing.message else ""
     asked = "" if firing.planned_at_ms is not None else " (asked for)"
-    return f"{minute(firing.at_ms)}{asked}", firing.session_id, f"{firing.state}{why}"
+    return f"{_time(row, firing.at_ms)}{asked}", firing.session_id, f"{firing.state}{why}"
+
+
+def _time(row: ScheduleRow, at_ms: int) -> str:
+    """Return a time in the zone of a schedule, or of this machine when it has none, as `2027-01-31 09:00 CET`."""
+    if row.every is None:
+        return local_minute(row.zone, at_ms)
+    return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M %Z}"

@@ -25,6 +25,14 @@ MAX_EVERY_SECONDS = 24 * 3600
 FOLD_HOURS = 3
 """More than any zone ever set its clocks back at once: two hours."""
 
+_WORDS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+}
+"""The words that cron has for some expressions."""
 _EVERY = re.compile(r"([0-9]{1,5})(m|h)")
 _UNITS = {"m": 60, "h": 3600}
 
@@ -61,8 +69,8 @@ def planned_times(cron: str | None, every: str | None, at: str | None, zone: str
         name for name, its in (("cron", cron), ("every", every), ("at", at)) if its is not None
     ]
     if len(given) != 1:
-        what = f"{' and '.join(given)} are given" if given else "nothing is given"
-        raise ValueError(f"cron: {what}; say when with one of cron, every and at")
+        what = f"{' and '.join(given)} are given" if given else "nothing says when"
+        raise ValueError(f"cron: {what}; give one of cron, every and at")
     where = _zone(zone)
     if cron is not None:
         return _Cron(cron, where)
@@ -88,10 +96,12 @@ class _Cron:
         self._zone = zone
         if len(text) > MAX_FIELD_CHARS:
             raise ValueError(f"cron: it has more than {MAX_FIELD_CHARS} characters")
-        if len(text.split()) != 5:
+        text = self._text = _WORDS.get(text.strip(), text)
+        if (count := len(text.split())) != 5:
             raise ValueError(
-                f"cron: {text[:80]!r} has {len(text.split())} fields, and five are wanted: minute, hour, day "
-                "of the month, month and day of the week, as in '0 9 * * 1-5'"
+                f"cron: {text[:80]!r} has {count} field{'' if count == 1 else 's'}, and five are wanted: minute, "
+                "hour, day of the month, month and day of the week, as in '0 9 * * 1-5'; or one of "
+                f"{', '.join(_WORDS)}"
             )
         from cronsim import CronSim, CronSimError
 

@@ -42,7 +42,9 @@ async def test_it_fires_at_its_times_in_sessions_of_its_own(
         await scene.settled()
         assert await scene.fired() == ["03-28 09:00 CET", "03-29 09:00 CEST"]
         rows = await scene.runtime.sessions()
-        assert [row.title for row in rows] == [f"morning, 2026-03-{day} 09:00" for day in (29, 28)]
+        assert [row.title for row in rows] == [
+            f"morning, 2026-03-{day}" for day in ("29 09:00 CEST", "28 09:00 CET")
+        ]
         [row] = await scene.runtime.schedules.list()
         assert row.last is not None
         assert (row.last.state, row.problem) == ("answered", "")

@@ -95,8 +95,9 @@ def test_the_last_time_and_the_next_one_have_none_between(text: str, zone: str, 
 
 
 BAD: list[tuple[dict[str, str], str]] = [
-    ({}, "cron: nothing is given"),
+    ({}, "cron: nothing says when"),
     ({"cron": "0 9 * * *", "every": "1h"}, "cron: cron and every are given"),
+    ({"cron": "@often"}, "cron: '@often' has 1 field, .* or one of @hourly, @daily"),
     ({"cron": "0 9 * *"}, "cron: .* has 4 fields"),
     ({"cron": "0 0 9 * * *"}, "cron: .* has 6 fields"),
     ({"cron": "61 9 * * *"}, "cron: .* look at its minute"),

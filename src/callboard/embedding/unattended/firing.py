@@ -68,7 +68,9 @@ async def fire(
         request=key,
         text=schedule.prompt,
         agent=schedule.agent,
-        title=schedule.name if is_same else f"{schedule.name}, {local_minute(schedule, at_ms)}",
+        title=schedule.name
+        if is_same
+        else f"{schedule.name}, {local_minute(schedule.zone, at_ms)}",
         budget=schedule.budget,
         unattended=schedule.unattended,
     )
@@ -82,11 +84,11 @@ def as_said(folder: str | None) -> AbstractAsyncContextManager[Path | None]:
     return nullcontext(None if folder is None else Path(folder))
 
 
-def local_minute(schedule: Schedule, at_ms: int) -> str:
-    """Return a time in the zone of a schedule, as `2027-01-31 09:00`."""
+def local_minute(zone: str, at_ms: int) -> str:
+    """Return a time in a zone, as `2027-01-31 09:00 CET`."""
     from zoneinfo import ZoneInfo  # here: most runtimes have no schedules
 
-    return f"{datetime.fromtimestamp(at_ms / 1000, ZoneInfo(schedule.zone)):%Y-%m-%d %H:%M}"
+    return f"{datetime.fromtimestamp(at_ms / 1000, ZoneInfo(zone)):%Y-%m-%d %H:%M %Z}"
 
 
 def firings_of(rows: Iterable[NamedInputRow]) -> list[Firing]:
