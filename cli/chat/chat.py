@@ -31,6 +31,7 @@ from ..log_file import start_logging
 from ..parameters import Config, Data, Verbose, data_path, offered
 from ..record_names import folder_here
 from ..run.attachments import read_attachments
+from ..run.choice import check_fits
 from ..run.flags import TurnFlags
 from ..sharing.holder import Holder, holding, running
 from ..sharing.lending import Lender, read_rules, wish_of_command
@@ -105,10 +106,12 @@ def chat(
             return ANSWERED
         place = fit
     options = ChatOptions(
+        flags=flags,
         workspace=place,
         agent=flags.agent or "general",
         model=flags.model,
         session=session,
+        resumes_by="--continue" if resume else "--session",
         config=config,
         turn=flags.turn_options(flags.model if session is not None else None),
         budget=flags.budgets[0],
@@ -290,8 +293,10 @@ class _Chat:
     async def _begin(self, client: Client) -> SessionRow | None:
         if self._options.session is None:
             return None
-        folder = folder_here(self._options.workspace)
-        return await find_session(client, self._options.session, folder)
+        folder, flags = folder_here(self._options.workspace), self._options.flags
+        row = await find_session(client, self._options.session, folder)
+        check_fits(row, flags, self._options.session, self._options.resumes_by)
+        return row
 
     async def _watch(self, client: Client, holder: Holder) -> None:
         """Print that the daemon stops; when it is this command, end as it does."""

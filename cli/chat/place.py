@@ -15,6 +15,7 @@ from ...runtime.errors import ValidationError
 from ...runtime.history import Attachment
 from ...runtime.turn_options import TurnOptions
 from ...tools.workspace.roots import why_no_root
+from ..run.flags import TurnFlags
 from ..terminal.escaping import safe_line, short_path
 
 OWN_FOLDER = "callboard"
@@ -25,9 +26,11 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command line of `callboard chat`.
 
     Attributes:
+        flags: What it says of turns, as it was typed.
         workspace: Where new sessions work.
         model: The one that new sessions are begun with.
         session: An id, the beginning of one, or `last`.
+        resumes_by: The option that says so.
         config: The file that the settings were read from; `None` is the usual one.
         turn: What each prompt changes of the agent.
         budget: What each turn may use.
@@ -38,9 +41,11 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     workspace: Path
+    flags: TurnFlags = TurnFlags()
     agent: str = "general"
     model: str | None = None
     session: str | None = None
+    resumes_by: str = "--session"
     config: Path | None = None
     turn: TurnOptions = TurnOptions()
     budget: Budget | None = None

@@ -17,7 +17,7 @@ from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import GivenCall
 from ..record_names import find_session, folder_here, folders_of, nothing_here
 from ..terminal.escaping import safe_line
-from .flags import RunFlags
+from .flags import RunFlags, TurnFlags
 
 PAGE_EVENTS = 200
 """Events that are read at once when looking back: a few turns."""
@@ -139,22 +139,7 @@ def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | N
 
 
 def _check(options: RunOptions, row: SessionRow) -> None:
-    which = "last session" if options.flags.session in {None, "last"} else "session"
-    session = f"The {which}, {row.session_id},"
-    if options.flags.workspace is not None and not _is_same(
-        options.flags.workspace, Path(row.workspace)
-    ):
-        raise ValidationError(
-            f"{session} works in {row.workspace}: leave --workspace out, or leave --continue out "
-            f"to begin a new one in {options.flags.workspace}.",
-            field="workspace",
-        )
-    if options.flags.agent is not None and options.flags.agent != row.agent:
-        raise ValidationError(
-            f"{session} has the agent {row.agent!r}: leave --agent out, or leave --continue out to "
-            f"begin a new one with {options.flags.agent!r}.",
-            field="agent",
-        )
+    session = check_fits(row, options.flags, options.flags.session, "--continue")
     if options.flags.model is not None and row.model not in {None, options.flags.model}:
         raise ValidationError(
             f"{session} was made for the model {row.model}: leave --model out, or leave --continue "
@@ -166,6 +151,29 @@ def _check(options: RunOptions, row: SessionRow) -> None:
             f"{session} works in {row.workspace}, which is not there any more: put it back, or "
             "leave --continue out to begin a new one."
         )
+
+
+def check_fits(row: SessionRow, flags: TurnFlags, name: str | None, option: str) -> str:
+    """Return what to call a session that goes on, by this option.
+
+    Raises:
+        ValidationError: It has another folder or agent than the command line says.
+    """
+    which = "last session" if name in {None, "last"} else "session"
+    session = f"The {which}, {row.session_id},"
+    if flags.workspace is not None and not _is_same(flags.workspace, Path(row.workspace)):
+        raise ValidationError(
+            f"{session} works in {row.workspace}: leave --workspace out, or leave {option} out "
+            f"to begin a new one in {flags.workspace}.",
+            field="workspace",
+        )
+    if flags.agent is not None and flags.agent != row.agent:
+        raise ValidationError(
+            f"{session} has the agent {row.agent!r}: leave --agent out, or leave {option} out to "
+            f"begin a new one with {flags.agent!r}.",
+            field="agent",
+        )
+    return session
 
 
 def _is_same(one: Path, other: Path) -> bool:

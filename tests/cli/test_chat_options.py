@@ -57,6 +57,22 @@ async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
     assert len((await command("sessions")).out.splitlines()) == 1
 
 
+async def test_a_session_that_goes_on_drops_no_option_without_a_word(command: Command) -> None:
+    """Who names an agent that only reads does so for safety: the session's own must not act in its place."""
+    async with scripted(command, reply("One."), reply("Two.")) as server:
+        assert (await command("chat", "Hello.", stdin=b"")).code == 0
+        for words in (("-c", "--agent", "reader"), ("--session", "last", "--agent", "nope")):
+            refused = await command("chat", *words, stdin=b"Go on.\n")
+            assert "has the agent 'general': leave --agent out" in refused.err, refused
+            assert refused.code == 1
+        elsewhere = ("--session", "session_", "--workspace", "/tmp")
+        refused = await command("chat", *elsewhere, stdin=b"Go on.\n")
+        assert f"works in {command.workspace}: leave --workspace out" in refused.err, refused
+        done = await command("chat", "-c", "--agent", "general", stdin=b"Go on.\n")
+        assert (done.code, "Two." in done.out) == (0, True)
+    assert len(server.requests) == 2
+
+
 async def test_a_wrong_value_is_said_before_anything_begins(command: Command) -> None:
     done = await command("chat", "--budget", "much")
     assert (done.code, "--budget: 'much' is not NAME=AMOUNT" in done.err) == (2, True)
