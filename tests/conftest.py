@@ -121,7 +121,7 @@ def _tasks(task: trio.lowlevel.Task, depth: int = 0) -> Iterator[str]:
 REARM_SECONDS = 10.0
 """By so much later than it should a hanging test may be told."""
 HANGS_TO_END = 4
-"""Longer than any test takes, on however busy a machine: flows end by themselves before (`FLOW_SECONDS`)."""
+"""Longer than any test takes, on however busy a machine: most end by themselves before (`TEST_SECONDS`)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -140,22 +140,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(HangWatch(seconds), "hang watch")
 
 
-FLOW_SECONDS = 120
+TEST_SECONDS = 120
+"""For a test that waits; several times what any takes on a busy machine."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """A flow ends in time or fails, so that its steps need no deadlines of their own.
+    """A test that waits ends in time or fails, so that its steps need no deadlines of their own.
 
     But where a mocked clock makes its seconds mean nothing.
     """
-    if isinstance(item, pytest.Function) and item.path.parent.name == "flows":
-        flow = item.obj
-        if inspect.iscoroutinefunction(flow) and "autojump_clock" not in item.fixturenames:
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        test = item.obj
+        if not {"autojump_clock", "mock_clock"} & set(item.fixturenames):
 
-            @functools.wraps(flow)
+            @functools.wraps(test)
             async def bounded(**fixtures: Any) -> None:
-                with trio.fail_after(FLOW_SECONDS):
-                    await flow(**fixtures)
+                with trio.fail_after(TEST_SECONDS):
+                    await test(**fixtures)
 
             item.obj = bounded
 

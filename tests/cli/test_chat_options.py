@@ -7,7 +7,7 @@ from callboard.cli.terminal.folding import text_columns
 from callboard.cli.terminal.style import Style
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Preset
-from support.cli.chat_scene import answer, chatting, leave, prompt, say, scripted
+from support.cli.chat_scene import READY, answer, leave, prompt, say, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
@@ -44,8 +44,9 @@ async def test_options_of_turns_are_given_and_changed(command: Command) -> None:
             await say(terminal, "/model")
             await terminal.expect("  local/other; /model")
             await leave(terminal)
-        async with chatting(command, "-c", "--max-tokens", "77") as terminal:
+        async with command.at_terminal("chat", "-c", "--max-tokens", "77") as terminal:
             await terminal.expect("  Two.\n")
+            await terminal.expect(READY)
             await say(terminal, "Again")
             await terminal.expect("  Three.\n")
     bodies = [request.body for request in server.requests]
