@@ -206,6 +206,7 @@ ALONE: dict[str, str] = {
         tools/git/command: MAX_SAID_CHARACTERS
         tools/git/push: MAX_SHOWN_COMMITS MAX_SHOWN_NOTED
         tools/mcp/connection: MAX_ERROR_CHARS
+        tools/mcp/http: MAX_REASON_CHARS
         tools/mcp/result: MAX_DISPLAY_CHARS
         tools/mcp/server: MAX_SAID
         tools/mcp/streams: MAX_SHOWN

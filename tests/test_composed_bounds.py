@@ -57,7 +57,7 @@ from callboard.runtime.wire.fields import Role
 from callboard.tools.agent import delegate, people, plan
 from callboard.tools.files import file_edit, file_pages, preview
 from callboard.tools.git import commit, reading
-from callboard.tools.mcp import definition, result, streams
+from callboard.tools.mcp import definition, http, result, streams
 from callboard.tools.processes import function_process
 from callboard.tools.sandbox import background
 from callboard.tools.skills import front_matter, instructions, shelf
@@ -168,6 +168,10 @@ PAIRS: dict[str, tuple[float, float]] = {
     ),
     "a message of an MCP server in a kept whole": (
         QUOTED * streams.MAX_LINE_BYTES,
+        outcome.MAX_KEPT_OUTPUT_BYTES,
+    ),
+    "an answer of an MCP server over HTTP in a kept whole": (
+        QUOTED * http.MAX_MESSAGE_BYTES,
         outcome.MAX_KEPT_OUTPUT_BYTES,
     ),
     "files of an MCP server in those of a result": (

@@ -21,6 +21,7 @@ from ...config.settings import Settings
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.http.address_guard import AddressGuard
+from ...runtime.http.client import open_http_client
 from ...runtime.redaction import Secret
 from ...runtime.text import did_you_mean
 from ...tools.mcp.server import Looked, look_at
@@ -42,7 +43,7 @@ NewName = Annotated[str, Parameter(help="A name for it, which the names of its t
 Word = Annotated[
     str,
     Parameter(
-        help="Behind --: the program that is the server, and its arguments.",
+        help="The address of the server; or behind --: the program that is the server, and its arguments.",
         allow_leading_hyphen=True,
     ),
 ]
@@ -53,6 +54,18 @@ Env = Annotated[
         help="A variable of the program, as NAME=VALUE; a secret as NAME='${key:NAME}'.",
         negative=(),
     ),
+]
+Header = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--header",
+        help="What is sent to an address with each request, as NAME=VALUE; a secret as NAME='${key:NAME}'.",
+        negative=(),
+    ),
+]
+Kind = Annotated[
+    Literal["http", "sse"],
+    Parameter(name="--type", help="How an address speaks; sse is that of the revision 2024-11-05."),
 ]
 Network = Annotated[
     tuple[str, ...],
@@ -84,6 +97,8 @@ def add_server(
     /,
     *command: Word,
     env: Env = (),
+    header: Header = (),
+    type: Kind = "http",  # ruff: ignore[builtin-argument-shadowing]  the name of the option
     network: Network = (),
     state: State = False,
     tier: TierOption = None,
@@ -91,12 +106,15 @@ def add_server(
     config: Config = None,
     data: Data = None,
 ) -> int:
-    """Add a server: callboard mcp add NAME -- COMMAND ….
+    """Add a server: callboard mcp add NAME https://…, or callboard mcp add NAME -- COMMAND ….
 
-    It is started once, in the sandbox, and its tools are shown; those that you accept can be used.
+    It is started once, in the sandbox, or reached at its address. Its tools are shown; those that you accept
+    can be used.
     """
-    fields: dict[str, Any] = {"name": name, "command": command, "network": network, "state": state}
-    fields["env"] = _variables(env)
+    is_url = len(command) == 1 and command[0].startswith(("https://", "http://"))
+    fields: dict[str, Any] = {"name": name, "network": network, "state": state, "type": type}
+    fields |= {"url": command[0]} if is_url else {"command": command}
+    fields["env"], fields["headers"] = _pairs("env", env), _pairs("header", header)
     if tier is not None:
         fields["tier"] = tier
     place = _Place(config, data)
@@ -259,7 +277,7 @@ class _Place:
         return servers[name]
 
     def look(self, server: McpSettings) -> Looked:
-        """Start a server in the sandbox, list its tools, and end it."""
+        """Start a server in the sandbox, or reach it, list its tools, and end it."""
         sandbox = Sandbox(
             self.settings.sandbox, forbidden=(self.data, config_folder(), self.folder)
         )
@@ -272,7 +290,12 @@ class _Place:
             environ=os.environ,
             stored=lambda its, key: store.get(MCP_KEYS, key_place(its, key)),
         )
-        looked = trio.run(look_at, places, server)
+
+        async def look() -> Looked:
+            async with open_http_client(connect=guard.connect) as http:
+                return await look_at(msgspec.structs.replace(places, http=http), server)
+
+        looked = trio.run(look)
         for note in looked.notes:
             complain(f"{server.name}: {note}")
         return looked
@@ -362,11 +385,11 @@ class _Place:
                 print(MASTER_KEY_MADE.format(place=made))
 
 
-def _variables(given: tuple[str, ...]) -> dict[str, str]:
+def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in given:
         name, is_pair, value = each.partition("=")
         if not is_pair:
-            raise ValidationError("--env is NAME=VALUE.", field="env")
+            raise ValidationError(f"--{option} is NAME=VALUE.", field=option)
         found[name] = value
     return found

@@ -77,16 +77,13 @@ def _imported(name: str, entry: Any) -> Imported:
         if field in entry
     ]
     notes += [f"{field} is not known, and left out" for field in entry if field not in _KNOWN]
-    if entry.get("type") == "sse":
-        raise ValidationError(
-            f"{own}: servers of type sse (of the revision 2024-11-05) can't be used yet."
-        )
     secrets: dict[str, Secret] = {}
     fields: dict[str, Any] = {"name": own}
     if "command" in entry:
         fields["command"] = [str(entry["command"]), *map(str, entry.get("args") or ())]
     if "url" in entry:
         fields["url"] = entry["url"]
+        fields["type"] = "sse" if entry.get("type") == "sse" else "http"
     for field in ("env", "headers"):
         if values := entry.get(field):
             fields[field] = {

@@ -17,6 +17,8 @@ import msgspec
 from ...runtime.definitions import Effect, Tier
 from ...runtime.http.address_guard import Endpoint, parse_endpoint
 from ...runtime.redaction import redact
+from ...runtime.text import parse_host
+from ..base_url import checked_base_url, may_carry_key
 
 SERVER_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?")
 """Stands before `__` in the names of its tools, and names a folder."""
@@ -101,6 +103,7 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         name: Its name: the name of its table.
         command: The program that is the server, with its arguments; it runs in the sandbox.
         url: Where a server is reached over HTTP, in place of `command`.
+        type: How that server speaks: `http`, or `sse` as in the revision of 2024-11-05.
         headers: What is sent to it with each request. Secrets are references: `Bearer ${key:NAME}`.
         env: Environment variables of the program, besides PATH, HOME, LANG and TMPDIR. Secrets are
             references: `${key:NAME}`, stored by `callboard mcp key`, or `${env:NAME}`.
@@ -124,6 +127,7 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     name: str
     command: Words = ()
     url: str | None = None
+    type: Literal["http", "sse"] = "http"
     headers: Texts = {}
     env: Texts = {}
     network: Words = ()
@@ -153,8 +157,10 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             self._check_url(self.url)
 
     def _check_command(self) -> None:
-        if self.headers:
-            raise ValueError("headers: a program gets none; env has its variables")
+        if self.headers or self.type != "http":
+            raise ValueError(
+                "headers and type are for a url; a program gets none, env has its variables"
+            )
         if not self.command[0].strip():
             raise ValueError("command: there is no program in it")
         for word in self.command:
@@ -183,12 +189,20 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             if _HEADER.fullmatch(name) is None or name.lower() in _OWN_HEADERS:
                 raise ValueError(f"headers: {name[:64]!r} can't be set here")
             _check_secret("headers", name, value)
-        raise ValueError("url: servers over HTTP can't be used yet; name a command")
+        if not may_carry_key(url) and any(map(REFERENCE.search, self.headers.values())):
+            raise ValueError(
+                "url: headers with secrets are sent by https, or to this machine alone"
+            )
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The entries of `network`, parsed."""
         return tuple(map(parse_endpoint, self.network))
+
+    @property
+    def host(self) -> str | None:
+        """The host of its URL."""
+        return None if self.url is None else parse_host(urlsplit(self.url).netloc)[0]
 
     @property
     def source(self) -> str:
@@ -279,6 +293,10 @@ def _url_problem(url: str) -> str:
         return "it is not a URL like https://mcp.example/mcp"
     if where.username is not None or where.fragment:
         return "it has a user's name or a fragment: leave them out, and use headers"
+    try:
+        checked_base_url(f"{where.scheme}://{where.netloc}")
+    except ValueError as error:
+        return str(error)
     return "it holds what looks like a key: use headers" if redact(url) != url else ""
 
 

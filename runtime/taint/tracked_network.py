@@ -74,6 +74,11 @@ class TrackedNetwork:
         self._hosts[parse_url(answer.url).host] = None
         return answer
 
+    def note(self, host: str) -> None:
+        """Record that the call connects to a host over what is not its own: the connection of a server."""
+        self._hosts[host] = None
+        self.may_have_heard = True
+
     async def connect(self, url: HttpUrl) -> trio.SocketStream:
         """Connect for a program of the call.
 

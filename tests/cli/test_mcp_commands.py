@@ -16,6 +16,7 @@ from callboard.config.mcp.pins import read_pins, save_pins
 from callboard.config.mcp.settings import PINS_NAME, PinnedTool
 from callboard.runtime.errors import CallboardError, ConflictError, StorageError, ValidationError
 from support.mcp.stage import FOLDER, PYTHON
+from support.mcp.web import serving
 from support.sandbox.sandbox_users import needs_sandbox
 
 SERVER = (PYTHON, "-I", "-S", f"{FOLDER}/server.py")
@@ -68,6 +69,36 @@ def test_a_server_is_added_reviewed_and_removed(home: Path, capsys: Any) -> None
     assert execute(["mcp", "remove", "fake"]) == 0
     assert load_settings().mcp == {}
     assert read_pins(home / "config") == {}
+
+
+def test_a_server_over_http_is_added_and_reviewed(
+    home: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving() as its:
+        toml = home / "config/callboard.toml"
+        with pytest.raises(CallboardError, match=r'\[network\] allow = \["HOST:PORT"\]'):
+            execute(["mcp", "add", "web", its.url, "--yes"])
+        toml.write_text(f'{toml.read_text()}[network]\nallow = ["{its.endpoint}"]\n')
+        header = "X-Token=${env:CANARY}"
+        monkeypatch.setenv("CANARY", CANARY)
+        assert execute(["mcp", "add", "web", its.url, "--header", header, "--yes"]) == 0
+        assert "new: web__say (elevated)" in capsys.readouterr().out
+        server = load_settings().mcp["web"]
+        assert (server.url, server.headers) == (its.url, {"X-Token": "${env:CANARY}"})
+        its.tools["say"] = "Says more."
+        assert execute(["mcp", "test", "web"]) == 1
+        assert "1 changed" in capsys.readouterr().out
+        assert execute(["mcp", "review", "web", "--yes"]) == 0
+        assert execute(["mcp", "test", "web"]) == 0
+        its.fault = "at-start-login"
+        with pytest.raises(CallboardError, match="wants a login: its headers are not accepted"):
+            execute(["mcp", "test", "web"])
+        assert its.messages("initialize")[-1]["x-token"] == CANARY
+        assert execute(["mcp", "show", "web"]) == 0
+        assert execute(["mcp", "list"]) == 0
+        said = capsys.readouterr()
+        assert its.url in said.out
+        assert CANARY not in said.out + said.err
 
 
 def test_nothing_is_added_that_was_not_accepted(home: Path, capsys: Any) -> None:

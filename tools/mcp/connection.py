@@ -1,16 +1,21 @@
 """A connection to a server: the package `mcp`, with our streams under it, and our words over it.
 
-The only module that speaks to that package, beside `streams`. Importing it takes a second of processor time: it
+The only module that speaks to that package, beside `streams` and `http`. Importing it takes a second of processor time: it
 is imported in a thread (`server`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    suppress,
+)
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 from mcp.client.client import Client
@@ -33,9 +38,10 @@ from pydantic import ValidationError
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redact
-from .state import ConnectionLost, ServerInfo, ShowProgress
-from .streams import LineReader, LineWriter, Pipes
+from .state import CallFaults, ConnectionLost, ServerInfo, ShowProgress
 
+CLOSED = "Connection closed"
+"""What the package says when it has lost a server, with a code that servers use for all kinds of errors."""
 MAX_PAGES = 20
 """Pages of a list of tools."""
 MAX_LISTED = 1000
@@ -57,9 +63,10 @@ class ServerConnection:
         lost: Set when it can't be spoken with any more.
     """
 
-    def __init__(self, client: Client, lost: trio.Event, changes: _Changes) -> None:
+    def __init__(self, client: Client, wire: ServerWire, changes: _Changes) -> None:
         self._client = client
-        self.lost = lost
+        self._wire = wire
+        self.lost = wire.lost
         self._changes = changes
         its = client.server_info
         self.info = ServerInfo(
@@ -103,12 +110,26 @@ class ServerConnection:
 
         Raises:
             ConnectionLost: The server ended before it answered.
-            ToolFailure: It answered with an error of the protocol.
+            ToolFailure: It answered with an error of the protocol, or can't be reached.
         """
+        with self._wire.calling() as faults:
+            return await self._called(name, arguments, progress, faults)
+
+    async def _called(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: ShowProgress | None,
+        faults: CallFaults,
+    ) -> dict[str, Any]:
         try:
             answer = await self._client.call_tool(name, arguments, progress_callback=progress)
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED and self.lost.is_set():
+            if faults.failure is not None:
+                raise faults.failure from None
+            if error.code == CONNECTION_CLOSED and (
+                self.lost.is_set() or faults.is_cut_off or error.message == CLOSED
+            ):
                 raise ConnectionLost from None
             raise _failure(error) from None
         except ValidationError as error:
@@ -120,37 +141,52 @@ class ServerConnection:
         return answer.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
+class ServerWire(Protocol):
+    """The way to a server: `streams.LineWire` to a program, `http.HttpWire` over HTTP."""
+
+    @property
+    def lost(self) -> trio.Event:
+        """Set when the server can't be spoken with any more."""
+        ...
+
+    def open(self, doubt: Callable[[], None]) -> AbstractAsyncContextManager[Any]:
+        """Give the package's pair of streams around the block.
+
+        `doubt` is called when the server may be another one than before, since it could not be reached.
+        """
+        ...
+
+    def calling(self) -> AbstractContextManager[CallFaults]:
+        """Note what fails below the protocol while a call is made in the block."""
+        ...
+
+
 @asynccontextmanager
-async def open_connection(pipes: Pipes, name: str) -> AsyncGenerator[ServerConnection]:
-    """Speak to a program around the block; return when it has said which revision it speaks.
+async def open_connection(wire: ServerWire, name: str) -> AsyncGenerator[ServerConnection]:
+    """Speak to a server around the block; return when it has said which revision it speaks.
 
     Raises whatever the package raises; the caller takes it for a broken connection.
     """
-    reader = LineReader(pipes, name)
     changes = _Changes()
 
     async def heard(message: IncomingMessage) -> None:
         await trio.lowlevel.checkpoint()
         if isinstance(message, ToolListChangedNotification):
-            changes.event.set()
+            changes.note()
 
     client = Client(
-        _Streams(reader, LineWriter(pipes, reader)),  # pyright: ignore[reportArgumentType]
+        wire.open(changes.note),
         client_info=Implementation(name="callboard", version=version("callboard")),
         message_handler=heard,
         cache=None,
     )
-    try:
-        async with client:
-            # Results are checked by our own validator, which bounds the work that a schema makes.
-            client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
-            async with open_service_nursery("the connection is closed") as nursery:
-                if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                    nursery.start_soon(_follow, client, changes, name=f"changes of {name}")
-                yield ServerConnection(client, reader.lost, changes)
-    finally:
-        if reader.problem:
-            raise ConnectionLost(reader.problem)
+    async with client:
+        # Results are checked by our own validator, which bounds the work that a schema makes.
+        client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
+        async with open_service_nursery("the connection is closed") as nursery:
+            if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                nursery.start_soon(_follow, client, changes, name=f"changes of {name}")
+            yield ServerConnection(client, wire, changes)
 
 
 async def _follow(client: Client, changes: _Changes) -> None:
@@ -161,28 +197,18 @@ async def _follow(client: Client, changes: _Changes) -> None:
     with suppress(MCPError, ListenNotSupportedError, SubscriptionLost, TimeoutError):
         async with client.listen(tools_list_changed=True) as subscription:
             async for _ in subscription:
-                changes.event.set()
+                changes.note()
 
 
 class _Changes:
-    """Where it is noted that the tools of a server have changed."""
+    """Where it is noted that the tools of a server have changed, or may have."""
 
     def __init__(self) -> None:
         self.event = trio.Event()
 
-
-class _Streams:
-    """The pair of streams as the package takes a transport."""
-
-    def __init__(self, reader: LineReader, writer: LineWriter) -> None:
-        self._streams = reader, writer
-
-    async def __aenter__(self) -> tuple[LineReader, LineWriter]:
-        await trio.lowlevel.checkpoint()
-        return self._streams
-
-    async def __aexit__(self, *_: object) -> None:
-        await trio.lowlevel.cancel_shielded_checkpoint()
+    def note(self) -> None:
+        """Note it."""
+        self.event.set()
 
 
 async def _unchecked(name: str, result: CallToolResult) -> None:

@@ -6,6 +6,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,6 +48,7 @@ MAX_SAID = 500
 if TYPE_CHECKING:  # imported in a thread, when the first server is started
     from ..sandbox.piped import PipedProgram
     from .connection import ServerConnection
+    from .http import HttpWire
 
 logger = redacting_logger(__name__)
 
@@ -83,6 +85,7 @@ class McpServer:
         self._link: ServerLink | None = None
         self._running: trio.CancelScope | None = None
         self._failures: deque[float] = deque(maxlen=MAX_FAILURES)
+        self._error_type = ErrorType.EXECUTION_ERROR
         self._state = ServerState()
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
@@ -157,8 +160,12 @@ class McpServer:
     def _note_failure(self, ended: ServerEnd) -> None:
         now = trio.current_time()
         self._failures.append(now)
+        self._error_type = ended.error_type
         is_full = len(self._failures) == MAX_FAILURES
-        has_failed = is_full and now - self._failures[0] <= FAILURE_SECONDS
+        # One over HTTP is not ours to start, and a network goes away and comes back: it is asked by each call.
+        has_failed = (
+            self._server.url is None and is_full and now - self._failures[0] <= FAILURE_SECONDS
+        )
         logger.warning("the server %s is not running: %s", self._server.name, ended.problem)
         self._say(
             state="failed" if has_failed else "broken",
@@ -204,9 +211,10 @@ class McpServer:
             if self._state.state == "failed"
             else ""
         )
+        is_there = "is not running" if self._server.url is None else "can't be used"
         return ToolFailure(
-            ErrorType.EXECUTION_ERROR,
-            f"Not run: the server {self._server.name} is not running: {self._state.problem}.{again}",
+            self._error_type,
+            f"Not run: the server {self._server.name} {is_there}: {self._state.problem}.{again}",
         )
 
     def _say(self, **changes: Any) -> None:
@@ -219,6 +227,7 @@ class ServerEnd(NamedTuple):
 
     problem: str
     errors: str = ""
+    error_type: ErrorType = ErrorType.EXECUTION_ERROR
 
 
 Speak = Callable[["ServerConnection", trio.CancelScope], Awaitable[None]]
@@ -227,27 +236,40 @@ Speak = Callable[["ServerConnection", trio.CancelScope], Awaitable[None]]
 
 async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> ServerEnd:
     """Start a server and speak with it; return why that has ended. Nothing of it is left then."""
-    program = None
+    program: PipedProgram | None = None
+    over_http: HttpWire | None = None
+    kind = ErrorType.EXECUTION_ERROR
     try:
         await trio.to_thread.run_sync(import_module, f"{__package__}.connection")
-        from .connection import open_connection
-        from .launch import open_program  # with what runs programs
+        from .connection import ServerWire, open_connection
 
         with trio.CancelScope(deadline=trio.current_time() + server.start_seconds) as scope:
-            async with (
-                open_program(places, server) as program,
-                open_connection(program, f"the server {server.name}") as connection,
-            ):
+            async with AsyncExitStack() as stack:
+                wire: ServerWire
+                if server.url is None:
+                    from .launch import open_program  # with what runs programs
+                    from .streams import LineWire
+
+                    program = await stack.enter_async_context(open_program(places, server))
+                    wire = LineWire(program, f"the server {server.name}")
+                else:
+                    from .http import reach
+
+                    wire = over_http = await reach(places, server)
+                name = f"the server {server.name}"
+                connection = await stack.enter_async_context(open_connection(wire, name))
                 await speak(connection, scope)
         slow = f"it did not answer in {server.start_seconds:g} s"
         problem = _end_of(program, slow if scope.cancelled_caught else "")
     except ToolFailure as failure:
-        problem = str(failure)
+        problem, kind = str(failure), failure.error_type
     except ImportError as error:
         problem = f"the package {error.name} is missing: pip install 'callboard[mcp]'"
     except Exception as crash:  # a foreign package, and a foreign server behind it
         problem = _end_of(program, _words(crash))
-    return ServerEnd(problem, "" if program is None else program.errors)
+    if over_http is not None and over_http.failure is not None:
+        problem, kind = str(over_http.failure), over_http.failure.error_type
+    return ServerEnd(problem.rstrip("."), "" if program is None else program.errors, kind)
 
 
 async def look_at(places: McpPlaces, server: McpSettings) -> Looked:
@@ -282,7 +304,7 @@ async def _wait_any(*events: trio.Event) -> None:
 def _end_of(program: PipedProgram | None, why: str) -> str:
     """Return why a server has ended, with what its program said last."""
     if program is None:
-        return why
+        return why or "it has ended the connection"
     ran = program.result()
     if not why:
         why = f"its program was ended: {ran.killed_by}" if ran.killed_by else ""

@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 import trio
 
+from ...runtime.definitions import ToolFailure
+from ...runtime.http.client import HttpClient
 from ...runtime.kernel.mailbox import Message, Request
 from ...runtime.redaction import Secret
 from ...runtime.taint.tracked_network import Connect
@@ -18,7 +20,41 @@ StateWord = Literal["off", "not started", "starting", "running", "broken", "fail
 
 
 class ConnectionLost(Exception):
-    """The server ended, or its connection broke; the text says why, if that is known."""
+    """The server ended, or its connection broke; the text says why, if that is known.
+
+    Attributes:
+        may_have_run: Whether a call that was sent may have been done.
+    """
+
+    def __init__(self, text: str = "", *, may_have_run: bool = True) -> None:
+        super().__init__(text)
+        self.may_have_run = may_have_run
+
+
+class CallFaults:
+    """What failed under a call, below the protocol; it ends with its call.
+
+    Attributes:
+        failure: Why there is no answer.
+        is_cut_off: Whether an answer ended before it was there.
+        has_ended: Whether the call is over, so that nothing may be begun for it.
+    """
+
+    def __init__(self) -> None:
+        self.failure: ToolFailure | ConnectionLost | None = None
+        self.is_cut_off = False
+        self.has_ended = False
+        self._ends: list[Callable[[], None]] = []
+
+    def at_end(self, end: Callable[[], None]) -> None:
+        """Have this called when the call is over."""
+        self._ends.append(end)
+
+    def end(self) -> None:
+        """End what still runs for the call."""
+        self.has_ended = True
+        for end in self._ends:
+            end()
 
 
 class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +63,7 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         sandbox: Where programs run; `None` where none may.
         connect: Makes the connections of programs, to addresses that tools may reach.
+        http: Makes the requests to servers over HTTP, to the same addresses.
         data: The data folder, or `None` in memory.
         environ: Where `${env:NAME}` is looked up.
         stored: Returns the key of a server by its name; blocks.
@@ -34,6 +71,7 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
 
     sandbox: Sandbox | None
     connect: Connect | None = None
+    http: HttpClient | None = None
     data: Path | None = None
     environ: Mapping[str, str] = {}
     stored: Callable[[str, str], Secret | None] = lambda server, name: None

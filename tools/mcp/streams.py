@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -13,6 +15,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from ...runtime.redaction import redact
+from .state import CallFaults, ConnectionLost
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """One message; a server that writes a longer line is ended."""
@@ -42,6 +45,36 @@ class Pipes(Protocol):
     def kill(self, why: str) -> None:
         """End it at once."""
         ...
+
+
+class LineWire:
+    """The way to a program; see `connection.ServerWire`."""
+
+    def __init__(self, pipes: Pipes, name: str) -> None:
+        self._reader = LineReader(pipes, name)
+        self._writer = LineWriter(pipes, self._reader)
+
+    @property
+    def lost(self) -> trio.Event:
+        """Set when the program can't be spoken with any more."""
+        return self._reader.lost
+
+    @asynccontextmanager
+    async def open(
+        self, doubt: Callable[[], None]
+    ) -> AsyncGenerator[tuple[LineReader, LineWriter]]:
+        """Give the streams of the package around the block."""
+        await trio.lowlevel.checkpoint()
+        try:
+            yield self._reader, self._writer
+        finally:
+            if self._reader.problem:
+                raise ConnectionLost(self._reader.problem)
+
+    @contextmanager
+    def calling(self) -> Generator[CallFaults]:
+        """Note nothing: what fails ends the connection."""
+        yield CallFaults()
 
 
 class LineReader:

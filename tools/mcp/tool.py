@@ -11,6 +11,7 @@ import trio
 from ...config.mcp.settings import McpSettings, PinnedTool
 from ...runtime.definitions import Effect, ErrorType, ToolFailure, ToolResult
 from ...runtime.errors import ValidationError
+from ...runtime.taint.tracked_network import TrackedNetwork
 from ..foreign_tool import ForeignTool
 from ..tool import Arguments, Tool, ToolContext
 from .definition import definition_of
@@ -45,6 +46,7 @@ class McpTool(Tool):
         self.definition = definition_of(server, pin)
         self.is_trusted = server.content == "trusted"
         self._server = server.name
+        self._host = server.host
         self._pin = pin
         self._digest = pin.digest
         self._open_link = open_link
@@ -71,8 +73,8 @@ class McpTool(Tool):
         async with self._slots:
             try:
                 return await self._call(arguments, context)
-            except ConnectionLost:
-                if not may_repeat:
+            except ConnectionLost as lost:
+                if lost.may_have_run and not may_repeat:
                     raise self._interrupted() from None
             try:
                 return await self._call(arguments, context)
@@ -83,6 +85,8 @@ class McpTool(Tool):
         link = await self._open_link()
         if link.listed.get(self._pin.original) != self._digest:
             raise ToolFailure(ErrorType.TOOL_NOT_AVAILABLE, f"Not run: {withheld(self._server)}")
+        if self._host and isinstance(context.network, TrackedNetwork):
+            context.network.note(self._host)
         answer = await link.connection.call(self._pin.original, arguments, _progress(context))
         return result_of_answer(self.name, answer)
 

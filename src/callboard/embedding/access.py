@@ -21,6 +21,7 @@ from ..tools.processes.system_programs import find_system_program
 from ..tools.workshop import Author, Workshop
 
 if TYPE_CHECKING:
+    from ..runtime.http.client import HttpClient
     from ..runtime.taint.tracked_network import Connect
     from ..tools.mcp.servers import McpServers
     from ..tools.registry import ToolRegistry
@@ -122,7 +123,10 @@ def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> Ope
     environ, stored = wish.environ, wish.stored  # and not its settings, which may be others by then
 
     def make(
-        registry: ToolRegistry, connect: Connect | None, tell: Callable[[], None]
+        registry: ToolRegistry,
+        connect: Connect | None,
+        http: HttpClient,
+        tell: Callable[[], None],
     ) -> McpServers:
         from ..tools.mcp.servers import McpServers
         from ..tools.mcp.state import McpPlaces
@@ -130,6 +134,7 @@ def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> Ope
         places = McpPlaces(
             sandbox=sandbox,
             connect=connect,
+            http=http,
             data=data,
             environ=environ,
             stored=lambda server, name: stored(MCP_KEYS, key_place(server, name)),

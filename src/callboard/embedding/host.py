@@ -91,7 +91,9 @@ CLOSED = "this runtime is closed; open a new one"
 """Said to who calls it then: an actor that ends for good ends with its runtime."""
 
 
-OpenServers: TypeAlias = "Callable[[ToolRegistry, Connect | None, Callable[[], None]], McpServers]"
+OpenServers: TypeAlias = (
+    "Callable[[ToolRegistry, Connect | None, HttpClient, Callable[[], None]], McpServers]"
+)
 """Makes the servers of a registry, with what makes connections, and what is told that a list has changed."""
 
 
@@ -243,7 +245,9 @@ class Host:
         if self.mcp is None:
             if not settings.mcp or self.plan.open_servers is None:
                 return
-            self.mcp = self.plan.open_servers(self.plan.registry, self._connect, self._tell_tools)
+            self.mcp = self.plan.open_servers(
+                self.plan.registry, self._connect, self.web, self._tell_tools
+            )
             if self._services is not None:
                 self._services.start_soon(self.mcp.serve, name="mcp servers")
         self.mcp.take(settings.mcp)

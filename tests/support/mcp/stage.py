@@ -8,16 +8,21 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 import callboard
 from callboard.config.mcp.settings import McpSettings
 from callboard.embedding.runtime import Runtime, host_of
+from callboard.runtime.http.address_guard import AddressGuard, parse_endpoint
+from callboard.runtime.http.client import open_http_client
 from callboard.tools.mcp.server import Looked, look_at
 from callboard.tools.mcp.servers import McpServers
 from callboard.tools.mcp.state import McpPlaces
 from callboard.tools.sandbox.sandbox import Sandbox
+
+from .web import McpWebServer
 
 FOLDER = str(Path(__file__).parent)
 PYTHON = os.path.join(sys.base_prefix, "bin", "python3")
@@ -30,8 +35,21 @@ def fake(*options: str, name: str = "fake", **fields: Any) -> McpSettings:
     return McpSettings(name=name, command=command, **{"start_seconds": 20.0, **fields})
 
 
-async def looked_at(server: McpSettings, **places: Any) -> Looked:
-    return await look_at(McpPlaces(sandbox=Sandbox(SANDBOX), **places), server)
+def web(server: McpWebServer, name: str = "web", **fields: Any) -> McpSettings:
+    """Return the settings of a server over HTTP, in which nothing is accepted."""
+    return McpSettings(name=name, url=server.url, **{"start_seconds": 20.0, **fields})
+
+
+async def looked_at(
+    server: McpSettings, *, allow: tuple[str, ...] | None = None, **places: Any
+) -> Looked:
+    """Look at a server; one over HTTP may be where it is, unless `allow` says where it may be."""
+    if allow is None:
+        allow = () if server.url is None else (urlsplit(server.url).netloc,)
+    guard = AddressGuard(map(parse_endpoint, allow))
+    async with open_http_client(connect=guard.connect) as http:
+        sandbox = Sandbox(SANDBOX)
+        return await look_at(McpPlaces(sandbox=sandbox, http=http, **places), server)
 
 
 async def accepted(server: McpSettings, **places: Any) -> McpSettings:
@@ -41,8 +59,11 @@ async def accepted(server: McpSettings, **places: Any) -> McpSettings:
 
 
 @asynccontextmanager
-async def open_stage(*servers: McpSettings, **options: Any) -> AsyncGenerator[Runtime]:
+async def open_stage(
+    *servers: McpSettings, allow: tuple[str, ...] = (), **options: Any
+) -> AsyncGenerator[Runtime]:
     settings = callboard.Settings(
+        network=callboard.NetworkSettings(allow=allow),
         mcp={server.name: server for server in servers},
         sandbox=SANDBOX,
         policy=callboard.Preset.BALANCED,

@@ -1,0 +1,261 @@
+"""A server of the Model Context Protocol over HTTP, in a thread: a good one, and all bad ones.
+
+It speaks the revision 2025-11-25, with sessions; `fault` makes it misbehave, at once or from the call of a tool on.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+MIB = 1024 * 1024
+
+
+class McpWebServer:
+    """The server; its attributes may be changed while it runs.
+
+    Attributes:
+        fault: What it does wrong, or how it answers.
+        tools: Names and descriptions of its tools.
+        requests: What it was sent: method, path, headers by lower-case name, and the message.
+        sessions: How many sessions it has begun.
+        is_over: Set when the test is over; whoever hangs ends then.
+    """
+
+    def __init__(self) -> None:
+        self.fault = ""
+        self.tools = {"say": "Says what it is given."}
+        self.requests: list[tuple[str, str, dict[str, str], dict[str, Any]]] = []
+        self.sessions = 0
+        self.token = ""
+        self.streams: list[_Handler] = []
+        self.is_over = threading.Event()
+        self.other: Callable[[_Handler], bool] = lambda handler: False
+
+        handler = type("Handler", (_Handler,), {"its": self})
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._http.daemon_threads = True
+        self.port: int = self._http.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def messages(self, method: str) -> list[dict[str, str]]:
+        """Return the headers of the requests that carried messages of a method."""
+        return [headers for _, _, headers, said in self.requests if said.get("method") == method]
+
+    def serve(self) -> None:
+        self._http.serve_forever(poll_interval=0.01)
+
+    def close(self) -> None:
+        self.is_over.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@contextmanager
+def serving() -> Generator[McpWebServer]:
+    server = McpWebServer()
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        thread.join(10)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    its: McpWebServer
+    protocol_version = "HTTP/1.1"
+    said: dict[str, Any]
+
+    def log_message(self, format: str, *args: Any) -> None:  # ruff: ignore[builtin-argument-shadowing]
+        pass
+
+    def do_GET(self) -> None:
+        self._note(b"")
+        if self.its.other(self):
+            return
+        if self.its.fault == "sse":
+            self._begin_stream()
+            self._event(f"/mcp?sessionId={self.its.sessions}", "endpoint")
+            self.its.streams.append(self)
+            self.its.is_over.wait(60)
+            return
+        self.answer(405)
+
+    def do_DELETE(self) -> None:
+        self._note(b"")
+        if self.its.fault == "slow-end":
+            self.its.is_over.wait(60)
+        self.answer(200)
+
+    def do_POST(self) -> None:
+        self._note(self.rfile.read(int(self.headers.get("content-length", 0))))
+        if self.its.other(self):
+            return
+        with suppress(BrokenPipeError, ConnectionResetError):
+            if self.its.token and self.headers.get("authorization") != f"Bearer {self.its.token}":
+                self.answer(401)
+            elif "id" not in self.said:
+                self.answer(202)
+            else:
+                self._message()
+
+    def _note(self, body: bytes) -> None:
+        try:
+            said = json.loads(body or b"{}")
+        except ValueError:
+            said = {}
+        self.said = said
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.its.requests.append((self.command, self.path, headers, said))
+
+    def _message(self) -> None:
+        method = self.said["method"]
+        begins = self.its.fault.removeprefix("at-start-")
+        if begins != self.its.fault and method != "server/discover":
+            self._misbehave(begins)
+            return
+        match method:
+            case "initialize":
+                self.its.sessions += 1
+                self._result(
+                    {
+                        "protocolVersion": "2025-11-25",
+                        "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "web", "version": "1"},
+                    },
+                    {"mcp-session-id": f"s{self.its.sessions}"},
+                )
+            case "tools/list":
+                self._result(
+                    {
+                        "tools": [
+                            {"name": name, "description": text, "inputSchema": TEXT}
+                            for name, text in self.its.tools.items()
+                        ]
+                    }
+                )
+            case "tools/call":
+                if self.its.fault == "forgets":
+                    self.its.fault = ""
+                    self.answer(404)
+                elif self.its.fault in {"", "sse", "events", "slow-end"}:
+                    said = self.said["params"]["arguments"].get("text", "")
+                    self._result({"content": [{"type": "text", "text": said}]})
+                else:
+                    self._misbehave(self.its.fault)
+            case _:
+                self._reply({"error": {"code": -32601, "message": "no such method"}})
+
+    def _result(self, result: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+        self._reply({"result": result}, headers)
+
+    def _reply(self, said: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": self.said["id"], **said})
+        if self.its.fault == "sse":
+            self.answer(202)
+            self.its.streams[-1]._event(body, "message")
+        elif self.its.fault == "events" and not headers:
+            self._begin_stream()
+            self._event(body)
+        else:
+            self.answer(200, body.encode(), {"content-type": "application/json", **(headers or {})})
+
+    def answer(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _begin_stream(self, headers: dict[str, str] | None = None) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.close_connection = True
+
+    def _event(self, data: str, event: str = "message") -> None:
+        self.wfile.write(f"event: {event}\ndata: {data}\n\n".encode())
+        self.wfile.flush()
+
+    def _misbehave(self, fault: str) -> None:  # ruff: ignore[complex-structure]  a case for each fault
+        port = self.its.port
+        match fault:
+            case "hangs":
+                self.its.is_over.wait(60)
+            case "endless-events":
+                self._begin_stream()
+                note = '{"jsonrpc": "2.0", "method": "notifications/unknown"}'
+                while not self.its.is_over.is_set():
+                    self._event(note)
+            case "endless-event":
+                self._begin_stream()
+                self.wfile.write(b"data: ")
+                for _ in range(80):
+                    self.wfile.write(b"x" * 65536)
+                self.its.is_over.wait(60)
+            case "endless-body":
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("connection", "close")
+                self.end_headers()
+                self.close_connection = True
+                for _ in range(160):
+                    self.wfile.write(b" " * 65536)
+            case "bomb":
+                body = gzip.compress(b" " * 16 * MIB, 1)
+                headers = {"content-type": "application/json", "content-encoding": "gzip"}
+                self.answer(200, body, headers)
+            case "brotli":
+                headers = {"content-type": "application/json", "content-encoding": "br"}
+                self.answer(200, b"x" * 100, headers)
+            case "slow-body":
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", "1000")
+                self.end_headers()
+                while not self.its.is_over.wait(0.05):
+                    self.wfile.write(b" ")
+            case "cut":
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", "1000")
+                self.end_headers()
+                self.wfile.write(b"{")
+                self.close_connection = True
+            case "cut-stream":
+                self._begin_stream()
+            case "page":
+                self.answer(200, b"<html>", {"content-type": "text/html"})
+            case "garbage":
+                self.answer(200, b"{]", {"content-type": "application/json"})
+            case "error":
+                self.answer(500, b"oops")
+            case "login":
+                self.answer(401)
+            case "here":
+                self.answer(307, headers={"location": f"http://localhost:{port}/mcp"})
+            case "metadata":
+                self.answer(308, headers={"location": "http://169.254.169.254/latest"})
+            case "around":
+                self.answer(307, headers={"location": "/mcp"})
+            case "header":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nmcp-session-id: a\x00b\r\n\r\n")
+                self.close_connection = True
+            case _:
+                raise AssertionError(fault)
