@@ -1,4 +1,4 @@
-"""Settings of single tables: `[git]`, `[tests]`, `[memory]`, `[notify]`, `[plugins]`, `[sandbox]`, `[server]`, `[workspaces]`,
+"""Settings of single tables: `[git]`, `[tests]`, `[memory]`, `[notify]`, `[openai]`, `[plugins]`, `[sandbox]`, `[server]`, `[workspaces]`,
 `[sessions]`."""
 
 from __future__ import annotations
@@ -272,6 +272,20 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 raise ValueError(f"read_only: {path!r} is not an absolute path below /")
 
 
+class OpenAiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is spoken below `/v1/` of the daemon.
+
+    Attributes:
+        max_body_bytes: The largest request. 8 MiB: decoding one holds up everybody else for 20 to 40 ms.
+        keep_hours: After how many hours a session that holds a single request of chat completions is deleted. 24.
+        tool_progress: Whether clients of chat completions hear of calls in the model's reasoning.
+    """
+
+    max_body_bytes: Annotated[int, msgspec.Meta(ge=64 * 1024, le=64 * MIB)] = 8 * MIB
+    keep_hours: Annotated[float, msgspec.Meta(gt=0, le=24 * 366)] = 24.0
+    tool_progress: Literal["reasoning", "off"] = "reasoning"
+
+
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
 FrameBytes = Annotated[int, msgspec.Meta(ge=64 * 1024, le=256 * 1024 * 1024)]
@@ -306,6 +320,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             begun. 10: a slow line does it.
         ping_seconds: Time between pings; a client that misses two is cut off. 20: proxies forget
             after 60.
+        max_http_turns: Turns at once that were begun by HTTP, and not over callboard's own protocol. 64.
         drain_seconds: Time that turns have to end when the daemon stops. 20: supervisors kill
             after 90.
         log_level: What the daemon logs: `debug`, `info`, `warning` or `error`. `info`: what begins,
@@ -326,6 +341,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     head_seconds: Seconds = 5.0
     send_seconds: Seconds = 10.0
     ping_seconds: Seconds = 20.0
+    max_http_turns: Count = 64
     drain_seconds: Seconds = 20.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -27,6 +27,7 @@ from .sections import (
     GitSettings,
     MemorySettings,
     NotifySettings,
+    OpenAiSettings,
     PluginSettings,
     SandboxSettings,
     ServerSettings,
@@ -344,6 +345,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         git: Who `git_commit` commits as.
         tests: What `run_tests` runs.
         server: How `callboard serve` is reached.
+        openai: What is spoken below `/v1/` of the daemon.
         workspaces: Whose content files are.
         sessions: What becomes of sessions.
         notify: Where people are notified of questions.
@@ -380,6 +382,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     git: GitSettings = GitSettings()
     tests: TestSettings = TestSettings()
     server: ServerSettings = ServerSettings()
+    openai: OpenAiSettings = OpenAiSettings()
     workspaces: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
     notify: NotifySettings = NotifySettings()

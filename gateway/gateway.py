@@ -30,7 +30,9 @@ from .door.server import Server
 from .feeds.session_feed import SessionFeeds
 from .feeds.topic_feed import TopicFeed
 from .hooks.deliveries import Hooks
+from .http_turns import HttpTurns
 from .methods.all import all_methods
+from .openai.routes import openai_routes
 from .restart import restart_on_crash
 from .shared.state import DaemonState
 from .shared.workspaces import chosen_workspace
@@ -137,7 +139,8 @@ async def _count(daemon: DaemonState) -> None:
 
 
 def _server(daemon: DaemonState, settings: ServerSettings, port: int) -> Server:
-    routes = plain_routes(daemon) | Hooks(daemon).routes
+    turns = HttpTurns(daemon)
+    routes = plain_routes(daemon) | Hooks(daemon).routes | openai_routes(daemon, turns)
     server = Server(daemon, all_methods(), _rules(settings, port), routes)
     daemon.take_settings = partial(_take_settings, daemon, server, settings.host, port)
     if (guard := host_of(daemon.runtime).guard) is not None:

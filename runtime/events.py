@@ -19,6 +19,7 @@ from .event_types.calls import CallProposed as CallProposed
 from .event_types.calls import CallStarted as CallStarted
 from .event_types.calls import ToolGivenUp as ToolGivenUp
 from .event_types.durable import Event as Event
+from .event_types.inputs import HistoryGiven as HistoryGiven
 from .event_types.inputs import InputAccepted as InputAccepted
 from .event_types.inputs import InputCancelled as InputCancelled
 from .event_types.inputs import InputDelivered as InputDelivered
@@ -60,6 +61,7 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
         request: The client's request that created it, if that had an idempotency key.
         forked_from: The session from whose history it begins, with copies of its events; empty for none.
         forked_at: The message up to which that was copied; empty for all.
+        via: The protocol over which it was begun, where that was not callboard's own, like `openai`.
     """
 
     agent: str
@@ -75,6 +77,7 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
     request: RequestKey | None = None
     forked_from: str = ""
     forked_at: str = ""
+    via: str = ""
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
@@ -309,6 +312,7 @@ class SessionPurged(Event, frozen=True, kw_only=True, tag="session_purged"):
 
 DurableEvent = (
     SessionCreated
+    | HistoryGiven
     | InputAccepted
     | InputDelivered
     | InputCancelled

@@ -136,6 +136,26 @@ class Round:
         self.encoded: dict[str, bytes] = {}
 
 
+def rounds_of(items: Iterable[Item]) -> list[Round]:
+    """Return a history in rounds, repaired: each ends with an answer and its results."""
+    rounds: list[Round] = []
+    open_round: list[Item] = []
+    for item in repair_history(items):
+        if not isinstance(item, Result) and open_round and not isinstance(open_round[-1], Input):
+            rounds.append(Round(open_round))
+            open_round = []
+        open_round.append(item)
+    return [*rounds, Round(open_round)] if open_round else rounds
+
+
+def call_ids_of(rounds: Iterable[Round]) -> Iterator[str]:
+    """Yield the ids of the calls of these rounds."""
+    for each in rounds:
+        for item in each.items:
+            if isinstance(item, Answer):
+                yield from (call.call_id for call in item.calls)
+
+
 LOST = msgspec.json.encode(
     {
         "status": "error",

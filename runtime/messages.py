@@ -24,7 +24,7 @@ from .kernel.delivery import Subscription
 from .kernel.mailbox import Message, Request
 from .store.rows import ApprovalRow
 from .taint.marks import UNMARKED, SessionMarks
-from .turn_options import TurnOptions
+from .turn_options import ClientContext, TurnOptions
 from .turns.live_state import UnderWay
 
 
@@ -306,7 +306,7 @@ DispatcherMessage = RunCalls
 class CreateSession(Request[str], frozen=True, kw_only=True, tag="create_session"):
     """Create a session; answered with its id once that is stored.
 
-    `inherited` goes into the same commit: the marks of the session that delegates to it.
+    `inherited` goes into the same commit: the marks of the session that delegates to it, or a history that came along.
     """
 
     created: SessionCreated
@@ -318,7 +318,7 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
 
     `subscription` gets everything from this input on, and pauses its turns while it is full. With
     `is_untrusted`, strangers may have written the text, which taints the session. `widens` names the agent
-    whose policy the options may exceed; `None` is whichever the session has.
+    whose policy the options may exceed; `None` is whichever the session has. The rest is as in `InputAccepted`.
     """
 
     session_id: str
@@ -331,6 +331,8 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     options: TurnOptions | None = None
     widens: str | None = ""
     is_untrusted: bool = False
+    via: str = ""
+    client: ClientContext | None = None
     trace: TraceContext | None = None
 
     def abandon(self) -> None:

@@ -52,6 +52,36 @@ class GivenCall(msgspec.Struct, frozen=True):
     arguments: Annotated[str, msgspec.Meta(max_length=MAX_ARGUMENT_BYTES)] = "{}"
 
 
+MAX_CLIENT_TOOLS = 128
+"""Tools of a client in one turn: as many as OpenAI takes."""
+
+
+class ClientTool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool that the program which sent an input runs itself.
+
+    `parameters` is the text of a JSON Schema, which that program checks: here it is only shown to the model.
+    """
+
+    name: str
+    description: str = ""
+    parameters: str = '{"type":"object","properties":{}}'
+
+
+class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the program that sent an input gives its turn beside the text.
+
+    Attributes:
+        instructions: Stands behind the agent's prompt, as the program's words.
+        tools: Tools that the program runs itself: their calls wait for its results.
+    """
+
+    instructions: str = ""
+    tools: tuple[ClientTool, ...] = ()
+
+
+NO_CLIENT = ClientContext()
+
+
 class TurnOptions(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):

@@ -487,12 +487,15 @@ ALONE: dict[str, str] = {
         actors/turn/structured: MAX_REFUSAL
         actors/upkeep/titles: MAX_EVENTS MAX_OUTPUT_TOKENS
         actors/upkeep/undo: MAX_CALLS
+        gateway/openai/chat_answer: MAX_SHOWN
+        gateway/openai/chat_request: MAX_MESSAGES
+        runtime/turn_options: MAX_CLIENT_TOOLS
         runtime/turns/live_state: MIN_EVENTS
     """,
     "a setting of an amount that nothing else counts": """
         SandboxSettings: file_bytes memory_bytes network_bytes processes temporary_bytes
             temporary_files
-        ServerSettings: max_connections max_peer_connections max_token_connections port
+        ServerSettings: max_connections max_http_turns max_peer_connections max_token_connections port
         SessionSettings: max_store_mib
     """,
     "how much of a text is judged; beyond it the stricter case holds": """

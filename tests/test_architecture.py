@@ -153,7 +153,9 @@ def test_no_two_public_classes_have_one_name() -> None:
     # The structs of wire formats have their providers' words, and portals the names of what they wrap.
     places: dict[str, set[str]] = {}
     for module in MODULES:
-        formats = re.match(r"providers/(anthropic|gemini|openai\w*)/", place(module))
+        formats = re.match(
+            r"(providers/(anthropic|gemini|openai\w*)|gateway/openai)/", place(module)
+        )
         for name in look(module).classes if module.parent.name != "portals" else ():
             places.setdefault(name, set()).add("a wire format" if formats else place(module))
     assert {name for name, found in places.items() if len(found) > 1} == {

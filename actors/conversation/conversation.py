@@ -39,6 +39,7 @@ from ...runtime.events import (
     GrantGiven,
     GrantRevoked,
     HistoryCompacted,
+    HistoryGiven,
     InputAccepted,
     InputCancelled,
     InputDelivered,
@@ -69,7 +70,17 @@ from ...runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
-from ...runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
+from ...runtime.history import (
+    Answer,
+    Input,
+    Item,
+    Result,
+    Round,
+    call_ids_of,
+    is_error,
+    repair_history,
+    rounds_of,
+)
 from ...runtime.taint.marks import UNMARKED, SessionMarks, connected, joined, mark_of
 from ..budget.budgets import SessionBudgets
 from ..model.compaction import held_inputs
@@ -352,6 +363,7 @@ class Conversation:
         | AgentSwitched
         | MessagesDeleted
         | AnswerRejected
+        | HistoryGiven
         | PlanSet
         | TurnResumed
         | Ignored,
@@ -367,6 +379,10 @@ class Conversation:
                 self.is_deleted = isinstance(event, SessionDeleted)
             case AgentSwitched():
                 self.agent = event.agent
+            case HistoryGiven():
+                given = rounds_of(event.messages)
+                self._rounds += given
+                self.call_ids.update(call_ids_of(given))
             case PlanSet():
                 self.plan = event.items
             case TurnResumed():  # nothing stands between its calls and their results

@@ -37,7 +37,7 @@ from ...runtime.messages import SubmitInput
 from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.marks import SessionMarks, marked
 from ...runtime.text import excerpt
-from ...runtime.turn_options import TurnOptions
+from ...runtime.turn_options import NO_CLIENT, ClientContext, TurnOptions
 
 MAX_SOURCE_CHARACTERS = 100
 """Of an attachment's name, where it is said what tainted a session."""
@@ -69,6 +69,8 @@ def accepted(input_id: str, message: SubmitInput, agent: Agent | None) -> InputA
         request=message.request,
         options=message.options,
         widens=widens,
+        via=message.via,
+        client=message.client,
         trace=checked_trace(message.trace),
     )
 
@@ -134,15 +136,22 @@ class InputQueue(deque[str]):
 
 
 class InputOptions(NamedTuple):
-    """Options of a turn, and the agent that they may widen: whoever gave them was allowed to."""
+    """Options of a turn, and the agent that they may widen: whoever gave them was allowed to.
+
+    `client` is what the program that sent the input gives beside them, for this turn alone.
+    """
 
     options: TurnOptions
     widens: str = ""
+    client: ClientContext = NO_CLIENT
 
     @property
     def narrow(self) -> InputOptions:
-        """The same without the right to let more run than the agent does."""
-        return InputOptions(self.options)
+        """The same without the right to let more run than the agent does, and without the client's tools.
+
+        Nobody would run these when somebody else has the turn run again.
+        """
+        return InputOptions(self.options, client=ClientContext(self.client.instructions))
 
     @property
     def inherited(self) -> InputOptions:
@@ -152,7 +161,7 @@ class InputOptions(NamedTuple):
     def over(self, others: InputOptions) -> InputOptions:
         """Return the same with the others' where these say nothing."""
         widens = others.widens if self.options.policy is None else self.widens
-        return InputOptions(self.options.over(others.options), widens)
+        return InputOptions(self.options.over(others.options), widens, self.client)
 
     def applied(self, agent: Agent) -> Agent:
         """Return the agent with the options; it may be another than the one they may widen."""
@@ -161,7 +170,9 @@ class InputOptions(NamedTuple):
 
 def options_of(event: InputAccepted) -> InputOptions | None:
     """Return the options that an input brings for its turn."""
-    return None if event.options is None else InputOptions(event.options, event.widens)
+    if event.options is None and event.client is None:
+        return None
+    return InputOptions(event.options or TurnOptions(), event.widens, event.client or NO_CLIENT)
 
 
 class SessionOptions:

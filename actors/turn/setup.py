@@ -28,6 +28,8 @@ from ..services import SessionServices
 
 _NO_OPTIONS = TurnOptions()
 
+CLIENT_HEADING = "The program that sends this conversation says:"
+
 
 class TurnHost(Protocol):
     """Whose turn it is: a session, or the replay of one."""
@@ -138,6 +140,7 @@ def setup_turn(
     wanted = _NO_OPTIONS if options is None else options.options
     if options is not None:
         agent, model = options.applied(agent), wanted.model or model
+        agent = _instructed(agent, options.client.instructions)
     is_policy_given = services.is_policy_given or (given is not None and given.policy is not None)
     if goes_on and not is_policy_given:
         agent = no_laxer(agent, conversation.turn_policy)
@@ -180,6 +183,14 @@ def setup_turn(
         timeout_seconds=wanted.timeout_seconds,
         silent_window=services.silent_window,
     )
+
+
+def _instructed(agent: Agent, instructions: str) -> Agent:
+    """Return the agent with what a client adds to its prompt, marked as the client's."""
+    if not instructions:
+        return agent
+    prompt = f"{agent.prompt}\n\n{CLIENT_HEADING}\n{instructions}".lstrip()
+    return msgspec.structs.replace(agent, prompt=prompt)
 
 
 def _without_people(above: Ancestor) -> Ancestor:

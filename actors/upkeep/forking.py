@@ -88,6 +88,7 @@ def forked_events(
         request=request,
         forked_from=events[0].session_id,
         forked_at=message_id or "",
+        via="",
     )
     conversation = _folded([created, *rest])
     waiting = conversation.waiting_inputs

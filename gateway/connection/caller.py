@@ -1,4 +1,4 @@
-"""The caller of a method: its credential, what it may see, and its connection's subscriptions."""
+"""Who asks something of the daemon: a credential and what it may see; over a websocket, its subscriptions too."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 from ...config.keys.tokens import Credential
 from ...embedding.runtime import Runtime, host_of
 from ...runtime.definitions import GENERAL_AGENT
-from ...runtime.errors import NotFoundError
+from ...runtime.errors import NotFoundError, PermissionRefused
 from ...runtime.identity import RequestKey
 from ...runtime.store.lists import Visibility
 from ...runtime.store.rows import SessionRow
+from ...runtime.wire.fields import Role
 from ..shared.state import DaemonState
 from .subscriptions import Subscriptions
 
@@ -18,28 +19,19 @@ LOCAL_CALLER = "terminal"
 """The name on record of commands of this user, with or without a daemon."""
 
 
-class Caller:
-    """One request's view of its connection.
+class Requester:
+    """Who asks, whatever the protocol.
 
     Attributes:
         daemon: What it acts on.
         credential: Whose role and limits hold.
-        subscriptions: The connection's subscriptions.
-        request: What makes the request be done once, when it has a key.
+        via: The protocol, where that is not callboard's own, like `openai`.
     """
 
-    def __init__(
-        self,
-        daemon: DaemonState,
-        credential: Credential,
-        subscriptions: Subscriptions,
-        request: RequestKey | None = None,
-    ) -> None:
+    def __init__(self, daemon: DaemonState, credential: Credential, via: str = "") -> None:
         self.daemon = daemon
         self.credential = credential
-        self.subscriptions = subscriptions
-        self.request = request
-        self._afterwards: list[Callable[[], None]] = []
+        self.via = via
 
     @property
     def runtime(self) -> Runtime:
@@ -48,10 +40,10 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The caller's name on record."""
-        if self.daemon.is_local(self.credential):
-            return LOCAL_CALLER
-        return f"token:{self.credential.name}"
+        """The name on record."""
+        is_local = self.daemon.is_local(self.credential)
+        name = LOCAL_CALLER if is_local else f"token:{self.credential.name}"
+        return f"{name} via {self.via}" if self.via else name
 
     @property
     def is_limited(self) -> bool:
@@ -86,6 +78,34 @@ class Caller:
         if row is None or not self.sees(row):
             raise NotFoundError(f"there is no session {session_id}")
         return row
+
+    def check_role(self, role: Role) -> None:
+        """Raise `PermissionRefused` unless the credential has this role."""
+        if not self.credential.role.includes(role):
+            raise PermissionRefused(
+                f"this takes the role {role}; this token has {self.credential.role}"
+            )
+
+
+class Caller(Requester):
+    """One request's view of its connection.
+
+    Attributes:
+        subscriptions: The connection's subscriptions.
+        request: What makes the request be done once, when it has a key.
+    """
+
+    def __init__(
+        self,
+        daemon: DaemonState,
+        credential: Credential,
+        subscriptions: Subscriptions,
+        request: RequestKey | None = None,
+    ) -> None:
+        super().__init__(daemon, credential)
+        self.subscriptions = subscriptions
+        self.request = request
+        self._afterwards: list[Callable[[], None]] = []
 
     def afterwards(self, action: Callable[[], None]) -> None:
         """Leave an action for after the answer, which is in the outbox by then."""

@@ -1,13 +1,23 @@
-"""Durable events of inputs: accepted, delivered to a running turn, or cancelled while waiting."""
+"""Durable events of inputs: accepted, delivered to a running turn, or cancelled while waiting; a history that came along."""
 
 from __future__ import annotations
 
 from ..budget import Budget
 from ..definitions import InputMode, InputSource
-from ..history import Attachment
+from ..history import Attachment, Item
 from ..identity import RequestKey, TraceContext
-from ..turn_options import TurnOptions
+from ..turn_options import ClientContext, TurnOptions
 from .durable import Event
+
+
+class HistoryGiven(Event, frozen=True, kw_only=True, tag="history_given"):
+    """A client brought the conversation so far along: the model reads it ahead of all that follows.
+
+    Nothing of it happened here: its calls were not run by this runtime, and nobody vouches for what it says the
+    model said. So it taints the session.
+    """
+
+    messages: tuple[Item, ...]
 
 
 class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
@@ -24,6 +34,8 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
         options: Options of its turn that replace the agent's own.
         widens: The agent whose policy its turn may exceed, because somebody with that right said so;
             empty for none.
+        via: Who sent it, and over which protocol, where that was not callboard's own: `token:NAME via openai`.
+        client: What the program that sent it gives the turn beside the text.
         trace: Where it stands in a trace of the program that sent it.
     """
 
@@ -39,6 +51,8 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
     request: RequestKey | None = None
     options: TurnOptions | None = None
     widens: str = ""
+    via: str = ""
+    client: ClientContext | None = None
     trace: TraceContext | None = None
 
 

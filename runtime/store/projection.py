@@ -33,6 +33,7 @@ from ..events import (
     GrantGiven,
     GrantRevoked,
     HistoryCompacted,
+    HistoryGiven,
     InputAccepted,
     InputCancelled,
     InputDelivered,
@@ -76,6 +77,7 @@ from .tables.usage import add_usage, count_attempt, count_run, set_budget
 WithoutRows = (
     ChangesUndone
     | ChildAsks
+    | HistoryGiven
     | MessageSent
     | PlanSet
     | ProviderSetAside

@@ -33,6 +33,7 @@ from callboard.runtime.events import (
     DurableEvent,
     GrantGiven,
     HistoryCompacted,
+    HistoryGiven,
     InputAccepted,
     InputCancelled,
     InputDelivered,
@@ -302,7 +303,7 @@ def test_of_each_event_it_is_settled_what_becomes_of_it(kind: type) -> None:
 
 HARMLESS = {
     AgentSwitched, AnswerRejected, AttemptCharged, AttemptFailed, CallDeferred, CallFinished, CallProposed, CallStarted,
-    ChangesUndone, HistoryCompacted, InputAccepted, InputCancelled, InputDelivered, MessageCompleted, MessageSent,
+    ChangesUndone, HistoryCompacted, HistoryGiven, InputAccepted, InputCancelled, InputDelivered, MessageCompleted, MessageSent,
     MessagesDeleted, ModelSwitched, PlanSet, PrivateDataRead, ProviderSetAside, SessionBudgetSet, SessionCreated,
     SessionDeleted, SessionRestored, SessionTainted, TitleSet, ToolGivenUp, TurnEnded, TurnResumed, TurnSetAside, TurnStarted,
     TurnSuspended,

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import trio
 
 from ..actors.permissions.asking import Approver
@@ -27,7 +28,7 @@ from ..runtime.channel import Channel, UserQuestion
 from ..runtime.definitions import Agent, Preset, PresetWord
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import NotFoundError, ShortTracebacks
-from ..runtime.events import SessionCreated
+from ..runtime.events import DurableEvent, SessionCreated
 from ..runtime.handles import PersonAnswer
 from ..runtime.identity import RequestKey
 from ..runtime.kernel.user_code import check_trio
@@ -374,24 +375,33 @@ class Runtime(RuntimeTools, RuntimeModels):
             NotFoundError: There is no such agent or model.
             StorageError: There is no room for it; `[sessions] max_store_mib` may say how much there is.
         """
-        host = self._host
-        if agent not in host.agents:
-            known = ", ".join(sorted(host.agents))
-            raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
-        folder = folder_of(workspace=workspace) if workspace is not None else self._workspace
-        open_workspace(folder, forbidden=host.plan.forbidden).close()
-        if model is not None:
-            self._models.target(model)
-        await host.pruning.check()
         created = SessionCreated(
             agent=agent,
-            workspace=str(folder),
+            workspace="",
             title=checked_title(title),
             model=model,
             budget=checked_budget(budget),
             request=request,
         )
-        session_id: str = await host.directory.ask(CreateSession(created=created))
+        return await self._begin(created, workspace)
+
+    async def _begin(
+        self,
+        created: SessionCreated,
+        workspace: str | Path | None,
+        first: tuple[DurableEvent, ...] = (),
+    ) -> Session:
+        host = self._host
+        if created.agent not in host.agents:
+            known = ", ".join(sorted(host.agents))
+            raise NotFoundError(f"there is no agent {created.agent!r}; there are: {known}")
+        folder = folder_of(workspace=workspace) if workspace is not None else self._workspace
+        open_workspace(folder, forbidden=host.plan.forbidden).close()
+        if created.model is not None:
+            self._models.target(created.model)
+        await host.pruning.check()
+        created = msgspec.structs.replace(created, workspace=str(folder))
+        session_id: str = await host.directory.ask(CreateSession(created=created, inherited=first))
         return Session(host, session_id)
 
     async def get_session(self, session_id: str) -> Session:
@@ -523,6 +533,16 @@ class Runtime(RuntimeTools, RuntimeModels):
             ConflictError: It is revoked already.
         """
         await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
+
+
+async def begin_session(
+    runtime: Runtime,
+    created: SessionCreated,
+    workspace: Path,
+    first: tuple[DurableEvent, ...],
+) -> Session:
+    """Create a session, as `Runtime.create_session` does, with its first events in the same commit."""
+    return await runtime._begin(created, workspace, first)
 
 
 def wish_of(runtime: Runtime) -> ModelSelection:

@@ -1,0 +1,75 @@
+"""A turn as its events tell it: what is open, what it used, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...embedding.turn import TurnEvent
+from ...runtime.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    AttemptCharged,
+    AttemptFailed,
+    CallDeferred,
+    CallFinished,
+    CallProposed,
+    MessageCompleted,
+    QuestionAnswered,
+    QuestionAsked,
+    TurnEnded,
+)
+from .usage import TurnUsage
+
+
+class TurnView:
+    """Follows one turn.
+
+    Args:
+        client_tools: The names of the tools that the client runs.
+
+    Attributes:
+        usage: The tokens so far.
+        messages: The complete answers, in order.
+        open_calls: Calls without a result, by id.
+        waits_for: What a person is asked about, by id.
+        ended: The end.
+    """
+
+    def __init__(self, client_tools: Iterable[str] = ()) -> None:
+        self.usage = TurnUsage()
+        self.messages: list[MessageCompleted] = []
+        self.open_calls: dict[str, CallProposed] = {}
+        self.waits_for: dict[str, None] = {}
+        self.ended: TurnEnded | None = None
+        self._client_tools = frozenset(client_tools)
+
+    def is_clients(self, call: CallProposed | CallFinished) -> bool:
+        """Whether the client runs the tool of a call."""
+        return call.name in self._client_tools
+
+    @property
+    def client_calls(self) -> list[CallProposed]:
+        """The open calls, when the client has all of them: nothing happens until it brings results."""
+        calls = [*self.open_calls.values()]
+        return calls if all(map(self.is_clients, calls)) else []
+
+    def take(self, event: TurnEvent) -> None:
+        """Take the next event into account."""
+        match event:
+            case MessageCompleted():
+                self.usage.take(event)
+                self.messages.append(event)
+            case AttemptFailed() | AttemptCharged():
+                self.usage.take(event)
+            case CallProposed():
+                self.open_calls[event.call_id] = event
+            case CallFinished() | CallDeferred():
+                self.open_calls.pop(event.call_id, None)
+            case ApprovalAsked(approval_id=name) | QuestionAsked(question_id=name):
+                self.waits_for[name] = None
+            case ApprovalAnswered(approval_id=name) | QuestionAnswered(question_id=name):
+                self.waits_for.pop(name, None)
+            case TurnEnded():
+                self.ended = event
+            case _:
+                pass

@@ -1,0 +1,57 @@
+"""The tokens of a turn as OpenAI's clients count them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...runtime.events import AttemptCharged, AttemptFailed, MessageCompleted
+from ...runtime.stream import Usage
+
+
+class PromptDetails(msgspec.Struct):
+    """Of the tokens that the model read."""
+
+    cached_tokens: int
+
+
+class CompletionDetails(msgspec.Struct):
+    """Of the tokens that the model wrote."""
+
+    reasoning_tokens: int
+
+
+class ChatUsage(msgspec.Struct):
+    """All model calls of a turn together; what a provider did not count is 0."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptDetails
+    completion_tokens_details: CompletionDetails
+
+
+class TurnUsage:
+    """Adds up the tokens of a turn."""
+
+    def __init__(self) -> None:
+        self.input = self.output = self.cached = self.reasoning = 0
+
+    def take(self, event: MessageCompleted | AttemptFailed | AttemptCharged) -> None:
+        """Count a model call."""
+        used: Usage | None = event.usage
+        if used is not None:
+            self.input += used.input_tokens or 0
+            self.output += used.output_tokens or 0
+            self.cached += used.cached_tokens or 0
+            self.reasoning += used.reasoning_tokens or 0
+
+    @property
+    def of_chat(self) -> ChatUsage:
+        """As chat completions have it."""
+        return ChatUsage(
+            self.input,
+            self.output,
+            self.input + self.output,
+            PromptDetails(self.cached),
+            CompletionDetails(self.reasoning),
+        )
