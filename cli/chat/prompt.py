@@ -144,6 +144,7 @@ class LiveScreen:
         self._is_updating = False
         self._kept = Document()
         self._filled = ""
+        self._handed_back: list[str] = []
         self._drawn_size: Size | None = None
         self._had_menu = False
         self._folds = folds_rows(os.environ)
@@ -369,6 +370,8 @@ class LiveScreen:
             self._loop = self._session.app.loop
             if self._waiting:
                 self._call_soon()
+            if self._handed_back:
+                self._ask_loop(self._put_back)
             if self._is_unwanted:
                 self._session.app.exit(result=Typed("interrupt", self._kept.text))
 
@@ -395,6 +398,19 @@ class LiveScreen:
     def keep(self, text: str) -> None:
         """Put a text into the input line for the next time."""
         self._kept = Document(text)
+
+    def hand_back(self, text: str) -> None:
+        """Put a text into the input line ahead of what is typed, now or as soon as there is one."""
+        with self._lock:
+            self._handed_back.append(text)
+            if self._loop is not None:
+                self._ask_loop(self._put_back)
+
+    def _put_back(self) -> None:
+        with self._lock:
+            texts, self._handed_back = self._handed_back, []
+        buffer = self._session.default_buffer
+        buffer.document = Document("\n".join(filter(None, [*texts, buffer.text])))
 
     def fill(self, text: str) -> None:
         """Put a text into the input line, where nothing else is typed."""

@@ -88,6 +88,9 @@ class PlainScreen:
     def keep(self, text: str) -> None:
         """Put a text into the input; the terminal has its own here."""
 
+    def hand_back(self, text: str) -> None:
+        """Put a text into the input ahead of what is typed; the terminal has its own here."""
+
     def fill(self, text: str) -> None:
         """Put a text into the input now, where nothing is typed; the terminal has its own here."""
 

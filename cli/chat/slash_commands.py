@@ -58,7 +58,12 @@ async def run_command(chat: Talk, line: str) -> None:
         close = [known for known in COMMANDS if known.startswith(name)] if name else []
         if len(close) != 1:
             close = close or close_to(name, COMMANDS)
-            like = f" Did you mean {' or '.join(f'/{each}' for each in close)}?" if close else ""
+            like = ""
+            if len(close) == 1:
+                chat.offer(f"/{close[0]} {argument}".strip())
+                like = f" Enter runs /{close[0]}, which is like it."
+            elif close:
+                like = f" Like it are {', '.join(f'/{each}' for each in close)}."
             raise ValidationError(
                 f"there is no command /{name}; /help lists them.{like} A text that begins with a slash "
                 "is sent with two"
@@ -143,10 +148,16 @@ def _help(chat: Talk, argument: str) -> None:
         ("Ctrl-X Ctrl-E", "edits the input in $EDITOR"),
         ("up, Ctrl-R", "find earlier inputs"),
         ("Tab, down", "choose from the menu of commands, or of files behind @; Esc closes it"),
-        ("Esc Esc", "edits an earlier prompt, and goes on from there in a copy of the session"),
+        (
+            "Esc Esc",
+            "takes back the last prompt that waits; else edits an earlier one, and goes on from there in a copy",
+        ),
         ("Ctrl-V", "attaches the image on the clipboard to the next prompt"),
         ("Shift-Tab", "takes the next policy"),
-        ("Ctrl-C", "cancels the turn, and leaves when there is none; Ctrl-D leaves"),
+        (
+            "Ctrl-C",
+            "cancels the turn and takes back what waits, and leaves when there is none; Ctrl-D leaves",
+        ),
         (
             "@FILE",
             "attaches a file of the folder; a picture that is dropped on the terminal is attached",

@@ -87,6 +87,7 @@ class Talk(ShownSession):
         self._is_pasting = False
         self._edited: InputAccepted | None = None
         self._unsure: _Unsure | None = None
+        self._sent: set[str] = set()
 
     async def run(self, client: Client, begin: Beginning, holder: Holder) -> None:
         """Talk until the person leaves; `holder` says whose the daemon is.
@@ -242,7 +243,9 @@ class Talk(ShownSession):
         prompts = [] if self.view is None else [*self.view.prompts]
         if self._edited in prompts:
             prompts = prompts[: prompts.index(self._edited)]
-        if not self.is_at_rest:
+        if waiting := self._own_waiting():
+            self._nursery.start_soon(self._take_last_back, waiting[-1], name="take back")
+        elif not self.is_at_rest:
             self.notice(
                 "a turn is running: Ctrl-C cancels it, and then an earlier prompt can be edited"
             )
@@ -252,6 +255,44 @@ class Talk(ShownSession):
             self._edited = prompts[-1]
             self._screen.fill(self._edited.text)
             self._refresh()
+
+    def _own_waiting(self) -> list[InputAccepted]:
+        """Return the inputs of this chat that wait for their turn, in their order."""
+        waiting = [] if self.view is None else self.view.waiting.values()
+        return [each for each in waiting if each.input_id in self._sent]
+
+    async def _take_last_back(self, said: InputAccepted) -> None:
+        try:
+            if not await self._take_back([said]):
+                self.notice("it was not taken back: its turn had begun")
+        except CallboardError as error:
+            self.notice(f"it was not taken back: {error}")
+
+    async def _take_back(self, inputs: list[InputAccepted]) -> bool:
+        """Have inputs that wait in the input line again, and not sent; return whether any is."""
+        view, taken = self.view, list[InputAccepted]()
+        assert view is not None
+        for each in inputs:
+            view.withdrawn.add(each.input_id)
+            if each.input_id in view.waiting and await self.client.cancel(
+                view.session_id, "taken back by a person", input_id=each.input_id
+            ):
+                taken.append(each)
+            else:
+                view.withdrawn.discard(each.input_id)
+        if taken:
+            self._screen.hand_back("\n".join(each.text for each in taken))
+            files = [file for each in taken for file in each.attachments]
+            self.change(attachments=(*files, *self._options.attachments))
+            if not self._surface.is_live:
+                self.notice(
+                    f"not sent: {', '.join(excerpt(each.text, MAX_SHOWN_CHARS) for each in taken)}"
+                )
+        return bool(taken)
+
+    def offer(self, line: str) -> None:
+        """Put what may be meant into the input line: nothing of it is done before the person says so."""
+        self._screen.hand_back(line)
 
     def paste_image(self) -> None:
         """Have the image on the clipboard go with the next prompt."""
@@ -332,6 +373,7 @@ class Talk(ShownSession):
             is_untrusted=output is not None,
             key=self._unsure.key,
         )
+        self._sent.add(ticket.input_id)
         self._unsure = self.shell_output = None
         self.change(attachments=())
         await self._wait_shown(view, ticket.seq)
@@ -403,9 +445,14 @@ class Talk(ShownSession):
             await self._changed.wait()
 
     async def cancel(self) -> None:
-        """Cancel the turn that is shown, and no later one, which may run when an absent daemon hears of this."""
+        """Cancel the turn that is shown, and no later one, which may run when an absent daemon hears of this.
+
+        What waits behind it was said before it went wrong: the person has it in the input line again.
+        """
         if (view := self.view) is None:
             return
+        if waiting := self._own_waiting():
+            await self._take_back(waiting)
         meant = view.turn_input if view.is_running else ""
         if not await self.client.cancel(
             view.session_id, "cancelled by a person", input_id=meant or None

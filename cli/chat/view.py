@@ -93,6 +93,8 @@ class ChatView:
         thinking: The model's last reasoning.
         answer: The last text of the model, as it wrote it.
         prompts: The latest inputs that began a turn at once, each with its `seq`.
+        waiting: The inputs that wait for their turn, by their ids.
+        withdrawn: Those of them that the person takes back, of which nothing is printed.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class ChatView:
         self.answer = ""
         self.prompts: deque[InputAccepted] = deque(maxlen=MAX_PROMPTS)
         self.waiting: dict[str, InputAccepted] = {}
+        self.withdrawn: set[str] = set()
         self._unshown: set[str] = set()
         self._transcript = transcript
         self._write = write
@@ -222,6 +225,9 @@ class ChatView:
         match event:
             case InputAccepted(source=InputSource.PERSON):
                 self._input(event)
+            case InputCancelled(input_id=input_id) if input_id in self.withdrawn:
+                del self.waiting[input_id]
+                self._unshown.discard(input_id)
             case InputCancelled(reason=reason):
                 self._begin_input(event.input_id, f"this input is cancelled: {reason}")
             case InputDelivered():

@@ -22,6 +22,8 @@ from support.cli.chat_scene import (
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
+ESC = "\x1b"
+
 
 async def test_a_prompt_is_answered_and_the_chat_goes_on(command: Command) -> None:
     async with scripted(command, reply("# Head\nSome **bold** words."), reply("Again.")):
@@ -118,19 +120,26 @@ async def test_what_a_model_says_to_people_is_shown_and_moves_no_cursor(command:
         assert "blue" in str(server.requests[-1].body["messages"][-1])
 
 
-async def test_what_is_typed_meanwhile_has_its_turn_and_ctrl_c_cancels(command: Command) -> None:
+async def test_what_is_typed_meanwhile_is_taken_back_and_ctrl_c_cancels(command: Command) -> None:
+    """It was said before the turn went wrong, so it does not run at once when that is cancelled."""
     steps = [stall("Once upon"), reply("The second."), reply(calls=[OVERWRITE])]
-    async with scripted(command, *steps), chatting(command) as terminal:
+    async with scripted(command, *steps) as server, chatting(command) as terminal:
         await say(terminal, "A story")
         await terminal.expect("  Once upon")
-        await say(terminal, "Something else")
-        await terminal.expect("▸ Something else (waits for its turn)")
+        for text in ("Something else", "and a third"):
+            await say(terminal, text)
+            await terminal.expect(f"▸ {text} (waits for its turn)")
+        await terminal.type(ESC + ESC)
+        await terminal.expect("1 input waiting")
         await terminal.type(CTRL_C)
         await terminal.expect("cancelling…")
         await terminal.expect("cancelled")
-        await terminal.expect("▸ Something else\n")
+        assert len(server.requests) == 1
+        await terminal.type("\r")
         await terminal.expect("  The second.\n")
         await terminal.expect("answered")
+        said = server.requests[1].body["messages"][-1]["content"]
+        assert sorted(said.split("\n")) == ["Something else", "and a third"]
         await say(terminal, "Change it")
         await terminal.expect("your answer:")
         await terminal.type(CTRL_C)
@@ -147,8 +156,12 @@ async def test_what_is_typed_meanwhile_has_its_turn_and_ctrl_c_cancels(command: 
 async def test_commands_show_and_change_sessions(command: Command) -> None:
     steps = [reply(calls=[OVERWRITE]), reply("A rare word.")]
     async with scripted(command, *steps), chatting(command) as terminal:
+        await say(terminal, "/undp call_1")
+        await terminal.expect("there is no command /undp; /help lists them. Enter runs /undo,")
+        await terminal.expect("/undo call_1")  # what the person types next goes to no model
+        await terminal.type("y\r")
+        await terminal.expect("there is no session yet: the first prompt begins one")
         for typed, shown in (
-            ("/halp", "there is no command /halp; /help lists them"),
             ("/switch nothing", "there is no session 'nothing'"),
             ("/plan", "there is no session yet: the first prompt begins one"),
             ("/sessions", "there is no session in "),
