@@ -41,7 +41,7 @@ TESTED = {
         actors/upkeep/keeping: MAX_BATCH
         config/base_url: MAX_URL_LENGTH
         config/policy/path_pattern: MAX_PATH_CHARS
-        gateway/methods/pages: MAX_PAGE
+        gateway/shared/pages: MAX_PAGE
         providers/catalog/keys: MAX_KEY_LENGTH
         runtime/memory/memories: MAX_MEMORY_CHARS
         runtime/wire/fields: MAX_ITEMS MAX_LINE_CHARS MAX_SECRET_CHARS MAX_TEXT_CHARS
@@ -78,7 +78,7 @@ ALONE: dict[str, str] = {
         gateway/feeds/outbox: MERGE_SIZE SEND_SIZE
         gateway/feeds/session_feed: PAGE_EVENTS
         gateway/feeds/topic_feed: PAGE_EVENTS
-        gateway/methods/pages: STEP_ROWS
+        gateway/shared/pages: STEP_ROWS
         gateway/methods/session_files: PAGE_EVENTS
         providers/anthropic/models: PAGE_SIZE
         providers/replay: PIECE_BYTES
@@ -153,6 +153,7 @@ ALONE: dict[str, str] = {
         runtime/store/sqlite_store: MAX_READERS
         tools/context: MAX_WAITING_LINES
         tools/mcp/server: MAILBOX_CAPACITY
+        tools/mcp/servers: MAX_LOOKS MAX_OFFERS
         tools/mcp/streams: MAX_WRITERS
         tools/processes/function_process: MAX_FUNCTION_PROCESSES
         tools/processes/process_tree: MAX_PROCESSES
@@ -284,6 +285,7 @@ ALONE: dict[str, str] = {
         cli/doctor/files: LITTLE_BYTES MAX_NAMED NO_BYTES
         cli/help_page: MAX_LABEL MAX_WIDTH
         cli/log_file: MAX_LOG_BYTES
+        cli/mcp/commands: MAX_ERROR_CHARS
         cli/mcp/importing: MAX_FILE_BYTES
         cli/record_names: MAX_DELETED MAX_LOOKED_AT MAX_MATCHES MAX_SEARCHED MAX_SEARCHED_SESSIONS
         cli/run/choice: MAX_UNANSWERED PAGE_EVENTS
@@ -354,7 +356,7 @@ ALONE: dict[str, str] = {
         actors/upkeep/keeping: MAX_TITLE_CHARS
         config/daemon_file: MAX_FILE_BYTES
         config/keys/master: MAX_FILE_BYTES
-        config/mcp/settings: MAX_SERVERS MAX_TEXT MAX_WORDS
+        config/mcp/settings: MAX_NAMED MAX_SERVERS MAX_TEXT MAX_WORDS
         config/policy/path_pattern: MAX_WILDCARDS
         config/policy/rules: MAX_PATTERNS MAX_REASON_CHARS
         config/sections: MAX_AMOUNT MAX_STORE_MIB MAX_URL_CHARS MAX_WORDS
@@ -443,7 +445,8 @@ ALONE: dict[str, str] = {
         tools/git/credential: MAX_ANSWER_BYTES
         tools/git/reading: MAX_COMMITS
         tools/mcp/connection: MAX_LISTED MAX_NAME_CHARS MAX_PAGES
-        tools/mcp/definition: MAX_ORIGINAL MAX_TEXTS_BYTES MAX_TEXT_BYTES MAX_TOOLS MAX_TOOL_NAME
+        config/mcp/wire: MAX_TOOLS
+        tools/mcp/definition: MAX_DEFINITIONS_BYTES MAX_ORIGINAL MAX_TEXTS_BYTES MAX_TEXT_BYTES MAX_TOOL_NAME
         tools/mcp/launch: MAX_STATE_BYTES MAX_STATE_FILES
         tools/mcp/result: MAX_FILES MAX_PARTS
         tools/mcp/tool: MAX_PROGRESS_CHARS

@@ -34,8 +34,8 @@ from callboard.config.settings import MAX_BYTES, Limits
 from callboard.embedding.unattended import settled
 from callboard.gateway.connection import frame_budget
 from callboard.gateway.feeds import dead_letters
-from callboard.gateway.methods import pages, session_files
-from callboard.gateway.shared import idempotency, uploads
+from callboard.gateway.methods import session_files
+from callboard.gateway.shared import idempotency, pages, uploads
 from callboard.providers.anthropic import blocks
 from callboard.providers.gemini import decoder
 from callboard.providers.openai import models as openai_models

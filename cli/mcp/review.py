@@ -5,14 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-import time
-from collections.abc import Iterable
 
 import msgspec
 
 from ...config.mcp.settings import McpSettings, PinnedTool
-from ...tools.mcp.definition import ToolListing, shown
-from ..show.question_text import ANSWERED_BY
+from ...config.mcp.wire import McpOffer
+from ...tools.mcp.definition import shown
 from ..terminal.complaint import complain
 from ..terminal.escaping import exact, safe_line, safe_text
 from ..terminal.style import counted
@@ -42,7 +40,7 @@ class ToolChanges(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.new or self.changed or self.gone)
 
 
-def changes_of(server: McpSettings, listing: ToolListing) -> ToolChanges:
+def changes_of(server: McpSettings, listing: McpOffer) -> ToolChanges:
     """Return how a list differs from the tools that were accepted."""
     pins = {pin.original: pin for pin in server.tools}
     listed = {tool.original for tool in listing.tools}
@@ -60,7 +58,7 @@ def changes_of(server: McpSettings, listing: ToolListing) -> ToolChanges:
         new=tuple(new),
         changed=tuple(changed),
         gone=tuple(pin for pin in server.tools if pin.original not in listed),
-        refused=dict(listing.refused),
+        refused=listing.refused,
     )
 
 
@@ -111,17 +109,6 @@ def diff_of(before: PinnedTool, now: PinnedTool) -> list[str]:
     )
     found = list(difflib.unified_diff(old, new, "accepted", "offered", lineterm="", n=2))
     return [exact(line) for line in found]
-
-
-def accepted(tools: Iterable[PinnedTool]) -> tuple[PinnedTool, ...]:
-    """Return tools as accepted by who sits here, now."""
-    now_ms = time.time_ns() // 1_000_000
-    return tuple(
-        tool
-        if tool.accepted_at_ms
-        else msgspec.structs.replace(tool, accepted_at_ms=now_ms, accepted_by=ANSWERED_BY)
-        for tool in tools
-    )
 
 
 def agrees(question: str, *, is_yes: bool) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ...runtime.definitions import Effect, Tier
+from ...runtime.errors import ValidationError
 from ...runtime.http.address_guard import Endpoint, parse_endpoint
 from ...runtime.redaction import redact
 from ...runtime.text import parse_host
@@ -32,6 +33,8 @@ MAX_WORDS = 100
 """Words of a command, headers, variables: more belong into a script."""
 MAX_TEXT = 8192
 """Characters of one of them."""
+MAX_NAMED = 1000
+"""Tools whose tier or effect is said; a server has 128, and those that are gone may still be named."""
 
 REFERENCE = re.compile(r"\$\{(key|env):([A-Za-z0-9_.-]{1,64})\}")
 """A value that stands elsewhere: a stored key, or an environment variable of callboard's own."""
@@ -47,13 +50,13 @@ _OWN_HEADERS = frozenset(
 """Headers that the transport sets."""
 _RESERVED = frozenset({"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT"})
 
-Words = Annotated[
-    tuple[Annotated[str, msgspec.Meta(max_length=MAX_TEXT)], ...],
-    msgspec.Meta(max_length=MAX_WORDS),
-]
-Texts = Annotated[dict[str, str], msgspec.Meta(max_length=MAX_WORDS)]
-CallSeconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
-StartSeconds = Annotated[float, msgspec.Meta(gt=0, le=600)]
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
+Words = Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_WORDS)]
+Texts = Annotated[dict[Text, Text], msgspec.Meta(max_length=MAX_WORDS)]
+Tiers = Annotated[dict[Text, Tier], msgspec.Meta(max_length=MAX_NAMED)]
+Effects = Annotated[dict[Text, Effect], msgspec.Meta(max_length=MAX_NAMED)]
+CallSeconds = Annotated[float, msgspec.Meta(ge=0.001, le=24 * 3600)]
+StartSeconds = Annotated[float, msgspec.Meta(ge=0.001, le=600)]
 CallCount = Annotated[int, msgspec.Meta(ge=1, le=256)]
 
 
@@ -96,8 +99,8 @@ class PinnedTool(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.json.encode(self.definition, order="sorted")).hexdigest()
 
 
-class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A server of the Model Context Protocol.
+class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A server as a client describes it; `settings` checks it.
 
     Attributes:
         name: Its name: the name of its table.
@@ -121,26 +124,41 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         max_calls: Calls that it gets at once; others wait.
         start: `lazy` starts it at its first call, `eager` with the runtime.
         enabled: Whether it is used.
-        tools: The tools that a person has accepted; they stand in a file of their own.
     """
 
-    name: str
+    name: Text
     command: Words = ()
-    url: str | None = None
+    url: Text | None = None
     type: Literal["http", "sse"] = "http"
     headers: Texts = {}
     env: Texts = {}
     network: Words = ()
     state: bool = False
     tier: Tier = Tier.ELEVATED
-    tiers: dict[str, Tier] = {}
-    effects: dict[str, Effect] = {}
+    tiers: Tiers = {}
+    effects: Effects = {}
     content: Literal["untrusted", "trusted"] = "untrusted"
     timeout_seconds: CallSeconds = 60.0
     start_seconds: StartSeconds = 30.0
     max_calls: CallCount = 16
     start: Literal["lazy", "eager"] = "lazy"
     enabled: bool = True
+
+    def settings(self) -> McpSettings:
+        """Return the settings, in which nothing is accepted; raise `ValidationError`."""
+        try:
+            return McpSettings(**msgspec.structs.asdict(self))
+        except ValueError as error:
+            raise ValidationError(f"{self.name[:64]}: {error}.", field="server") from None
+
+
+class McpSettings(McpDraft, frozen=True, kw_only=True):
+    """A server of the Model Context Protocol, in the configuration.
+
+    Attributes:
+        tools: The tools that a person has accepted; they stand in a file of their own.
+    """
+
     tools: tuple[PinnedTool, ...] = ()
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from . import (
     approvals,
     daemon,
     hooks,
+    mcp,
     memories,
     providers,
     runtime,
@@ -40,6 +41,7 @@ _TABLES = (
     skills.methods,
     schedules.methods,
     hooks.methods,
+    mcp.methods,
     runtime.methods,
     daemon.methods,
 )

@@ -21,7 +21,7 @@ from ...runtime.wire import approvals as wire
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
-from .pages import byte_page, page
+from ..shared.pages import byte_page, page
 
 MAX_DEPTH = 100
 """Sessions between one and the main one above it: far more than limits let there be."""

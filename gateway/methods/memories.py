@@ -10,7 +10,7 @@ from ...runtime.wire import memories as wire
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
-from .pages import page
+from ..shared.pages import page
 
 methods = MethodTable()
 

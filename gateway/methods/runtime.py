@@ -19,7 +19,7 @@ from ...runtime.wire.sessions import CancelCall, Cancelled
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 from ..feeds.frames import wire_json
-from .pages import PAGE_BYTES, page
+from ..shared.pages import PAGE_BYTES, page
 from .providers import default_of
 
 STEP_CALLS = 10

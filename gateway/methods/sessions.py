@@ -28,8 +28,8 @@ from ...runtime.wire import sessions as wire
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
+from ..shared.pages import byte_page, page
 from ..shared.workspaces import chosen_workspace
-from .pages import byte_page, page
 
 methods = MethodTable()
 

@@ -183,7 +183,7 @@ async def test_one_that_always_dies_is_given_up_and_restarted_by_a_person() -> N
         for _ in range(5):
             assert (await called(runtime, "die", always=True)).status == "interrupted"
         refused = await called(runtime, "say")
-        assert "callboard mcp disable fake" in refused.error["message"]
+        assert "callboard mcp restart fake" in refused.error["message"]
         assert servers_of(runtime).states()["fake"].state == "failed"
         await servers_of(runtime).restart("fake")
         assert (await called(runtime, "say")).status == "success"
@@ -282,14 +282,14 @@ async def test_what_can_be_passed_over_is(fault: str) -> None:
 
 
 async def test_definitions_that_nobody_could_look_at_are_refused() -> None:
-    hidden = (await looked_at(fake("--fault=hidden"))).listing
+    hidden = await looked_at(fake("--fault=hidden"))
     assert hidden.refused.keys() == {"hidden", "deep"}
     assert all("hides a character" in why for why in hidden.refused.values())
-    schema = (await looked_at(fake("--fault=schema"))).listing
+    schema = await looked_at(fake("--fault=schema"))
     assert schema.refused.keys() == {"huge", "outside"}
     assert len(schema.tools) == len(hidden.tools) > 5
     many = await looked_at(fake("--fault=many"))
-    assert len(many.listing.tools) == 128
+    assert len(many.tools) == 128
     assert any("more than 128 tools" in note for note in many.notes)
 
 

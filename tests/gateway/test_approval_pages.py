@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from callboard.embedding.runtime import host_of
-from callboard.gateway.methods.pages import PAGE_BYTES
+from callboard.gateway.shared.pages import PAGE_BYTES
 from callboard.runtime.definitions import Tier
 from callboard.runtime.events import ApprovalAsked, DurableEvent
 from callboard.runtime.messages import AppendEvents

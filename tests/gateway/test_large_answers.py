@@ -15,8 +15,8 @@ import callboard
 from callboard.config.sections import ServerSettings
 from callboard.gateway.connection.incoming import LARGE_FRAME
 from callboard.gateway.feeds.frames import LARGE_EVENT, update_frame
-from callboard.gateway.methods.pages import PAGE_BYTES
 from callboard.gateway.shared.idempotency import _key
+from callboard.gateway.shared.pages import PAGE_BYTES
 from callboard.runtime.store.feeds import StoredBytes
 from support.gateway.daemon_scene import RawClient, View, open_client, open_daemon, open_greeted
 

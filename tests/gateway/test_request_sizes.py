@@ -19,7 +19,7 @@ from callboard.config.base_url import MAX_URL_LENGTH
 from callboard.config.policy.path_pattern import MAX_PATH_CHARS
 from callboard.gateway.connection.subscriptions import Subscriptions
 from callboard.gateway.methods.all import all_methods, all_of
-from callboard.gateway.methods.pages import MAX_PAGE
+from callboard.gateway.shared.pages import MAX_PAGE
 from callboard.gateway.shared.uploads import MAX_UPLOAD_BYTES
 from callboard.providers.catalog.keys import MAX_KEY_LENGTH
 from callboard.providers.testing.script import reply

@@ -35,10 +35,11 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from ...config.mcp.wire import ServerInfo
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redact
-from .state import CallFaults, ConnectionLost, ServerInfo, ShowProgress
+from .state import CallFaults, ConnectionLost, ShowProgress
 
 CLOSED = "Connection closed"
 """What the package says when it has lost a server, with a code that servers use for all kinds of errors."""

@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from ...config.mcp.settings import McpSettings, PinnedTool, prefix_of
+from ...config.mcp.wire import MAX_TOOLS
 from ...runtime.definitions import Capability, ToolDefinition
 from ...runtime.errors import ValidationError
 from ...runtime.text import hidden_in
@@ -24,8 +25,8 @@ MAX_TEXT_BYTES = 4096
 """A title or a description: a page, which a person still reads."""
 MAX_TEXTS_BYTES = 64 * 1024
 """All titles and descriptions of a server: the model reads them in every request."""
-MAX_TOOLS = 128
-"""Tools of a server; no model chooses well among more."""
+MAX_DEFINITIONS_BYTES = 1024 * 1024
+"""All definitions of a server: a hundred tools with schemas of ten KiB."""
 MAX_DEFINITION_BYTES = 256 * 1024
 """One definition, with its schemas."""
 SECONDS_OF_CALL = 60.0
@@ -55,7 +56,7 @@ def read_listing(server: McpSettings, listed: Iterable[Mapping[str, Any]]) -> To
     notes: list[str] = []
     names = {pin.original: pin.name for pin in server.tools}
     taken = set(names.values())
-    size = 0
+    size = whole = 0
     for count, said in enumerate(listed, 1):
         original = str(said.get("name", ""))
         if count > MAX_TOOLS:
@@ -70,6 +71,11 @@ def read_listing(server: McpSettings, listed: Iterable[Mapping[str, Any]]) -> To
             if size > MAX_TEXTS_BYTES:
                 raise ValidationError(
                     f"the texts of its tools have more than {MAX_TEXTS_BYTES} bytes"
+                )
+            whole += len(msgspec.json.encode(tool.definition))
+            if whole > MAX_DEFINITIONS_BYTES:
+                raise ValidationError(
+                    f"the definitions of its tools have more than {MAX_DEFINITIONS_BYTES} bytes"
                 )
             check(server, tool)
         except ValidationError as error:

@@ -14,18 +14,19 @@ import msgspec
 import trio
 
 from ...config.mcp.settings import McpSettings
+from ...config.mcp.wire import McpOffer
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ToolError
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.redaction import redact, redacting_logger
-from .definition import ToolListing, read_listing
+from .definition import read_listing
 from .state import (
     ConnectionLost,
     EndServer,
+    LookAtServer,
     McpPlaces,
     OpenServer,
     RestartServer,
-    ServerInfo,
     ServerLink,
     ServerMessage,
     ServerState,
@@ -53,18 +54,10 @@ if TYPE_CHECKING:  # imported in a thread, when the first server is started
 logger = redacting_logger(__name__)
 
 
-class Looked(NamedTuple):
-    """What a server says of itself, and the tools that it offers."""
-
-    info: ServerInfo
-    listing: ToolListing
-    notes: tuple[str, ...]
-
-
 class McpServer:
     """The actor of one server; at most one program of it runs.
 
-    Receives: `OpenServer` from calls; `RestartServer`, `EndServer`.
+    Receives: `OpenServer` from calls; `LookAtServer`, `RestartServer` from people; `EndServer`.
     Sends: nothing. Its state is published through `publish`, which does not wait.
     Owns: the program and its connection, the calls that wait for its start, its failures.
     Ends: with `EndServer`, or when it is cancelled; the program is gone then.
@@ -81,7 +74,8 @@ class McpServer:
         self._server = server
         self._places = places
         self._publish = publish
-        self._waiting: list[OpenServer] = []
+        self._waiting: list[OpenServer | LookAtServer] = []
+        self._is_wanted = trio.Event()
         self._link: ServerLink | None = None
         self._running: trio.CancelScope | None = None
         self._failures: deque[float] = deque(maxlen=MAX_FAILURES)
@@ -100,6 +94,8 @@ class McpServer:
                         match message:
                             case OpenServer():
                                 self._open(message, nursery)
+                            case LookAtServer():
+                                self._look(message, nursery)
                             case RestartServer():
                                 await self._restart(message)
                             case EndServer():
@@ -115,9 +111,19 @@ class McpServer:
         elif self._state.state == "failed":
             request.reply.fail(self._unavailable())
         else:
-            self._waiting = [each for each in self._waiting if not each.reply.is_done]
-            self._waiting.append(request)
-            self._begin(nursery)
+            self._wait(request, nursery)
+
+    def _look(self, request: LookAtServer, nursery: trio.Nursery) -> None:
+        """List its tools for somebody; who asks for that has a server tried that was given up."""
+        if self._state.state == "failed":
+            self._failures.clear()
+        self._is_wanted.set()
+        self._wait(request, nursery)
+
+    def _wait(self, request: OpenServer | LookAtServer, nursery: trio.Nursery) -> None:
+        self._waiting = [each for each in self._waiting if not each.reply.is_done]
+        self._waiting.append(request)
+        self._begin(nursery)
 
     async def _restart(self, request: RestartServer) -> None:
         await trio.lowlevel.checkpoint()
@@ -176,7 +182,10 @@ class McpServer:
     def _refuse_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for request in waiting:
-            request.reply.fail(self._unavailable())
+            if isinstance(request, LookAtServer):
+                request.reply.fail(_unusable(self._server, self._state.problem))
+            else:
+                request.reply.fail(self._unavailable())
 
     async def _begin_later(self, nursery: trio.Nursery) -> None:
         seconds = min(MAX_WAIT_SECONDS, 2.0 ** (len(self._failures) - 1))
@@ -187,27 +196,29 @@ class McpServer:
         """List the server's tools, and again whenever it says that they have changed, until it ends."""
         while not connection.lost.is_set():
             changed = connection.next_change()
-            listed, notes = await connection.list_tools()
-            listing = read_listing(self._server, listed)
-            digests = {tool.original: tool.digest for tool in listing.tools}
-            self._say(
-                state="running", info=connection.info, listed=digests, refused=listing.refused
-            )
-            for note in (*notes, *listing.notes):
+            self._is_wanted = trio.Event()
+            offer = await _offer_of(self._server, connection)
+            digests = {tool.original: tool.digest for tool in offer.tools}
+            self._say(state="running", info=offer.info, listed=digests, refused=offer.refused)
+            for note in offer.notes:
                 logger.warning("the server %s: %s", self._server.name, note)
             scope.deadline = math.inf
             self._link = ServerLink(connection, digests)
             waiting, self._waiting = self._waiting, []
             for request in waiting:
-                request.reply.send(self._link)
-            await _wait_any(changed, connection.lost)
+                if isinstance(request, LookAtServer):
+                    request.reply.send(offer)
+                else:
+                    request.reply.send(self._link)
+            await _wait_any(changed, self._is_wanted, connection.lost)
             if not connection.lost.is_set():
-                await trio.sleep(RELIST_SECONDS)
+                if not self._is_wanted.is_set():
+                    await trio.sleep(RELIST_SECONDS)
                 scope.deadline = trio.current_time() + self._server.start_seconds
 
     def _unavailable(self) -> ToolFailure:
         again = (
-            f" It is not started again by itself: `callboard mcp disable {self._server.name}`, then `enable`."
+            f" It is not started again by itself: `callboard mcp restart {self._server.name}`."
             if self._state.state == "failed"
             else ""
         )
@@ -272,23 +283,36 @@ async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> Se
     return ServerEnd(problem.rstrip("."), "" if program is None else program.errors, kind)
 
 
-async def look_at(places: McpPlaces, server: McpSettings) -> Looked:
+async def look_at(places: McpPlaces, server: McpSettings) -> McpOffer:
     """Start a server, list its tools and end it.
 
     Raises:
         ToolError: It can't be started, or does not list its tools.
     """
-    found: list[Looked] = []
+    found: list[McpOffer] = []
 
     async def look(connection: ServerConnection, scope: trio.CancelScope) -> None:
-        listed, notes = await connection.list_tools()
-        listing = read_listing(server, listed)
-        found.append(Looked(connection.info, listing, (*notes, *listing.notes)))
+        found.append(await _offer_of(server, connection))
 
     end = await run_server(places, server, look)
     if not found:
-        raise ToolError(f"the server {server.name} can't be used: {end.problem}")
+        raise _unusable(server, end.problem)
     return found[0]
+
+
+async def _offer_of(server: McpSettings, connection: ServerConnection) -> McpOffer:
+    listed, notes = await connection.list_tools()
+    listing = read_listing(server, listed)
+    return McpOffer(
+        info=connection.info,
+        tools=listing.tools,
+        refused=dict(listing.refused),
+        notes=(*notes, *listing.notes),
+    )
+
+
+def _unusable(server: McpSettings, problem: str) -> ToolError:
+    return ToolError(f"the server {server.name} can't be used: {problem}")
 
 
 async def _wait_any(*events: trio.Event) -> None:

@@ -9,15 +9,17 @@ import msgspec
 import trio
 
 from ...config.mcp.settings import McpSettings
+from ...config.mcp.wire import McpOffer
 from ...runtime.definitions import ErrorType, ToolFailure
-from ...runtime.errors import ActorStopped, OverloadedError
+from ...runtime.errors import ActorStopped, ConflictError, OverloadedError
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.redaction import redacting_logger
 from ..registry import ToolRegistry
-from .server import MAILBOX_CAPACITY, McpServer
+from .server import MAILBOX_CAPACITY, McpServer, look_at
 from .state import (
     EndServer,
+    LookAtServer,
     McpPlaces,
     OpenServer,
     RestartServer,
@@ -29,6 +31,11 @@ from .tool import McpTool, withheld
 
 START_WAIT_SECONDS = 15.0
 """How long a call waits for a start that runs; the start may go on behind it."""
+
+MAX_LOOKS = 4
+"""Servers that are started at once for somebody who looks at them; others wait."""
+MAX_OFFERS = 16
+"""What servers offered when somebody looked at them last; what is accepted is among it."""
 
 _ABOUT_CALLS = frozenset(
     {"tools", "tier", "tiers", "effects", "content", "timeout_seconds", "max_calls"}
@@ -55,6 +62,8 @@ class McpServers:
         self._tell = tell
         self._servers: dict[str, _Known] = {}
         self._supervisor: Supervisor | None = None
+        self._looking = trio.CapacityLimiter(MAX_LOOKS)
+        self._offers: dict[str, McpOffer] = {}
 
     def take(self, servers: Mapping[str, McpSettings]) -> None:
         """Have the registry and the servers follow these settings; never wait or fail."""
@@ -94,11 +103,33 @@ class McpServers:
         return {name: known.state for name, known in self._servers.items()}
 
     async def restart(self, name: str) -> None:
-        """End a server, and start it again when it is needed; raise `ActorStopped` when it is not configured."""
+        """End a server, and start it again when it is needed; raise `ConflictError` when it is not used."""
         known = self._servers.get(name)
         if known is None:
-            raise ActorStopped(f"there is no server {name!r} in use")
+            raise ConflictError(f"the server {name} is not used: `callboard mcp enable {name}`")
         await known.mailbox.ask(RestartServer())
+
+    async def look(self, server: McpSettings) -> McpOffer:
+        """Return what a server offers now, and remember it; one that is not used is started for this alone.
+
+        Raises:
+            ToolError: It can't be started, or does not list its tools.
+        """
+        known = self._servers.get(server.name)
+        if known is not None and known.settings == server:
+            offer = await known.mailbox.ask(LookAtServer())
+        else:
+            async with self._looking:
+                offer = await look_at(self._places, server)
+        self._offers.pop(server.name, None)
+        if len(self._offers) >= MAX_OFFERS:
+            del self._offers[next(iter(self._offers))]
+        self._offers[server.name] = offer
+        return offer
+
+    def offer(self, name: str) -> McpOffer | None:
+        """Return what a server offered when somebody looked at it last."""
+        return self._offers.get(name)
 
     async def _open(self, known: _Known) -> ServerLink:
         """Return a running server; raise `ToolFailure` when it can't be had."""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import trio
 
+from ...config.mcp.wire import McpOffer, ServerInfo, StateWord
 from ...runtime.definitions import ToolFailure
 from ...runtime.http.client import HttpClient
 from ...runtime.kernel.mailbox import Message, Request
 from ...runtime.redaction import Secret
 from ...runtime.taint.tracked_network import Connect
 from ..sandbox.sandbox import Sandbox
-
-StateWord = Literal["off", "not started", "starting", "running", "broken", "failed"]
 
 
 class ConnectionLost(Exception):
@@ -77,14 +76,6 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
     stored: Callable[[str, str], Secret | None] = lambda server, name: None
 
 
-class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server says of itself; shown, and never trusted."""
-
-    name: str = ""
-    version: str = ""
-    protocol: str = ""
-
-
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     """A server as it is now.
 
@@ -141,6 +132,10 @@ class OpenServer(Request[ServerLink], frozen=True, kw_only=True):
     """Start the server if it does not run; the answer comes when it can be called, or can't be."""
 
 
+class LookAtServer(Request[McpOffer], frozen=True, kw_only=True):
+    """Start the server if it does not run, and list its tools now."""
+
+
 class RestartServer(Request[None], frozen=True, kw_only=True):
     """End the server, forget its failures, and start it again when it is needed."""
 
@@ -149,4 +144,4 @@ class EndServer(Message, frozen=True):
     """End the server and its actor."""
 
 
-ServerMessage = OpenServer | RestartServer | EndServer
+ServerMessage = OpenServer | LookAtServer | RestartServer | EndServer

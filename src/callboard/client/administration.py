@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ..runtime.definitions import Agent
@@ -62,6 +62,8 @@ from ..runtime.wire.skills import AllowSkill, ListSkills, OneSkill
 from .files import Asking
 
 if TYPE_CHECKING:  # what a request needs of these is imported when it is made
+    from ..config.mcp.settings import McpSettings
+    from ..config.mcp.wire import McpOffer, McpRow, McpServerState
     from ..config.prices import PriceRow
     from ..config.setting_rows import SettingRow
     from ..providers.catalog.connection_test import ConnectionReport
@@ -339,6 +341,66 @@ class ClientHooks(_Requests):
     async def resend(self, names: Iterable[str] = ()) -> Resent:
         """Send dead letters once more, without names all of them; raise `NotFoundError`."""
         return await self._client.request("hook/resend", Resend(tuple(names)), Resent)
+
+
+class ClientMcp(_Requests):
+    """`Client.mcp`: servers of the Model Context Protocol, and what is accepted of them.
+
+    Example:
+        offer = await client.mcp.look("github")
+        await client.mcp.accept("github", {tool.original: tool.digest for tool in offer.tools})
+    """
+
+    async def list(self) -> Sequence[McpRow]:
+        """Return the servers, with what they do now and which of their tools are withheld."""
+        from ..config.mcp.wire import McpRows
+
+        return (await self._client.request("mcp/list", Nothing(), McpRows)).servers
+
+    async def get(self, name: str) -> McpServerState:
+        """Return a server with its settings and its accepted tools; raise `NotFoundError`."""
+        from ..config.mcp.wire import McpServerState, OneMcpServer
+
+        return await self._client.request("mcp/get", OneMcpServer(name), McpServerState)
+
+    async def look(self, name: str, server: McpSettings | None = None) -> McpOffer:
+        """Return what a server offers now; pass one that is not added yet. Raises `ToolError`."""
+        from ..config.mcp.wire import LookAtMcpServer, McpOffer, draft_of
+
+        params = LookAtMcpServer(name=name, server=None if server is None else draft_of(server))
+        return await self._client.request("mcp/look", params, McpOffer)
+
+    async def accept(self, name: str, tools: Mapping[str, str]) -> McpRow:
+        """Accept tools by their digests, as `look` returned them, in place of those accepted before."""
+        from ..config.mcp.wire import AcceptTools, McpRow
+
+        params = AcceptTools(name=name, tools=dict(tools))
+        return await self._client.request("mcp/accept", params, McpRow)
+
+    async def add(self, server: McpSettings, tools: Mapping[str, str]) -> McpRow:
+        """Add a server with the tools that are accepted, by their digests, as `look` returned them."""
+        from ..config.mcp.wire import McpRow, NewMcpServer, draft_of
+
+        params = NewMcpServer(server=draft_of(server), tools=dict(tools))
+        return await self._client.request("mcp/add", params, McpRow)
+
+    async def update(self, server: McpSettings) -> McpRow:
+        """Change a server as a whole; what is accepted of it stays."""
+        from ..config.mcp.wire import ChangedMcpServer, McpRow, draft_of
+
+        return await self._client.request("mcp/update", ChangedMcpServer(draft_of(server)), McpRow)
+
+    async def remove(self, name: str) -> None:
+        """Remove a server, what is accepted of it, and its stored secrets."""
+        from ..config.mcp.wire import OneMcpServer
+
+        await self._client.request("mcp/remove", OneMcpServer(name), Nothing)
+
+    async def restart(self, name: str) -> McpRow:
+        """End a server and forget its failures; the next call starts it again."""
+        from ..config.mcp.wire import McpRow, OneMcpServer
+
+        return await self._client.request("mcp/restart", OneMcpServer(name), McpRow)
 
 
 class ClientProviders(_Requests):

@@ -44,6 +44,7 @@ from .administration import (
     ClientAgents,
     ClientHooks,
     ClientKeys,
+    ClientMcp,
     ClientMemories,
     ClientModels,
     ClientProviders,
@@ -72,7 +73,7 @@ class Client(ClientPrompts, ToolRequests):
     """A connection to a daemon, made by `connect`.
 
     Attributes:
-        agents, hooks, schedules, memories, providers, models, keys, settings, skills, tokens, upkeep: Its requests
+        agents, hooks, mcp, schedules, memories, providers, models, keys, settings, skills, tokens, upkeep: Its requests
             about these.
 
     A connection that breaks is made again. Prompts and new sessions are then asked for again, and
@@ -93,6 +94,7 @@ class Client(ClientPrompts, ToolRequests):
         self.settings = ClientSettings(self)
         self.skills = ClientSkills(self)
         self.hooks = ClientHooks(self)
+        self.mcp = ClientMcp(self)
         self.memories = ClientMemories(self)
         self.providers = ClientProviders(self)
         self.models = ClientModels(self)

@@ -50,6 +50,7 @@ from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel
 from ..runtime.definitions import Agent
 from ..runtime.disk.own_folders import OwnFolders
+from ..runtime.errors import ConflictError
 from ..runtime.http.address_guard import AddressGuard
 from ..runtime.http.client import HttpClient, open_http_client
 from ..runtime.kernel.delivery import EventInboxes
@@ -242,15 +243,22 @@ class Host:
 
     def _use_servers(self, settings: Settings) -> None:
         """Have servers and their tools follow the settings; most programs have none."""
+        if settings.mcp and self.plan.open_servers is not None:
+            self.servers()
+        if self.mcp is not None:
+            self.mcp.take(settings.mcp)
+
+    def servers(self) -> McpServers:
+        """Return the servers of `[mcp]`, of which there may be none yet; raise `ConflictError` where none can be."""
         if self.mcp is None:
-            if not settings.mcp or self.plan.open_servers is None:
-                return
+            if self.plan.open_servers is None:
+                raise ConflictError("this runtime runs no programs, and so no servers")
             self.mcp = self.plan.open_servers(
                 self.plan.registry, self._connect, self.web, self._tell_tools
             )
             if self._services is not None:
                 self._services.start_soon(self.mcp.serve, name="mcp servers")
-        self.mcp.take(settings.mcp)
+        return self.mcp
 
     def _tell_tools(self) -> None:
         from ..runtime.kernel.live_lists import ListName  # here: only servers tell it

@@ -14,10 +14,11 @@ import msgspec
 
 import callboard
 from callboard.config.mcp.settings import McpSettings
+from callboard.config.mcp.wire import McpOffer
 from callboard.embedding.runtime import Runtime, host_of
 from callboard.runtime.http.address_guard import AddressGuard, parse_endpoint
 from callboard.runtime.http.client import open_http_client
-from callboard.tools.mcp.server import Looked, look_at
+from callboard.tools.mcp.server import look_at
 from callboard.tools.mcp.servers import McpServers
 from callboard.tools.mcp.state import McpPlaces
 from callboard.tools.sandbox.sandbox import Sandbox
@@ -42,7 +43,7 @@ def web(server: McpWebServer, name: str = "web", **fields: Any) -> McpSettings:
 
 async def looked_at(
     server: McpSettings, *, allow: tuple[str, ...] | None = None, **places: Any
-) -> Looked:
+) -> McpOffer:
     """Look at a server; one over HTTP may be where it is, unless `allow` says where it may be."""
     if allow is None:
         allow = () if server.url is None else (urlsplit(server.url).netloc,)
@@ -54,8 +55,8 @@ async def looked_at(
 
 async def accepted(server: McpSettings, **places: Any) -> McpSettings:
     """Return the settings with all its tools accepted, as it lists them now."""
-    looked = await looked_at(server, **places)
-    return msgspec.structs.replace(server, tools=looked.listing.tools)
+    offer = await looked_at(server, **places)
+    return msgspec.structs.replace(server, tools=offer.tools)
 
 
 @asynccontextmanager

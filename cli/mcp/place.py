@@ -1,0 +1,184 @@
+"""Where servers are looked at and changed: in the daemon when one runs, so that it holds there at once, or here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import trio
+
+from ...config.files import config_file, config_folder, load_settings_of
+from ...config.keys.store import KeyStore, open_key_store
+from ...config.mcp.settings import MCP_KEYS, McpSettings, key_place
+from ...config.mcp.wire import McpOffer, McpRow, McpServerState
+from ...config.settings import Settings
+from ...runtime.errors import ConflictError
+from ...runtime.http.address_guard import AddressGuard
+from ...runtime.http.client import HttpClient, open_http_client
+from ...runtime.redaction import Secret
+from ...tools.mcp.book import McpBook, chosen, forget_secrets, named, row_of
+from ...tools.mcp.server import look_at
+from ...tools.mcp.state import McpPlaces
+from ...tools.sandbox.sandbox import Sandbox
+from ..backend import FileBackend, serving_daemon
+from ..parameters import data_path
+from ..setup.keys import MASTER_KEY_MADE
+from ..show.question_text import ANSWERED_BY
+from ..terminal.complaint import complain
+
+
+class Servers(Protocol):
+    """What can be asked here and there; there it is awaited. See `Client.mcp`."""
+
+    def list(self) -> Any:
+        """Return the servers."""
+        ...
+
+    def get(self, name: str) -> Any:
+        """Return a server."""
+        ...
+
+    def look(self, name: str, server: McpSettings | None = None) -> Any:
+        """Return what a server offers now."""
+        ...
+
+    def accept(self, name: str, tools: Mapping[str, str]) -> Any:
+        """Accept tools of a server."""
+        ...
+
+    def add(self, server: McpSettings, tools: Mapping[str, str]) -> Any:
+        """Add a server."""
+        ...
+
+    def update(self, server: McpSettings) -> Any:
+        """Change a server."""
+        ...
+
+    def remove(self, name: str) -> Any:
+        """Remove a server."""
+        ...
+
+    def restart(self, name: str) -> Any:
+        """Have a server started again."""
+        ...
+
+
+class ServerPlace:
+    """The servers of a configuration, and their stored secrets. Everything here blocks."""
+
+    def __init__(self, config: Path | None, data: Path | None) -> None:
+        self._file = config_file(config)
+        self._data = data_path(data)
+        self._backend = FileBackend(
+            serving_daemon(config, self._data), lambda: OwnServers(self._file, self._data)
+        )
+
+    def rows(self) -> list[McpRow]:
+        """Return the servers, sorted by name."""
+        return [*self._ask(lambda its: its.list())]
+
+    def get(self, name: str) -> McpServerState:
+        """Return a server; raise `NotFoundError`."""
+        found: McpServerState = self._ask(lambda its: its.get(name))
+        return found
+
+    def look(self, name: str, server: McpSettings | None = None) -> McpOffer:
+        """Return what a server offers now, one that there is or a new one; raise `ToolError`."""
+        offer: McpOffer = self._ask(lambda its: its.look(name, server))
+        for note in offer.notes:
+            complain(f"{name}: {note}")
+        return offer
+
+    def change(self, change: Callable[[Servers], Any]) -> None:
+        """Make a change."""
+        self._ask(change)
+
+    def store(self, server: str, secrets: Mapping[str, Secret]) -> None:
+        """Store secrets of a server."""
+        for key, secret in secrets.items():
+            _, made = self._keys().put(MCP_KEYS, key_place(server, key), secret)
+            if made is not None:
+                print(MASTER_KEY_MADE.format(place=made))
+
+    def forget(self, server: str, keys: Iterable[str]) -> None:
+        """Remove stored secrets of a server."""
+        forget_secrets(self._keys(), server, keys)
+
+    def _keys(self) -> KeyStore:
+        return open_key_store(self._data, load_settings_of(self._file).keys, os.environ)
+
+    def _ask(self, request: Callable[[Servers], Any]) -> Any:
+        return self._backend.ask(lambda client: request(client.mcp), request)
+
+
+class OwnServers:
+    """The servers in the files, as `Client.mcp` has those of a daemon; none runs."""
+
+    def __init__(self, file: Path, data: Path) -> None:
+        self._book = McpBook(file)
+        self._settings: Settings = load_settings_of(file)
+        self._file = file
+        self._data = data
+        self._offers: dict[str, McpOffer] = {}
+
+    def list(self) -> list[McpRow]:
+        """Return the servers, sorted by name."""
+        return [self._row(server) for _, server in sorted(self._book.servers().items())]
+
+    def get(self, name: str) -> McpServerState:
+        """Return a server; raise `NotFoundError`."""
+        server = self._book.server(name)
+        return McpServerState(row=self._row(server), settings=server)
+
+    def look(self, name: str, server: McpSettings | None = None) -> McpOffer:
+        """Start a server in the sandbox, list its tools, and end it."""
+        its = named(self._settings.mcp, name) if server is None else server
+        self._offers[name] = offer = trio.run(self._look, its)
+        return offer
+
+    async def _look(self, server: McpSettings) -> McpOffer:
+        guard = AddressGuard(self._settings.network.endpoints)
+        async with open_http_client(connect=guard.connect) as http:
+            return await look_at(self._places(guard, http), server)
+
+    def accept(self, name: str, tools: Mapping[str, str]) -> None:
+        """Accept tools of a server that was looked at."""
+        self._book.accept(name, self._chosen(self._book.server(name), tools))
+
+    def add(self, server: McpSettings, tools: Mapping[str, str]) -> None:
+        """Add a server that was looked at."""
+        self._book.add(server, self._chosen(server, tools))
+
+    def update(self, server: McpSettings) -> None:
+        """Change a server."""
+        self._book.update(server)
+
+    def remove(self, name: str) -> None:
+        """Remove a server, its accepted tools and its stored secrets."""
+        self._book.remove(name, open_key_store(self._data, self._settings.keys, os.environ))
+
+    def restart(self, name: str) -> None:
+        """Raise `ConflictError`: there is nothing to start again."""
+        self._book.server(name)
+        raise ConflictError(f"no daemon runs, and so {name} does not: each command starts its own.")
+
+    def _row(self, server: McpSettings) -> McpRow:
+        is_own = server.name in self._book.own_names()
+        return row_of(server, "callboard.toml" if is_own else "managed", None)
+
+    def _chosen(self, server: McpSettings, tools: Mapping[str, str]) -> Any:
+        return chosen(server, self._offers.get(server.name), tools, ANSWERED_BY)
+
+    def _places(self, guard: AddressGuard, http: HttpClient) -> McpPlaces:
+        folders = (self._data, config_folder(), self._file.parent)
+        store = open_key_store(self._data, self._settings.keys, os.environ)
+        return McpPlaces(
+            sandbox=Sandbox(self._settings.sandbox, forbidden=folders),
+            connect=guard.connect,
+            http=http,
+            data=self._data,
+            environ=os.environ,
+            stored=lambda its, key: store.get(MCP_KEYS, key_place(its, key)),
+        )

@@ -1,0 +1,138 @@
+"""Servers of the Model Context Protocol on the wire: their state, what they offer, and what is accepted of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from ...runtime.definitions import Tier
+from ...runtime.wire.fields import Word
+from .settings import McpDraft, McpSettings, PinnedTool
+
+StateWord = Literal["off", "not started", "starting", "running", "broken", "failed", "unknown"]
+"""`failed` is one that is not started again by itself, `unknown` that of one which no runtime uses."""
+McpSource = Literal["callboard.toml", "managed", "program"]
+"""Where a server stands, and so where it is changed: managed ones by commands and clients."""
+
+MAX_TOOLS = 128
+"""Tools of a server; no model chooses well among more."""
+
+Digests = Annotated[dict[Word, Word], msgspec.Meta(max_length=MAX_TOOLS)]
+
+
+class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server says of itself; shown, and never trusted."""
+
+    name: str = ""
+    version: str = ""
+    protocol: str = ""
+
+
+class McpRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A server in a list.
+
+    Attributes:
+        name: Its name.
+        source: Where it stands.
+        state: What it does now.
+        problem: Why it is not running, when it should.
+        tier: How dangerous its tools are, unless single ones are said to be otherwise.
+        tools: Its accepted tools, as models call them.
+        withheld: Those of them that are not offered, since its definition of them has changed.
+        new: Tools that it offers and nobody accepted, by its own names.
+        refused: Why other tools of it can't be used, by its own names.
+        info: What it says of itself, once it was asked.
+        place: Its command, or the host of its URL; empty for who may not begin sessions.
+    """
+
+    name: str
+    source: McpSource
+    state: StateWord
+    problem: str = ""
+    tier: Tier
+    tools: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    refused: dict[str, str] = {}
+    info: ServerInfo = ServerInfo()
+    place: str = ""
+
+
+class McpRows(msgspec.Struct, frozen=True):
+    """The servers, sorted by name."""
+
+    servers: list[McpRow]
+
+
+class McpServerState(msgspec.Struct, frozen=True, kw_only=True):
+    """A server with all that is known of it.
+
+    Attributes:
+        row: As in the list.
+        settings: Its settings, with references in place of secrets, and its accepted tools.
+        errors: The end of what its program wrote to stderr, when it ended.
+    """
+
+    row: McpRow
+    settings: McpSettings
+    errors: str = ""
+
+
+class OneMcpServer(msgspec.Struct, frozen=True):
+    """A server by its name."""
+
+    name: Word
+
+
+class LookAtMcpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server to ask what it offers: one by its name, or a new one that is started for it once."""
+
+    name: Word
+    server: McpDraft | None = None
+
+
+class McpOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server offers now.
+
+    Attributes:
+        info: What it says of itself.
+        tools: The tools that can be accepted, in its order.
+        refused: Why others can't be, by its own names.
+        notes: What else is to be said of its list.
+    """
+
+    info: ServerInfo
+    tools: tuple[PinnedTool, ...] = ()
+    refused: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+
+
+class AcceptTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools that a person accepts, in place of those that were accepted before.
+
+    Attributes:
+        name: The server's.
+        tools: The SHA-256 of each definition, by the server's own names, as `mcp/look` returned them.
+    """
+
+    name: Word
+    tools: Digests
+
+
+class NewMcpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server to add, with the tools that a person accepts of it."""
+
+    server: McpDraft
+    tools: Digests
+
+
+class ChangedMcpServer(msgspec.Struct, frozen=True):
+    """What a server becomes; its name says which. Its accepted tools stay."""
+
+    server: McpDraft
+
+
+def draft_of(server: McpSettings) -> McpDraft:
+    """Return a server as a client sends it."""
+    return McpDraft(**{name: getattr(server, name) for name in McpDraft.__struct_fields__})

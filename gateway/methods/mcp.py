@@ -1,0 +1,161 @@
+"""`mcp/…`: servers of the Model Context Protocol, what they offer, and what is accepted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from ...config.keys.store import open_key_store
+from ...config.mcp import wire
+from ...config.mcp.settings import McpDraft, McpSettings, references
+from ...embedding.configuration import files_of
+from ...embedding.runtime import data_of, host_of, wish_of
+from ...runtime.errors import CallboardError, ConflictError, PermissionRefused, ToolError
+from ...runtime.kernel.live_lists import ListName
+from ...runtime.redaction import redact
+from ...runtime.wire.fields import Role
+from ...tools.mcp.book import McpBook, chosen, named, row_of
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable, Nothing
+
+methods = MethodTable()
+
+OLDER_SANDBOX = "The daemon's [sandbox] is older than that of callboard.toml: restart the daemon, and try again."
+
+
+@methods.add("mcp/list", Role.OBSERVER, is_whole=True)
+async def list_servers(caller: Caller, params: Nothing) -> wire.McpRows:
+    """Return the servers, sorted by name, with what they do now and which of their tools are withheld."""
+    own = await _own_names(caller)
+    servers = sorted(host_of(caller.runtime).settings.mcp.items())
+    return wire.McpRows([_row(caller, server, own) for _, server in servers])
+
+
+@methods.add("mcp/get", Role.OPERATOR, is_whole=True)
+async def get_server(caller: Caller, params: wire.OneMcpServer) -> wire.McpServerState:
+    """Return a server with its settings and its accepted tools, never a secret."""
+    host = host_of(caller.runtime)
+    server = named(host.settings.mcp, params.name)
+    states = {} if host.mcp is None else host.mcp.states()
+    errors = states[params.name].errors if params.name in states else ""
+    return wire.McpServerState(
+        row=_row(caller, server, await _own_names(caller)), settings=server, errors=redact(errors)
+    )
+
+
+@methods.add("mcp/look", Role.ADMIN, is_slow=True)
+async def look_at_server(caller: Caller, params: wire.LookAtMcpServer) -> wire.McpOffer:
+    """Return what a server offers now; it is started for that if need be, also one that is not added yet."""
+    host = host_of(caller.runtime)
+    if params.server is None:
+        server = named(host.settings.mcp, params.name)
+    else:
+        server = _allowed(caller, params.server)
+        if server.name != params.name or server.name in host.settings.mcp:
+            raise ConflictError(
+                f"{params.name}: name a server that there is, or describe a new one"
+            )
+    try:
+        return await host.servers().look(server)
+    except ToolError as error:
+        configuration = caller.daemon.configuration
+        waiting = () if configuration is None else configuration.state.waiting
+        if any(name.partition(".")[0] == "sandbox" for name in waiting):
+            raise ToolError(f"{error}. {OLDER_SANDBOX}") from error
+        raise
+
+
+@methods.add("mcp/accept", Role.ADMIN)
+async def accept_tools(caller: Caller, params: wire.AcceptTools) -> wire.McpRow:
+    """Accept tools of a server as `mcp/look` returned them, in place of those that were accepted before."""
+    host = host_of(caller.runtime)
+    server = named(host.settings.mcp, params.name)
+    pins = chosen(server, host.servers().offer(server.name), params.tools, caller.name)
+    return await _change(caller, server.name, lambda book: book.accept(server.name, pins))
+
+
+@methods.add("mcp/add", Role.ADMIN)
+async def add_server(caller: Caller, params: wire.NewMcpServer) -> wire.McpRow:
+    """Add a server with the tools that are accepted, as `mcp/look` returned them."""
+    server = _allowed(caller, params.server)
+    offer = host_of(caller.runtime).servers().offer(server.name)
+    pins = chosen(server, offer, params.tools, caller.name)
+    return await _change(caller, server.name, lambda book: book.add(server, pins))
+
+
+@methods.add("mcp/update", Role.ADMIN)
+async def update_server(caller: Caller, params: wire.ChangedMcpServer) -> wire.McpRow:
+    """Change a server as a whole, or whether it is used; what is accepted of it stays."""
+    server = _allowed(caller, params.server)
+    return await _change(caller, server.name, lambda book: book.update(server))
+
+
+@methods.add("mcp/remove", Role.ADMIN)
+async def remove_server(caller: Caller, params: wire.OneMcpServer) -> Nothing:
+    """Remove a server, what is accepted of it, and its stored secrets."""
+    runtime, files = caller.runtime, files_of(caller.daemon.configuration)
+    data, wish = data_of(runtime), wish_of(runtime)
+
+    def remove() -> None:
+        keys = None if data is None else open_key_store(data, wish.settings.keys, wish.environ)
+        McpBook(files.file).remove(params.name, keys)
+
+    await files.change(remove, host_of(runtime))
+    host_of(runtime).lists.changed(ListName.KEYS)
+    return Nothing()
+
+
+@methods.add("mcp/restart", Role.ADMIN)
+async def restart_server(caller: Caller, params: wire.OneMcpServer) -> wire.McpRow:
+    """End a server and forget its failures; it is started again by the next call that needs it."""
+    host = host_of(caller.runtime)
+    server = named(host.settings.mcp, params.name)
+    await host.servers().restart(server.name)
+    return _row(caller, server, await _own_names(caller))
+
+
+async def _own_names(caller: Caller) -> frozenset[str] | None:
+    """Return the names of the servers of callboard.toml; `None` without a configuration file."""
+    configuration = caller.daemon.configuration
+    if configuration is None or not host_of(caller.runtime).settings.mcp:
+        return None
+    return await trio.to_thread.run_sync(McpBook(configuration.file).own_names)
+
+
+def _row(caller: Caller, server: McpSettings, own: frozenset[str] | None) -> wire.McpRow:
+    mcp = host_of(caller.runtime).mcp
+    source: wire.McpSource = "program"
+    if own is not None:
+        source = "callboard.toml" if server.name in own else "managed"
+    sees_place = caller.credential.role.includes(Role.OPERATOR)
+    return row_of(server, source, {} if mcp is None else mcp.states(), sees_place=sees_place)
+
+
+def _allowed(caller: Caller, draft: McpDraft) -> McpSettings:
+    """Return a server that this client may describe: what it may take of this machine, its own user alone says."""
+    server = draft.settings()
+    if caller.daemon.is_local(caller.credential):
+        return server
+    variables = [name for kind, name in references(server) if kind == "env"]
+    if variables:
+        raise PermissionRefused(
+            f"${{env:{variables[0]}}} is for commands of the daemon's own user: it hands a variable of its "
+            "environment to the server. Store the secret, and refer to it as ${key:NAME}."
+        )
+    return server
+
+
+async def _change(caller: Caller, name: str, edit: Callable[[McpBook], None]) -> wire.McpRow:
+    """Write a change of a server, which holds when this returns; or change nothing."""
+    host, files = host_of(caller.runtime), files_of(caller.daemon.configuration)
+    book = McpBook(files.file)
+    before = await trio.to_thread.run_sync(book.accepted, name)
+    try:
+        await files.change(partial(edit, book), host)
+    except CallboardError:
+        with trio.CancelScope(shield=True):  # one small file
+            await trio.to_thread.run_sync(book.put_back, name, before)
+        raise
+    return _row(caller, host.settings.mcp[name], await _own_names(caller))
