@@ -6,8 +6,10 @@ import os
 import re
 import time
 from functools import cache
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32, lower case: safe in file names, URLs and providers' ids."""
@@ -55,7 +57,9 @@ class RequestKey(msgspec.Struct, frozen=True, gc=False):
 
 
 MAX_TRACESTATE = 512
-"""Characters of a `tracestate`; the specification asks for at least as many."""
+"""Characters of a `tracestate`; the specification asks for at least as many. Longer ones are dropped."""
+MAX_TRACE_CHARS = 4096
+"""Characters of each field of a request, which is refused with more."""
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 )
@@ -73,8 +77,8 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         print(await session.run("What time is it in Tokyo?", trace=place))
     """
 
-    traceparent: str
-    tracestate: str = ""
+    traceparent: Annotated[str, Meta(max_length=MAX_TRACE_CHARS)]
+    tracestate: Annotated[str, Meta(max_length=MAX_TRACE_CHARS)] = ""
 
     @property
     def is_valid(self) -> bool:
