@@ -36,6 +36,7 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/python scripts/builtin-definitions --check
 	$(BIN)/python scripts/protocol-reference --check
 	$(BIN)/python scripts/plain-portal --check
+	$(BIN)/python scripts/acp-types --check
 	$(BIN)/python scripts/dependencies check
 
 docs: .venv/dev-ready            ## the site build/site/index.html from docs/ and docstrings; a lost link fails

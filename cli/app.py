@@ -95,6 +95,10 @@ COMMANDS = {
     ),
     "skills": ("setup.skills", "List skills, and approve those of a workspace."),
     "chat": ("chat.chat", "Talk with a model at the terminal; /help lists what can be typed."),
+    "acp": (
+        "acp.acp",
+        "Let an editor drive callboard, by the Agent Client Protocol.",
+    ),
     "attach": (
         "chat.attach",
         "Show what happens in a session of the daemon, from the beginning of the turn that runs.",

@@ -14,7 +14,7 @@ MAX_LABEL = 26
 """A longer label has a line of its own, so that the texts keep their room."""
 
 GROUPS = {
-    "Talk": ("chat", "run", "attach", "record"),
+    "Talk": ("chat", "run", "attach", "acp", "record"),
     "Sessions": ("sessions", "show", "session", "undo", "usage", "memory", "replay"),
     "Permissions": ("approvals", "approve", "deny", "grants", "policy"),
     "Models and tools": ("agents", "models", "providers", "keys", "tools", "tool", "skills", "mcp"),

@@ -65,6 +65,8 @@ TESTED = {
 
 ALONE: dict[str, str] = {
     "the size of a piece or a batch; the whole has a bound of its own": """
+        cli/acp/bridge: LIST_LIMIT
+        cli/acp/connection: CHUNK_BYTES
         actors/handles/memory_search: FILL_BATCH
         actors/journal: MAX_GROUP
         actors/model/stream: MAX_WAITING_BATCHES
@@ -126,6 +128,8 @@ ALONE: dict[str, str] = {
         tools/workspace/protected_places: MAX_HELD
     """,
     "a count of what runs, waits or is open at once; each has its own size": """
+        cli/acp/bridge: MAX_OPEN
+        cli/acp/connection: MAX_REQUESTS
         actors/calls/dispatcher: MAILBOX_CAPACITY
         actors/directory: MAILBOX_CAPACITY MAX_STOPPING MAX_WAKING
         actors/handles/open_handles: MAX_OPEN_WORKSPACES
@@ -264,6 +268,9 @@ ALONE: dict[str, str] = {
         tools/workspace/workspace: MAX_REMOVED_ENTRIES
     """,
     "what a command reads, holds or shows of one screen; the record has all of it": """
+        cli/acp/calls: MAX_DIFF_BYTES MAX_SHOWN_CHARS
+        cli/acp/content: MAX_FILE_BYTES
+        cli/acp/options: MAX_MODELS
         cli/approvals/answers: MAX_ALSO_WAITING MAX_DEPTH
         cli/approvals/list: MAX_ARGUMENT_CHARS MAX_LISTED
         cli/ask/edit_form: MIN_LONG_CHARS
@@ -378,6 +385,7 @@ ALONE: dict[str, str] = {
         runtime/wire/rpc: MAX_ID_LENGTH
     """,
     "what comes in through a socket; refused before anything else sees it": """
+        cli/acp/connection: MAX_LINE_BYTES
         client/stream: HANDSHAKE_BYTES
         gateway/door/authentication: MAX_TOKEN_LENGTH
         gateway/door/http: MAX_HEADERS MAX_HEAD_BYTES

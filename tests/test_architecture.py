@@ -19,6 +19,8 @@ FOLDERS = tuple(sorted(path.name for path in FRONT_DOOR.iterdir() if path.is_sym
 
 MAX_MODULE_LINES = 600
 MAX_FOLDER_MODULES = 15
+GENERATED = {"cli/acp/wire.py"}
+"""Modules that a script writes from somebody else's schema: nobody reads them from top to bottom."""
 """Beside the door and the sub-folders: what a reader takes in at a glance."""
 VAGUE_NAMES = {"utils", "helpers", "common", "manager", "managers", "base", "misc"}
 
@@ -117,8 +119,10 @@ def is_overload(node: ast.ClassDef | Function) -> bool:
 
 def test_a_module_is_short_enough_to_read() -> None:
     lines = {place(module): look(module).lines for module in MODULES}
+    assert lines.keys() >= GENERATED
     assert len(lines) > 400  # so many were there when this was written
-    assert [name for name, count in lines.items() if count > MAX_MODULE_LINES] == []
+    long = {name for name, count in lines.items() if count > MAX_MODULE_LINES}
+    assert long - GENERATED == set()
 
 
 def test_a_folder_has_so_few_modules_that_one_glance_takes_them_in() -> None:
@@ -156,7 +160,8 @@ def test_no_two_public_classes_have_one_name() -> None:
         formats = re.match(
             r"(providers/(anthropic|gemini|openai\w*)|gateway/openai)/", place(module)
         )
-        for name in look(module).classes if module.parent.name != "portals" else ():
+        own = module.parent.name != "portals" and place(module) not in GENERATED
+        for name in look(module).classes if own else ():
             places.setdefault(name, set()).add("a wire format" if formats else place(module))
     assert {name for name, found in places.items() if len(found) > 1} == {
         "Session",  # the actor, and a program's handle on it

@@ -1,6 +1,6 @@
-"""Puts the questions of sessions in the daemon to the terminal of this command; others may be faster.
+"""Puts the questions of sessions in the daemon to the person of this command; others may be faster.
 
-`callboard run` and `callboard attach` use it while a daemon has the sessions. Every question waits in
+`callboard run`, `callboard attach` and `callboard acp` use it while a daemon has the sessions. Every question waits in
 a task of its own, so that an answer that somebody else gives ends it wherever it stands.
 """
 
@@ -8,24 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 import trio
 
 from ...client.client import Client
+from ...runtime.approval import ApprovalAnswer, ApprovalRequest
 from ...runtime.channel import ChannelMessage, UserQuestion
 from ...runtime.definitions import ToolFailure
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import MessageSent, Stored
+from ...runtime.handles import PersonAnswer
 from .pending_questions import PendingQuestion, PendingQuestions, answered_by
-from .terminal_channel import TerminalChannel
+
+
+class AskingChannel(Protocol):
+    """Where a person is asked: a terminal, or an editor. Cancelling takes the question back."""
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Ask whether a call may run."""
+
+    async def ask(self, question: UserQuestion) -> PersonAnswer:
+        """Ask a model's question; raise `ToolFailure` when this person answers none."""
+
+    async def tell(self, message: ChannelMessage) -> None:
+        """Show a message."""
 
 
 class DaemonQuestions:
-    """Puts questions to a terminal, and takes them back when somebody else has answered.
+    """Puts questions to a person, and takes them back when somebody else has answered.
 
     Args:
         client: The daemon.
-        channel: The terminal; without one, a line says what waits.
+        channel: Where the person is; without one, a line says what waits.
         nursery: Where questions wait for their answers.
         notice: Prints a line of callboard's own.
     """
@@ -33,7 +48,7 @@ class DaemonQuestions:
     def __init__(
         self,
         client: Client,
-        channel: TerminalChannel | None,
+        channel: AskingChannel | None,
         nursery: trio.Nursery,
         notice: Callable[[str], None],
     ) -> None:
@@ -49,6 +64,10 @@ class DaemonQuestions:
         self._open.see(stored.event)
         if isinstance(stored.event, MessageSent):
             self._tell(stored.session_id, stored.event)
+
+    def add(self, question: PendingQuestion) -> None:
+        """Put a question that waited before the session was followed."""
+        self._open.add(question)
 
     def _begin(self, question: PendingQuestion) -> None:
         self._scopes[question.question_id] = scope = trio.CancelScope()

@@ -25,14 +25,16 @@ class OwnRuntime(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         command: The command that it is.
         workspace: Where sessions work that name no folder; `None` is the present one.
+        is_root: Whether sessions of other commands may work below it, too.
         model, base_url: What the command line says, for where no model is configured.
         config: The file that the settings were read from; `None` is the usual one.
     """
 
     data: Path
     settings: Settings
-    command: Literal["chat", "run"]
+    command: Literal["chat", "run", "acp"]
     workspace: Path | None = None
+    is_root: bool = True
     model: str | None = None
     base_url: str | None = None
     config: Path | None = None
@@ -73,7 +75,7 @@ async def open_own_runtime(
             own.data,
             own.command,
             config=own.config,
-            roots=(str(own.workspace),) if is_for_others else (),
+            roots=(str(own.workspace),) if is_for_others and own.is_root else (),
             is_at_once=is_for_others,
         ) as door,
     ):

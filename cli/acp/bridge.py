@@ -1,0 +1,379 @@
+"""The methods that an editor calls, on the sessions that it has open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import trio
+
+from ...client.client import Client
+from ...runtime.errors import CallboardError, NotFoundError
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.rows import SessionRow
+from ...runtime.wire.rpc import INVALID_PARAMS, INVALID_REQUEST
+from ..daemon.roots import create_session
+from ..sharing.holder import Holder
+from . import wire
+from .connection import (
+    AnsweredRequest,
+    EditorConnection,
+    EditorRequest,
+    Method,
+    RequestFailed,
+    read_params,
+)
+from .content import read_prompt
+from .options import read_choices
+from .session import EditorSession
+from .slash import command_of
+from .updates import message
+
+logger = redacting_logger(__name__)
+
+VERSION = 1
+"""The version of the protocol. A client that offers another one is told this, and may leave."""
+LIST_LIMIT = 50
+MAX_OPEN = 100
+"""Sessions that one editor has open at once: each is followed, with a buffer of its own."""
+LOGIN = wire.AuthMethod(
+    id="key",
+    name="Store a provider's key",
+    description="Asks at a terminal for the key of a provider, and stores it encrypted",
+    type="terminal",
+    args=("--login",),
+)
+
+
+class Bridge:
+    """What one editor does with the daemon.
+
+    Args:
+        connection: The editor.
+        client: The daemon.
+        holder: Whether that is this command's own.
+        agent: The agent of new sessions.
+        version: callboard's version.
+        nursery: Where sessions are followed.
+
+    Attributes:
+        lent: The model of this command, where the daemon is another command.
+    """
+
+    def __init__(
+        self,
+        connection: EditorConnection,
+        client: Client,
+        holder: Holder,
+        agent: str,
+        version: str,
+        nursery: trio.Nursery,
+    ) -> None:
+        self.lent: str | None = None
+        self._connection = connection
+        self._client = client
+        self._holder = holder
+        self._agent = agent
+        self._version = version
+        self._nursery = nursery
+        self._editor: wire.ClientCapabilities | None = None
+        self._sessions: dict[str, EditorSession] = {}
+        connection.methods = {
+            "initialize": self._initialize,
+            **{name: self._after_initialize(method) for name, method in self._methods().items()},
+        }
+        connection.notices = {
+            "session/cancel": self._cancel,
+            "$/cancel_request": connection.cancel_request,
+        }
+
+    @property
+    def at_work(self) -> list[EditorSession]:
+        """The sessions in which a prompt of the editor waits for its turn's end."""
+        return [session for session in self._sessions.values() if session.is_at_work]
+
+    async def wait_rest(self) -> None:
+        """Return when no prompt of the editor is at work any more."""
+        while at_work := self.at_work:
+            await at_work[0].leave()
+
+    def take_lent(self, model: str) -> None:
+        """Have turns that name no model use this one, which the daemon was lent."""
+        self.lent = model
+        for session in self._sessions.values():
+            session.lent = model
+
+    def _methods(self) -> dict[str, Method]:
+        return {
+            "authenticate": self._authenticate,
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/list": self._list,
+            "session/delete": self._delete,
+            "session/close": self._close,
+            "session/set_mode": self._set_mode,
+            "session/set_config_option": self._set_option,
+            "session/prompt": self._prompt,
+        }
+
+    def _after_initialize(self, method: Method) -> Method:
+        async def call(request: EditorRequest) -> AnsweredRequest:
+            if self._editor is None:
+                await trio.lowlevel.checkpoint()
+                raise RequestFailed(INVALID_REQUEST, "the first request is initialize")
+            return await method(request)
+
+        return call
+
+    # ── the connection ───────────────────────────────────────────────────────────────────────────
+
+    async def _initialize(self, request: EditorRequest) -> AnsweredRequest:
+        params = read_params(request.params, wire.InitializeRequest)
+        if self._editor is not None:
+            raise RequestFailed(INVALID_REQUEST, "initialize was called before")
+        editor = self._editor = params.client_capabilities or wire.ClientCapabilities()
+        can_log_in = editor.auth is not None and editor.auth.terminal
+        needs_key = can_log_in and not await self._has_model()
+        return AnsweredRequest(
+            wire.InitializeResponse(
+                protocol_version=VERSION,
+                agent_capabilities=wire.AgentCapabilities(
+                    load_session=True,
+                    prompt_capabilities=wire.PromptCapabilities(image=True, embedded_context=True),
+                    mcp_capabilities=wire.McpCapabilities(),
+                    session_capabilities=wire.SessionCapabilities(
+                        list=wire.Supported(),
+                        delete=wire.Supported(),
+                        resume=wire.Supported(),
+                        close=wire.Supported(),
+                    ),
+                ),
+                auth_methods=(LOGIN,) if needs_key else (),
+                agent_info=wire.Implementation(
+                    name="callboard", title="callboard", version=self._version
+                ),
+            )
+        )
+
+    async def _has_model(self) -> bool:
+        try:
+            await self._client.models.default()
+        except CallboardError:
+            return False
+        return True
+
+    async def _authenticate(self, request: EditorRequest) -> AnsweredRequest:
+        wanted = read_params(request.params, wire.AuthenticateRequest).method_id
+        await trio.lowlevel.checkpoint()
+        raise RequestFailed(
+            INVALID_PARAMS,
+            f"there is no method {wanted!r:.80} to authenticate by: `callboard keys set PROVIDER` stores a key",
+        )
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _new(self, request: EditorRequest) -> AnsweredRequest:
+        params = read_params(request.params, wire.NewSessionRequest)
+        folder = await _folder(params.cwd)
+        row = await create_session(
+            self._client,
+            folder,
+            _agreed,
+            agent=self._agent,
+            model=None,
+            is_shared=self._holder.is_shared,
+        )
+        session = await self._open(row, servers=params.mcp_servers)
+        return AnsweredRequest(
+            wire.NewSessionResponse(
+                session_id=row.session_id,
+                modes=session.choices.modes(),
+                config_options=session.choices.config(),
+            ),
+            session.announce,
+        )
+
+    async def _load(self, request: EditorRequest) -> AnsweredRequest:
+        params = read_params(request.params, wire.LoadSessionRequest)
+        row = await self._row(params.session_id, params.cwd)
+        session = await self._open(row, is_loaded=True, servers=params.mcp_servers)
+        modes, options = session.choices.modes(), session.choices.config()
+        return AnsweredRequest(
+            wire.LoadSessionResponse(modes=modes, config_options=options), session.announce
+        )
+
+    async def _resume(self, request: EditorRequest) -> AnsweredRequest:
+        params = read_params(request.params, wire.ResumeSessionRequest)
+        row = await self._row(params.session_id, params.cwd)
+        session = await self._open(row, servers=params.mcp_servers)
+        modes, options = session.choices.modes(), session.choices.config()
+        return AnsweredRequest(
+            wire.ResumeSessionResponse(modes=modes, config_options=options), session.announce
+        )
+
+    async def _row(self, session_id: str, cwd: str) -> SessionRow:
+        """Return a session on record that works in this folder."""
+        row, folder = await self._client.session(session_id), await _folder(cwd)
+        if row.deleted_at_ms is not None:
+            raise NotFoundError(
+                f"{session_id} was deleted: `callboard session restore` brings it back"
+            )
+        if str(folder) != row.workspace:
+            raise RequestFailed(
+                INVALID_PARAMS, f"{session_id} works in {row.workspace}, not in {folder}"
+            )
+        return row
+
+    async def _open(
+        self,
+        row: SessionRow,
+        *,
+        servers: tuple[wire.McpServer, ...] | None,
+        is_loaded: bool = False,
+    ) -> EditorSession:
+        """Follow a session from now on, in the place of an earlier look at it."""
+        self._forget(row.session_id)
+        if len(self._sessions) >= MAX_OPEN:
+            raise RequestFailed(
+                INVALID_REQUEST, f"{MAX_OPEN} sessions are open: close one with session/close"
+            )
+        assert self._editor is not None
+        elicitation = self._editor.elicitation
+        session = EditorSession(
+            self._connection,
+            self._client,
+            row,
+            await read_choices(self._client, row.agent, row.model),
+            has_forms=elicitation is not None and elicitation.form is not None,
+            is_loaded=is_loaded,
+            left_servers=tuple(server.name or "" for server in servers or ()),
+        )
+        session.lent = self.lent
+        self._sessions[row.session_id] = session
+        try:
+            await self._nursery.start(session.run, name=f"session {row.session_id}")
+        except BaseException:
+            self._sessions.pop(row.session_id, None)
+            raise
+        return session
+
+    def _forget(self, session_id: str) -> None:
+        if (session := self._sessions.pop(session_id, None)) is not None:
+            session.scope.cancel(reason="the editor has closed the session")
+
+    def _session(self, session_id: str) -> EditorSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise RequestFailed(
+                INVALID_PARAMS,
+                f"the session {session_id!r:.80} is not open: session/load or session/resume opens it",
+            )
+        return session
+
+    async def _list(self, request: EditorRequest) -> AnsweredRequest:
+        params = read_params(request.params, wire.ListSessionsRequest)
+        if params.cursor is not None and not params.cursor.isdecimal():
+            raise RequestFailed(INVALID_PARAMS, "the cursor is not one of session/list")
+        page = await self._client.find_sessions(
+            workspace=None if params.cwd is None else str(await _folder(params.cwd)),
+            include_children=False,
+            before=None if params.cursor is None else int(params.cursor),
+            limit=LIST_LIMIT,
+        )
+        following = None if page.next_before is None else str(page.next_before)
+        sessions = tuple(_info(row) for row in page.sessions)
+        return AnsweredRequest(wire.ListSessionsResponse(sessions=sessions, next_cursor=following))
+
+    async def _delete(self, request: EditorRequest) -> AnsweredRequest:
+        session_id = read_params(request.params, wire.DeleteSessionRequest).session_id
+        await self._client.delete_sessions([session_id])
+        self._forget(session_id)
+        return AnsweredRequest()
+
+    async def _close(self, request: EditorRequest) -> AnsweredRequest:
+        session = self._session(read_params(request.params, wire.CloseSessionRequest).session_id)
+        await session.leave()
+        self._forget(session.row.session_id)
+        return AnsweredRequest()
+
+    # ── what is chosen, and said ─────────────────────────────────────────────────────────────────
+
+    async def _set_mode(self, request: EditorRequest) -> AnsweredRequest:
+        params = read_params(request.params, wire.SetSessionModeRequest)
+        session = self._session(params.session_id)
+        session.choices.choose("mode", params.mode_id)
+        await trio.lowlevel.checkpoint()
+        options = session.choices.config()
+        return AnsweredRequest(
+            then=_sending(session, wire.SessionUpdateConfigOptionUpdate(config_options=options))
+        )
+
+    async def _set_option(self, request: EditorRequest) -> AnsweredRequest:
+        params = read_params(request.params, wire.SetSessionConfigOptionRequest)
+        session = self._session(params.session_id)
+        session.choices.choose(params.config_id, params.value)
+        if params.config_id == "_agent":
+            await self._client.set_agent([params.session_id], str(params.value))
+            await session.change_agent(str(params.value))
+        then = None
+        if params.config_id == "mode":
+            mode = str(session.choices.mode)
+            then = _sending(session, wire.SessionUpdateCurrentModeUpdate(current_mode_id=mode))
+        options = session.choices.config()
+        return AnsweredRequest(wire.SetSessionConfigOptionResponse(config_options=options), then)
+
+    async def _prompt(self, request: EditorRequest) -> AnsweredRequest:
+        params = read_params(request.params, wire.PromptRequest)
+        session = self._session(params.session_id)
+        prompt = await trio.to_thread.run_sync(read_prompt, params.prompt, session.folder)
+        if not prompt.text.strip() and not prompt.attachments:
+            raise RequestFailed(INVALID_PARAMS, "the prompt is empty")
+        if (found := command_of(prompt.text)) is not None:
+            command, argument = found
+            said = await command.run(
+                self._client, await self._client.session(params.session_id), argument
+            )
+            session.update(message(f"{said}\n"))
+            return AnsweredRequest(wire.PromptResponse(stop_reason="end_turn"))
+        self._holder.show(params.session_id)
+        return AnsweredRequest(
+            wire.PromptResponse(stop_reason=await session.prompt(prompt, request))
+        )
+
+    def _cancel(self, params: object) -> None:
+        wanted = read_params(params, wire.CancelNotification).session_id  # type: ignore[arg-type]
+        if (session := self._sessions.get(wanted)) is not None:
+            session.cancel()
+
+
+async def _agreed(question: str) -> bool:
+    """Agree that the folder becomes a root: the person opened it in the editor."""
+    logger.info("%s (yes: the editor opened it)", question)
+    await trio.lowlevel.checkpoint()
+    return True
+
+
+async def _folder(cwd: str) -> Path:
+    """Return the real path of a folder that the editor names."""
+    if not cwd.startswith("/") or "\0" in cwd:
+        raise RequestFailed(INVALID_PARAMS, f"cwd is an absolute path, and {cwd!r:.200} is none")
+    path = trio.Path(cwd)
+    if not await path.is_dir():
+        raise RequestFailed(INVALID_PARAMS, f"there is no folder {cwd!r:.200}")
+    return Path(await path.resolve())
+
+
+def _sending(session: EditorSession, update: wire.SessionUpdate) -> Callable[[], None]:
+    return lambda: session.update(update)
+
+
+def _info(row: SessionRow) -> wire.SessionInfo:
+    at = datetime.fromtimestamp(row.updated_at_ms / 1000, UTC)
+    return wire.SessionInfo(
+        session_id=row.session_id,
+        cwd=row.workspace,
+        title=row.title or None,
+        updated_at=at.isoformat().replace("+00:00", "Z"),
+    )

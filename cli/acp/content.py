@@ -1,0 +1,108 @@
+"""Reads what a person put into a prompt: text, images, files that the editor names or sends along."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ...runtime.history import MAX_NAME_CHARS, Attachment
+from ...runtime.wire.rpc import INVALID_PARAMS
+from . import wire
+from .calls import file_of_uri, file_text, is_within
+from .connection import RequestFailed
+
+MAX_FILE_BYTES = 10 * 1024 * 1024
+"""A file that an editor sends along; a larger one is read from the disk by its path."""
+
+
+class EditorPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent to the session.
+
+    Attributes:
+        text: With the paths of files in the place where the person named them.
+        attachments: Images, and text that the editor sent along.
+        is_untrusted: Whether any of it is not the person's own word: what a file or a server says.
+    """
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    is_untrusted: bool = False
+
+
+def read_prompt(blocks: Iterable[wire.ContentBlock], folder: Path) -> EditorPrompt:
+    """Return what the blocks say; reads files of the workspace, which may block.
+
+    The text of a file of the workspace that is as on the disk goes by its path alone: whether strangers wrote
+    it is known where it is read.
+
+    Raises:
+        RequestFailed: A block was not offered, or is not what it says.
+    """
+    text, attachments, is_untrusted = "", [], False
+    for block in blocks:
+        match block:
+            case wire.ContentBlockText():
+                text += block.text
+            case wire.ContentBlockImage():
+                data = _bytes(block.data, "an image")
+                attachments.append(Attachment(block.mime_type, data, name=_name(block.uri or "")))
+            case wire.ContentBlockResourceLink():
+                text = _named(text, _place(block.uri, folder) or f"<{block.uri}>")
+            case wire.ContentBlockResource():
+                found = block.resource
+                uri = found.uri or ""
+                place = _place(uri, folder)
+                text = _named(text, place or f"<{uri}>")
+                if place and found.text is not None and _is_on_disk(uri, found.text, folder):
+                    continue
+                attachments.append(_attachment(found))
+                is_untrusted = True
+            case wire.ContentBlockAudio():
+                raise RequestFailed(INVALID_PARAMS, "audio was not offered: send text")
+    return EditorPrompt(text=text, attachments=tuple(attachments), is_untrusted=is_untrusted)
+
+
+def _named(text: str, name: str) -> str:
+    """Return the text with a name behind it, as a word of its own."""
+    return f"{text} {name} " if text and not text[-1].isspace() else f"{text}{name} "
+
+
+def _place(uri: str, folder: Path) -> str | None:
+    """Return how a tool names the file of a URI, or `None` for what is not in the workspace."""
+    path = file_of_uri(uri)
+    if path is None or not is_within(path, folder):
+        return None
+    try:
+        return str(path.relative_to(folder))
+    except ValueError:  # by way of a link
+        return str(path)
+
+
+def _is_on_disk(uri: str, text: str, folder: Path) -> bool:
+    path = file_of_uri(uri)
+    return path is not None and "#" not in uri and file_text(path, folder, MAX_FILE_BYTES) == text
+
+
+def _attachment(found: wire.EmbeddedResourceResource) -> Attachment:
+    if found.text is not None:
+        kind = found.mime_type if (found.mime_type or "").startswith("text/") else "text/plain"
+        return Attachment(kind or "text/plain", found.text.encode(), name=_name(found.uri or ""))
+    data = _bytes(found.blob or "", "a resource")
+    kind = found.mime_type or "application/octet-stream"
+    return Attachment(kind, data, name=_name(found.uri or ""))
+
+
+def _name(uri: str) -> str:
+    path = file_of_uri(uri)
+    return (uri if path is None else path.name)[-MAX_NAME_CHARS:]
+
+
+def _bytes(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RequestFailed(INVALID_PARAMS, f"the data of {what} is not base64") from error

@@ -1,0 +1,147 @@
+"""Puts questions to the person in the editor: whether a call may run, and what a model asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from ...client.client import Client
+from ...runtime.approval import ApprovalAnswer, ApprovalRequest
+from ...runtime.channel import ChannelMessage, UserQuestion
+from ...runtime.definitions import Tier
+from ...runtime.handles import PersonAnswer
+from ..show.question_text import ANSWERED_BY
+from ..show.question_text import question as question_text
+from ..terminal.escaping import safe_line, safe_text
+from . import wire
+from .calls import ShownCall, fenced, shown_call
+from .connection import EditorConnection, EditorRefused
+from .updates import message
+
+ALLOW, ALLOW_SESSION, DENY = "allow", "allow_session", "deny"
+NO_FORMS = "(Nobody was asked: this editor shows no questions. Ask in the text of the answer, and end the turn there.)"
+"""The answer to a model's question where the editor has no forms."""
+
+_PERMISSION = msgspec.json.Decoder(wire.RequestPermissionResponse)
+_ELICITED: msgspec.json.Decoder[wire.CreateElicitationResponse] = msgspec.json.Decoder(
+    wire.CreateElicitationResponse
+)
+_OPTIONS = {
+    DENY: wire.PermissionOption(option_id=DENY, name="Deny", kind="reject_once"),
+    ALLOW: wire.PermissionOption(option_id=ALLOW, name="Allow", kind="allow_once"),
+    ALLOW_SESSION: wire.PermissionOption(
+        option_id=ALLOW_SESSION, name="Allow such calls in this session", kind="allow_always"
+    ),
+}
+
+
+class EditorChannel:
+    """The person in the editor, for the questions of one session.
+
+    Args:
+        connection: The editor.
+        client: The daemon, which says what is known of the session that asks.
+        session_id: The session that the editor shows.
+        folder: Its workspace.
+        shown: Returns what the editor shows of a call.
+        has_forms: Whether it can show a model's question.
+    """
+
+    def __init__(
+        self,
+        connection: EditorConnection,
+        client: Client,
+        session_id: str,
+        folder: Path,
+        shown: Callable[[str], ShownCall | None],
+        *,
+        has_forms: bool,
+    ) -> None:
+        self._connection = connection
+        self._client = client
+        self._session_id = session_id
+        self._folder = folder
+        self._shown = shown
+        self._has_forms = has_forms
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Ask whether a call may run; whatever is not a clear yes is a no."""
+        options = [_OPTIONS[DENY], _OPTIONS[ALLOW]]
+        if await self._may_be_remembered(request):
+            options.append(_OPTIONS[ALLOW_SESSION])
+        known = self._shown(request.call_id)
+        call = known or shown_call(request.tool, request.arguments, self._folder)
+        asked = wire.RequestPermissionRequest(
+            session_id=self._session_id,
+            tool_call=wire.ToolCallUpdate(
+                tool_call_id=request.call_id,
+                title=call.title,
+                name=call.name,
+                kind=call.kind,
+                status="pending",
+                content=(*call.content, _question(request)),
+                locations=call.locations or None,
+                raw_input=call.raw_input,
+            ),
+            options=tuple(options),
+        )
+        found = await self._connection.ask("session/request_permission", asked, _PERMISSION)
+        chosen = ""
+        if isinstance(found, EditorRefused):
+            reason = f"the editor could not ask: {found.message}"
+        elif isinstance(found.outcome, wire.RequestPermissionOutcomeSelected):
+            chosen, reason = found.outcome.option_id, ""
+        else:
+            reason = "the question was closed in the editor"
+        is_offered = any(chosen == option.option_id for option in options)
+        return ApprovalAnswer(
+            decision="allow" if is_offered and chosen != DENY else "deny",
+            remember="session" if is_offered and chosen == ALLOW_SESSION else None,
+            reason=reason,
+            answered_by=ANSWERED_BY,
+        )
+
+    async def _may_be_remembered(self, request: ApprovalRequest) -> bool:
+        """Whether "always" is offered: editors can be set to choose it without a person."""
+        if "session" not in request.scopes or request.tier is Tier.ELEVATED:
+            return False
+        return not (await self._client.session(request.session_id)).is_tainted
+
+    async def ask(self, question: UserQuestion) -> PersonAnswer:
+        """Ask a model's question, in a form with one field."""
+        if not self._has_forms:
+            return PersonAnswer(text=NO_FORMS)
+        suggested = ", ".join(map(safe_line, question.options))
+        field = wire.ElicitationPropertySchemaString(
+            title="Answer", description=f"Suggested: {suggested}" if suggested else None
+        )
+        form = wire.CreateElicitationRequestForm(
+            message=safe_text(question.question),
+            requested_schema=wire.ElicitationSchema(
+                type="object", properties={"answer": field}, required=("answer",)
+            ),
+            session_id=self._session_id,
+            tool_call_id=question.call_id,
+        )
+        found = await self._connection.ask("elicitation/create", form, _ELICITED)
+        if isinstance(found, wire.CreateElicitationResponseAccept):
+            said = (found.content or {}).get("answer", "")
+            text = said if isinstance(said, str) else str(said)
+            return PersonAnswer(text=text)
+        return PersonAnswer(text="(The person closed the question without an answer.)")
+
+    async def tell(self, message_sent: ChannelMessage) -> None:
+        """Show a message among what the agent says."""
+        origin = f" ({message_sent.origin})" if message_sent.origin else ""
+        update = message(f"\n\n**Message{origin}:** {safe_text(message_sent.text)}\n\n")
+        notification = wire.SessionNotification(session_id=self._session_id, update=update)
+        self._connection.notify("session/update", notification)
+
+
+def _question(request: ApprovalRequest) -> wire.ToolCallContentContent:
+    """Return everything that is decided about, uncut: an editor need not show a call's raw arguments."""
+    how = f"With other arguments: `callboard approve {request.approval_id} --edit`"
+    text = f"{fenced(question_text(request).strip())}\n\n{how}"
+    return wire.ToolCallContentContent(content=wire.ContentBlockText(text=text))

@@ -1,0 +1,344 @@
+"""A session that the editor has open: its events become updates, its prompts wait for their turns."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...client.client import Client
+from ...client.subscriptions import RemoteEvents
+from ...runtime.errors import (
+    CallboardError,
+    ConflictError,
+    DeadlineError,
+    NetworkError,
+    OverloadedError,
+)
+from ...runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    MessageCompleted,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+    error_of_turn,
+)
+from ...runtime.identity import new_id
+from ...runtime.kernel.service_nursery import open_service_nursery
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.rows import SessionRow
+from ...runtime.stream import Usage
+from ...runtime.turn_options import TurnOptions
+from ...runtime.wire.topics import Snapshot
+from ..ask.daemon_questions import DaemonQuestions
+from ..ask.pending_questions import PendingQuestion
+from ..chat.status_line import ModelWindows
+from ..terminal.escaping import safe_line
+from . import wire
+from .connection import EditorConnection, EditorRequest
+from .content import EditorPrompt
+from .options import Choices, read_choices
+from .questions import EditorChannel
+from .slash import available
+from .updates import Updates, thought
+
+logger = redacting_logger(__name__)
+
+STOP_REASONS = {
+    "answered": "end_turn",
+    "max_tokens": "max_tokens",
+    "budget": "max_turn_requests",
+    "loop_guard": "max_turn_requests",
+    "refused": "refusal",
+    "cancelled": "cancelled",
+}
+"""What an editor is told of how a turn ended; what is missing here failed."""
+CANCEL_AGAIN_SECONDS = 0.2
+"""Time until a cancel is sent again that a broken connection took along."""
+
+
+class _Waiting:
+    """A prompt whose turn has not ended."""
+
+    def __init__(self) -> None:
+        self.input_id = ""
+        self.turn_id = ""
+        self.ended: TurnEnded | CallboardError | None = None
+        self.over = trio.Event()
+        self.accepted = trio.Event()
+        self.is_wanted_gone = trio.Event()
+
+    def end(self, ended: TurnEnded | CallboardError) -> None:
+        self.ended = ended
+        self.over.set()
+
+
+class EditorSession:
+    """One session, as one editor has it open.
+
+    Args:
+        connection: The editor.
+        client: The daemon.
+        row: The session.
+        choices: What was chosen for its turns.
+        has_forms: Whether the editor can show a model's question.
+        is_loaded: Whether the editor is shown what was said before.
+        left_servers: The names of MCP servers that the editor has, and this session has not.
+
+    Attributes:
+        lent: The model of this command, where the daemon is another command, and nothing else was chosen.
+    """
+
+    def __init__(
+        self,
+        connection: EditorConnection,
+        client: Client,
+        row: SessionRow,
+        choices: Choices,
+        *,
+        has_forms: bool,
+        is_loaded: bool = False,
+        left_servers: tuple[str, ...] = (),
+    ) -> None:
+        self.row = row
+        self.folder = Path(row.workspace)
+        self.choices = choices
+        self.lent: str | None = None
+        self.scope = trio.CancelScope()
+        self._connection = connection
+        self._client = client
+        self._own_inputs: set[str] = set()
+        self._waiting: dict[str, _Waiting] = {}
+        self._updates = Updates(self.folder, self._own_inputs, is_replay=is_loaded)
+        self._windows = ModelWindows()
+        self._is_loaded = is_loaded
+        self._left_servers = left_servers
+        self._channel = EditorChannel(
+            connection,
+            client,
+            row.session_id,
+            self.folder,
+            self._updates.shown,
+            has_forms=has_forms,
+        )
+
+    # ── what happens in it ───────────────────────────────────────────────────────────────────────
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Follow it until it is closed; started when all that was said before has been sent.
+
+        Raises:
+            CallboardError: Before it has started: it can't be followed.
+        """
+        has_started = False
+        after, epoch = (0, self._client.welcome.epoch) if self._is_loaded else (None, None)
+        try:
+            with self.scope:
+                async with (
+                    self._client.events(
+                        self.row.session_id, after_seq=after, epoch=epoch
+                    ) as events,
+                    open_service_nursery("the session is closed") as nursery,
+                ):
+                    questions = DaemonQuestions(
+                        self._client, self._channel, nursery, self._say_aside
+                    )
+                    await self._catch_up(events)
+                    await self._put_waiting(questions)
+                    has_started = True
+                    task_status.started()
+                    await self._follow(events, questions, nursery)
+        except CallboardError as error:
+            if not has_started:
+                raise
+            logger.warning("%s is not followed any more: %s", self.row.session_id, error)
+            self._end_all(error)
+        else:
+            self._end_all(ConflictError("the session was closed"))
+
+    async def _catch_up(self, events: RemoteEvents) -> None:
+        """Send what was said before, up to the present."""
+        async for event in events:
+            await self._show(event)
+            if isinstance(event, Snapshot):
+                break
+        self._updates.is_replay = False
+
+    async def _put_waiting(self, questions: DaemonQuestions) -> None:
+        """Put the questions that wait already."""
+        session_id = self.row.session_id
+        for row in await self._client.approvals():
+            if row.session_id == session_id and not row.same_as:
+                questions.add(
+                    PendingQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool)
+                )
+        for question in await self._client.questions(session_id=session_id):
+            questions.add(
+                PendingQuestion(
+                    question_id=question.question_id, call_id=question.call_id, tool="ask_user"
+                )
+            )
+
+    async def _follow(
+        self, events: RemoteEvents, questions: DaemonQuestions, nursery: trio.Nursery
+    ) -> None:
+        async for event in events:
+            await self._show(event)
+            if not isinstance(event, Stored):
+                continue
+            self._note(event.event)
+            questions.see(event)
+            if isinstance(event.event, MessageCompleted):
+                tell = partial(self._tell_usage, event.event)
+                nursery.start_soon(tell, name=f"usage of {self.row.session_id}")
+
+    async def _show(self, event: object) -> None:
+        for update in await self._updates.take(event):  # type: ignore[arg-type]
+            self.update(update)
+        await self._connection.output.wait_room()
+
+    def update(self, update: wire.SessionUpdate) -> None:
+        """Send an update to the editor."""
+        notification = wire.SessionNotification(session_id=self.row.session_id, update=update)
+        self._connection.notify("session/update", notification)
+
+    def announce(self) -> None:
+        """Say what the editor may not know before it knows the session."""
+        self.update(available())
+        if names := ", ".join(map(safe_line, self._left_servers)):
+            self.update(
+                thought(
+                    f"(The editor's MCP servers are not used: {names}. `callboard mcp add` has one reviewed once, "
+                    "for all sessions.)\n"
+                )
+            )
+
+    def _say_aside(self, text: str) -> None:
+        logger.warning("%s: %s", self.row.session_id, text)
+
+    def _note(self, event: DurableEvent) -> None:
+        """Note what an event means for the prompts that wait."""
+        for waiting in [*self._waiting.values()]:
+            match event:
+                case TurnStarted(turn_id=turn_id, input_ids=input_ids):
+                    if waiting.input_id in input_ids:
+                        waiting.turn_id = turn_id
+                case TurnEnded(turn_id=waiting.turn_id) if event.outcome != "suspended":
+                    waiting.end(event)
+                case InputCancelled(input_id=waiting.input_id, reason=reason):
+                    waiting.end(TurnEnded(turn_id="", outcome="cancelled", message=reason))
+                case _:
+                    pass
+        if isinstance(event, InputAccepted) and event.request is not None:
+            mine = self._waiting.get(event.request.key)
+            if mine is not None:
+                mine.input_id = event.input_id
+                mine.accepted.set()
+
+    def _end_all(self, error: CallboardError) -> None:
+        for waiting in self._waiting.values():
+            if not waiting.over.is_set():
+                waiting.end(error)
+
+    async def _tell_usage(self, event: MessageCompleted) -> None:
+        usage = event.usage or Usage()
+        used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        with suppress(CallboardError):
+            window = await self._windows.find(self._client, f"{event.provider}/{event.model}")
+            if used and window:
+                self.update(wire.SessionUpdateUsageUpdate(used=used, size=window))
+
+    # ── what the person wants ────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a prompt of the editor waits for its turn's end."""
+        return bool(self._waiting)
+
+    async def prompt(self, prompt: EditorPrompt, request: EditorRequest) -> str:
+        """Send a prompt, and return why its turn stopped, when nothing of it runs any more.
+
+        Raises:
+            CallboardError: It was not taken, or its turn failed.
+        """
+        key, waiting = new_id("request"), _Waiting()
+        request.cancel = partial(self._cancel_one, waiting)
+        self._own_inputs.add(key)
+        self._waiting[key] = waiting
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._cancel_when_wanted, waiting, name="cancel")
+                try:
+                    await self._send(prompt, key)
+                    await waiting.over.wait()
+                except CallboardError as error:
+                    waiting.end(error)
+                nursery.cancel_scope.cancel(reason="its turn is over")
+        finally:
+            del self._waiting[key]
+        ended = waiting.ended
+        if isinstance(ended, TurnEnded) and ended.outcome in STOP_REASONS:
+            return STOP_REASONS[ended.outcome]
+        if waiting.is_wanted_gone.is_set():
+            return "cancelled"
+        assert ended is not None
+        raise error_of_turn(ended) if isinstance(ended, TurnEnded) else ended
+
+    async def _send(self, prompt: EditorPrompt, key: str) -> None:
+        options = self.choices.turn
+        if options.model is None and self.choices.own_model is None and self.lent is not None:
+            options = msgspec.structs.replace(options, model=self.lent)
+        await self._client.prompt(
+            self.row.session_id,
+            prompt.text,
+            prompt.attachments,
+            options=None if options == TurnOptions() else options,
+            is_untrusted=prompt.is_untrusted,
+            key=key,
+        )
+
+    async def leave(self) -> None:
+        """Cancel the editor's prompts, and return when nothing of them runs any more."""
+        self.cancel()
+        for waiting in [*self._waiting.values()]:
+            await waiting.over.wait()
+
+    async def change_agent(self, agent: str) -> None:
+        """Note that the session has another agent; what was chosen stays."""
+        chosen = self.choices.turn
+        self.choices = await read_choices(self._client, agent, self.choices.own_model)
+        self.choices.turn = chosen
+
+    def cancel(self) -> None:
+        """Cancel all prompts of the editor; they are answered when nothing of them runs any more."""
+        for waiting in self._waiting.values():
+            self._cancel_one(waiting)
+
+    def _cancel_one(self, waiting: _Waiting) -> None:
+        waiting.is_wanted_gone.set()
+
+    async def _cancel_when_wanted(self, waiting: _Waiting) -> None:
+        """Cancel the turn of a prompt, as soon as somebody wants that and the prompt is on record."""
+        await waiting.is_wanted_gone.wait()
+        await waiting.accepted.wait()
+        while not waiting.over.is_set():
+            try:
+                await self._client.cancel(
+                    self.row.session_id, "cancelled in the editor", input_id=waiting.input_id
+                )
+            except (
+                NetworkError,
+                DeadlineError,
+                OverloadedError,
+            ):  # nobody knows whether it was done
+                await trio.sleep(CANCEL_AGAIN_SECONDS)
+            except CallboardError as error:
+                logger.warning("a prompt was not cancelled: %s", error)
+                return
+            else:
+                return
