@@ -19,6 +19,7 @@ from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.topics import Snapshot
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
+from ..run.attachments import file_size
 from ..run.choice import shown
 from ..sharing.holder import Holder
 from ..terminal.escaping import safe_line, short_path
@@ -303,8 +304,7 @@ class ShownSession:
     def _intents(self) -> list[str]:
         """Return what the next prompt does besides, each in a row."""
         files = [
-            f"{safe_line(each.name)} ({max(len(each.data) // 1000, 1)} kB)"
-            for each in self._options.attachments
+            f"{safe_line(each.name)} ({file_size(each)})" for each in self._options.attachments
         ]
         return [f"with the next prompt: {', '.join(files)}; Ctrl-C takes it back"] if files else []
 

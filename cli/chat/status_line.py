@@ -115,7 +115,7 @@ def window_warning(tokens: int, facts: StatusFacts) -> str:
 def _short(tokens: int) -> str:
     if tokens < 10_000:
         return f"{tokens / 1000:.1f}k" if tokens >= 1000 else str(tokens)
-    return f"{tokens // 1000}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:g}M"
+    return f"{tokens // 1000}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.3g}M"
 
 
 def status_line(

@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from ...client.client import Client
+from ...providers.attachments import is_text
 from ...runtime.definitions import Agent, InputMode
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.event_types.turns import RerunWay
@@ -26,7 +27,7 @@ from ..ask.notify import heard, tell_desktop
 from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
 from ..exit_codes import FAILED
-from ..run.attachments import read_attachments
+from ..run.attachments import LARGE_BYTES, large, read_attachments, remarks
 from ..sharing.holder import Holder
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.keyboard import Keyboard
@@ -337,6 +338,8 @@ class Talk(ShownSession):
             await self.fork(earlier.input_id)
             self.change(attachments=(*earlier.attachments, *self._options.attachments))
         files = (*self._options.attachments, *named)
+        for remark in remarks(files):
+            self.notice(remark)
         output = self.shell_output
         text = text if output is None else f"{text}\n\n{output.as_text()}"
         if self.view is None:
@@ -389,10 +392,17 @@ class Talk(ShownSession):
             if path.is_relative_to(folder) or await self.confirm(f"Attach {where}? [y/N] "):
                 paths.append(path)
         try:
-            return read_attachments(paths)
+            files = read_attachments(paths)
         except CallboardError:
             self._screen.keep(text)
             raise
+        taken = []
+        for file in files:
+            is_large = is_text(file) and len(file.data) > LARGE_BYTES
+            question = f"{large(file)}, and each later prompt pays them again. Attach it? [y/N] "
+            if not is_large or await self.confirm(question):
+                taken.append(file)
+        return tuple(taken)
 
     async def _ask_about_skills(self) -> None:
         """Ask about what this folder tells models, when nobody approved it or it was changed since."""

@@ -35,6 +35,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
+from ..run.attachments import file_size
 from ..show.call_text import CallText
 from ..show.live_pieces import LivePieces
 from ..show.question_text import block
@@ -304,7 +305,8 @@ class ChatView:
         text = "\n".join(self._style.paint(row, "bold") for row in rows)
         self._write(f"\n{text}\n")
         for file in said.attachments:
-            self._write(self._style.paint(f"  attached: {safe_line(file.name)}", "dim") + "\n")
+            what = f"  attached: {safe_line(file.name)} ({file_size(file)})"
+            self._write(self._style.paint(what, "dim") + "\n")
 
     # ── what is under way ────────────────────────────────────────────────────────────────────────
 

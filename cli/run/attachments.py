@@ -1,13 +1,15 @@
-"""Reads the files that go with a prompt, before anything else happens."""
+"""Reads the files that go with a prompt, before anything else happens, and says what models see of them."""
 
 from __future__ import annotations
 
+import codecs
 import mimetypes
 import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...providers.attachments import is_text, media_type
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.history import (
     MAX_ATTACHED_BYTES,
@@ -18,6 +20,8 @@ from ...runtime.history import (
     checked_attachments,
     media_type_of,
 )
+from ..terminal.escaping import safe_line
+from ..terminal.style import counted
 
 _TYPES = {
     ".jsonl": "application/x-ndjson",
@@ -29,6 +33,15 @@ _TYPES = {
 }
 """Media types that Python's own table lacks, or has only from some version on."""
 
+
+_TEXT_BYTES = bytes(({*range(32, 256)} | {*b"\t\n\r\f\b\x1b"}) - {127})
+"""What texts consist of; logs of terminals have escapes, too."""
+_SHOWN = ("image/", "audio/", "video/", "application/pdf")
+"""What some models take besides text."""
+LARGE_BYTES = 200_000
+"""Some 50,000 tokens: a quarter of many windows, and paid for with each later prompt."""
+BYTES_PER_TOKEN = 4
+"""About, of English text and of code."""
 
 PIPED = "stdin"
 """The name of what is piped in."""
@@ -50,11 +63,11 @@ def read_attachments(paths: Sequence[Path], piped: bytes | None = None) -> tuple
         if not piped:
             raise _refusal("stdin is empty")
         room -= len(piped)
-        found.append(Attachment(_media_type(Path(PIPED), piped), piped, name=PIPED))
+        found.append(_attachment(Path(PIPED), piped))
     for path in paths:
         data = _content(path, room)
         room -= len(data)
-        found.append(Attachment(_media_type(path, data), data, name=path.name[:MAX_NAME_CHARS]))
+        found.append(_attachment(path, data))
     try:
         return checked_attachments(found)
     except ValidationError as error:
@@ -83,6 +96,13 @@ def _content(path: Path, room: int) -> bytes:
     return data
 
 
+def _attachment(path: Path, data: bytes) -> Attachment:
+    # Text of Windows programs begins with a mark, and is UTF-8 from here on.
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode()
+    return Attachment(_media_type(path, data), data, name=path.name[:MAX_NAME_CHARS])
+
+
 def _media_type(path: Path, data: bytes) -> str:
     """Return the media type by the file's name, or else by its content."""
     own = _TYPES.get(path.suffix.lower())
@@ -96,11 +116,41 @@ def _media_type(path: Path, data: bytes) -> str:
 
 
 def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in data
+    """Return whether these bytes are text, in UTF-8 or an older encoding: programs and pictures hold control characters."""
+    return not data.translate(None, _TEXT_BYTES)
+
+
+def remarks(files: Sequence[Attachment]) -> list[str]:
+    """Return what a person should know of files that go with a prompt: what a model is not shown, and what is large."""
+    found = []
+    for file in files:
+        name = safe_line(file.name) or "a file"
+        if not is_text(file):
+            if not media_type(file).startswith(_SHOWN):
+                found.append(
+                    f"{name} is no text ({file.media_type}, {file_size(file)}): models can't be shown it"
+                )
+            continue
+        if lost := file.data.decode(errors="replace").count("�") - file.data.count("�".encode()):
+            found.append(
+                f"{name}: {counted(lost, 'byte')} of it {'is' if lost == 1 else 'are'} not UTF-8, and shown as �"
+            )
+        if len(file.data) > LARGE_BYTES:
+            found.append(f"{large(file)}, now and with each later prompt")
+    return found
+
+
+def large(file: Attachment) -> str:
+    """Return how large a file is, in the tokens that a text of its length has."""
+    return f"{safe_line(file.name)} is {file_size(file)}, about {len(file.data) // BYTES_PER_TOKEN:,} tokens"
+
+
+def file_size(file: Attachment) -> str:
+    """Return the size of a file: `12 bytes`, `3 kB`, `2.9 MB`."""
+    size = len(file.data)
+    if size < 1000:
+        return counted(size, "byte")
+    return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
 def _refusal(problem: str) -> ValidationError:

@@ -40,6 +40,7 @@ from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_place
 from ..terminal.style import counted
 from .answer import RunAnswer, whole_line, write_answer
+from .attachments import remarks
 from .choice import RunOptions, RunTarget, choose
 from .pending import (
     check_answered,
@@ -510,6 +511,8 @@ class _Job:
             )
             how = "questions are asked at the terminal" if self._asking else "nobody is asked"
             view.notice(f"{what}; {how}")
+        for remark in remarks(self._options.attachments):
+            view.notice(remark)
         return session
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────

@@ -96,6 +96,23 @@ async def test_menus_open_while_typing_and_earlier_prompts_are_edited(command: C
     assert "old" in str(said[1][1])
 
 
+async def test_a_large_file_is_asked_about_and_others_say_their_size(command: Command) -> None:
+    """It is paid for with each later prompt, too."""
+    (command.workspace / "big.txt").write_text("word " * 60_000)
+    (command.workspace / "old.txt").write_bytes(b"caf\xe9")
+    async with scripted(command, reply("One.")) as server, chatting(command) as terminal:
+        await say(terminal, "Compare @big.txt and @old.txt")
+        await terminal.expect("big.txt is 300 kB, about 75,000 tokens, and each later prompt")
+        await terminal.expect("Attach it? [y/N]")
+        await terminal.type("n\n")
+        await terminal.expect("old.txt: 1 byte of it is not UTF-8, and shown as �")
+        await terminal.expect("attached: old.txt (4 bytes)")
+        await terminal.expect("  One.\n")
+    sent = str(server.requests[0].body["messages"][-1])
+    assert "caf�" in sent
+    assert "word word" not in sent
+
+
 async def test_an_image_on_the_clipboard_goes_with_the_next_prompt(command: Command) -> None:
     """Asked of the desktop's own program; shown before it is sent, and taken back by Ctrl-C."""
     programs, folder = command.home / "bin", command.home / "clipboard"
@@ -112,10 +129,10 @@ async def test_an_image_on_the_clipboard_goes_with_the_next_prompt(command: Comm
         await terminal.expect("there is no image on the clipboard")
         folder.write_bytes(PNG)
         await terminal.type(CTRL_V)
-        await terminal.expect("with the next prompt: clipboard.png (1 kB)")
+        await terminal.expect("with the next prompt: clipboard.png (16 bytes)")
         await terminal.type(CTRL_C)
         await terminal.type(CTRL_V)
-        await terminal.expect("with the next prompt: clipboard.png (1 kB)")
+        await terminal.expect("with the next prompt: clipboard.png (16 bytes)")
         await say(terminal, "What is it?")
         await terminal.expect("attached: clipboard.png")
         await terminal.expect("  A dot.\n")

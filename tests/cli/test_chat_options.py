@@ -94,6 +94,7 @@ def test_the_status_line_fits_and_leaves_out_what_tells_least() -> None:
 def test_the_context_is_a_share_where_the_window_is_known() -> None:
     assert context_text(21_000, 1_050_000) == "2% of 1.05M"
     assert context_text(21_000, None) == "21k tokens"
+    assert context_text(1_500_340, None) == "1.5M tokens"
     assert context_text(0, None) == ""
 
 

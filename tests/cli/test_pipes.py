@@ -68,6 +68,22 @@ async def test_a_file_is_piped_in_and_the_answer_alone_comes_out(command: Comman
     assert row.is_tainted  # strangers may have written what is piped in
 
 
+async def test_text_of_any_encoding_reaches_the_model_and_what_does_not_is_said(
+    command: Command,
+) -> None:
+    """A diff with one byte of an old file, and a text of a Windows program; a program is none."""
+    (command.workspace / "wide.txt").write_bytes("größer\n".encode("utf-16"))
+    line = r"printf 'caf\351 failed\n' | ask --attach wide.txt 'What failed?'"
+    async with open_scripted_server([reply("Tea.")]) as server:
+        done = await in_shell(command, line, server)
+        assert r"caf\ufffd failed" in said(server)
+        assert r"gr\u00f6\u00dfer" in said(server)
+    assert "stdin: 1 byte of it is not UTF-8, and shown as �" in done.err
+    async with open_scripted_server([reply("Hm.")]) as server:
+        done = await in_shell(command, r"printf 'a\000b' | ask 'What is it?'", server)
+    assert "stdin is no text (application/octet-stream, 3 bytes): models can't" in done.err
+
+
 @pytest.mark.parametrize("line", ["echo Hello | ask", "echo Hello | ask -", "ask <<< Hello"])
 async def test_without_a_prompt_stdin_is_it(command: Command, line: str) -> None:
     async with open_scripted_server([reply("Hi.")]) as server:

@@ -104,7 +104,7 @@ async def test_a_file_that_can_not_be_attached_is_named_before_anything_begins(
         ("picture", PIXEL, "image/png"),
         ("Makefile", "test: é".encode(), "text/plain"),
         ("core", b"a\0b", "application/octet-stream"),
-        ("latin", b"caf\xe9", "application/octet-stream"),
+        ("latin", b"caf\xe9 \x1b[1mred", "text/plain"),
     ],
 )
 def test_the_media_type_comes_from_the_name_or_else_from_the_content(
