@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from ...config.mcp.settings import McpSettings, references
 from ...config.mcp.wire import McpRow
 from ...runtime.disk.core_dumps import forbid_core_dumps
-from ...runtime.errors import ConflictError, ValidationError
+from ...runtime.errors import ConflictError, ToolError, ValidationError
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Json, offered
 from ..setup.keys import asked_secret
@@ -63,6 +63,10 @@ Network = Annotated[
         name="--network", help="A host that the program may reach, as HOST:PORT.", negative=()
     ),
 ]
+ReadOnly = Annotated[
+    tuple[Path, ...],
+    Parameter(name="--read-only", help="A file or folder that the program may read.", negative=()),
+]
 State = Annotated[
     bool, Parameter(help="Keep a home folder for it, in the data folder.", negative=())
 ]
@@ -90,6 +94,7 @@ def add_server(
     header: Header = (),
     type: Kind = "http",  # ruff: ignore[builtin-argument-shadowing]  the name of the option
     network: Network = (),
+    read_only: ReadOnly = (),
     state: State = False,
     tier: TierOption = None,
     yes: Yes = False,
@@ -104,6 +109,7 @@ def add_server(
     is_url = len(command) == 1 and command[0].startswith(("https://", "http://"))
     fields: dict[str, Any] = {"name": name, "network": network, "state": state, "type": type}
     fields |= {"url": command[0]} if is_url else {"command": command}
+    fields["read_only"] = [str(path.expanduser().absolute()) for path in read_only]
     fields["env"], fields["headers"] = _pairs("env", env), _pairs("header", header)
     if tier is not None:
         fields["tier"] = tier
@@ -268,7 +274,11 @@ def _take(place: ServerPlace, found: Imported, *, is_yes: bool) -> int:
 def _review(place: ServerPlace, server: McpSettings, *, is_yes: bool, is_new: bool = False) -> int:
     """Show what a server offers beside what was accepted, and take what the person says."""
     print(f"{server.name}: {safe_line(server.place)}")
-    offer = place.look(server.name, server if is_new else None)
+    try:
+        offer = place.look(server.name, server if is_new else None)
+    except ToolError:
+        _say_relative(server)
+        raise
     changes = changes_of(server, offer)
     show_changes(server, changes)
     if not changes.is_any and not is_new:
@@ -286,6 +296,17 @@ def _review(place: ServerPlace, server: McpSettings, *, is_yes: bool, is_new: bo
     done = "Added" if is_new else "Accepted"
     print(f"{done} {server.name}: {counted(len(digests), 'tool')} can be used.")
     return ANSWERED
+
+
+def _say_relative(server: McpSettings) -> None:
+    """Say that a server does not start in this folder, when words of its command are files of it."""
+    for word in server.command:
+        path = Path(word)
+        if not path.is_absolute() and path.is_file():
+            complain(
+                f"{safe_line(word)} is a file of this folder, and a server starts in an empty one: write "
+                f"{safe_line(str(path.absolute()))}, and --read-only for what it reads."
+            )
 
 
 def _switch(place: ServerPlace, name: str, *, is_on: bool) -> int:

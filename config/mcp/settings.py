@@ -48,6 +48,8 @@ _OWN_HEADERS = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "content-type", "accept"}
 )
 """Headers that the transport sets."""
+_NEVER_SHOWN = frozenset({"", "/dev", "/proc", "/run", "/sys", "/tmp"})
+"""What a program has of its own, or what is the machine's alone."""
 _RESERVED = frozenset({"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT"})
 
 Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
@@ -111,6 +113,8 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         env: Environment variables of the program, besides PATH, HOME, LANG and TMPDIR. Secrets are
             references: `${key:NAME}`, stored by `callboard mcp key`, or `${env:NAME}`.
         network: Hosts with their ports that the program may reach, like `api.example:443`.
+        read_only: Files and folders that the program may read, besides the system's and those of the tools on
+            PATH, as absolute paths.
         state: Whether the program keeps a home folder, in the data folder; by default its home is in
             memory, and gone when it ends.
         tier: How dangerous its tools are, whatever they say themselves. `elevated`: each of their calls
@@ -133,6 +137,7 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     headers: Texts = {}
     env: Texts = {}
     network: Words = ()
+    read_only: Words = ()
     state: bool = False
     tier: Tier = Tier.ELEVATED
     tiers: Tiers = {}
@@ -189,6 +194,11 @@ class McpSettings(McpDraft, frozen=True, kw_only=True):
                     "command: a word in it looks like a key, which would stand in the list of processes: "
                     'write env = { NAME = "${key:NAME}" }'
                 )
+        for path in self.read_only:
+            if not path.startswith("/") or path.rstrip("/") in _NEVER_SHOWN or "\0" in path:
+                raise ValueError(
+                    f"read_only: {path[:200]!r} is not an absolute path, or holds more than a program may see"
+                )
         for name, value in self.env.items():
             if _VARIABLE.fullmatch(name) is None or name.upper() in _RESERVED:
                 raise ValueError(f"env: {name[:64]!r} can't be a variable's name here")
@@ -199,8 +209,10 @@ class McpSettings(McpDraft, frozen=True, kw_only=True):
             raise ValueError(f"network: {error}") from None
 
     def _check_url(self, url: str) -> None:
-        if self.env or self.network or self.state:
-            raise ValueError("env, network and state are for a command; a url has headers")
+        if self.env or self.network or self.read_only or self.state:
+            raise ValueError(
+                "env, network, read_only and state are for a command; a url has headers"
+            )
         if problem := _url_problem(url):
             raise ValueError(f"url: {problem}")  # not repeated: it may hold a secret
         for name, value in self.headers.items():

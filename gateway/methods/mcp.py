@@ -138,6 +138,10 @@ def _allowed(caller: Caller, draft: McpDraft) -> McpSettings:
     server = draft.settings()
     if caller.daemon.is_local(caller.credential):
         return server
+    if server.read_only:
+        raise PermissionRefused(
+            "read_only is for commands of the daemon's own user: it shows files of this machine to the server."
+        )
     variables = [name for kind, name in references(server) if kind == "env"]
     if variables:
         raise PermissionRefused(

@@ -110,6 +110,25 @@ def test_nothing_is_added_that_was_not_accepted(home: Path, capsys: Any) -> None
     assert load_settings().mcp == {}
 
 
+def test_a_path_that_the_sandbox_hides_is_named_and_shown_on_demand(
+    home: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "config/callboard.toml").write_text("")
+    hidden = f"{FOLDER}/server.py"
+    with pytest.raises(CallboardError, match=f"hides {hidden} .*--read-only {hidden}$"):
+        execute(["mcp", "add", "fake", "--yes", "--", *SERVER])
+    monkeypatch.chdir(FOLDER)
+    with pytest.raises(CallboardError, match="can't open file"):
+        execute(["mcp", "add", "fake", "--yes", "--", PYTHON, "server.py"])
+    assert f"write {hidden}, and --read-only" in capsys.readouterr().err
+    assert execute(["mcp", "add", "fake", "--yes", "--read-only", "server.py", "--", *SERVER]) == 0
+    assert load_settings().mcp["fake"].read_only == (hidden,)
+    # Of callboard's own nothing is shown, and what is not there is said.
+    for place, problem in ((home / "config/managed.toml", "own"), (home / "none", "is not there")):
+        with pytest.raises(CallboardError, match=problem):
+            execute(["mcp", "add", "b", "--yes", "--read-only", str(place), "--", *SERVER])
+
+
 def test_an_import_keeps_secrets_out_of_files(home: Path, capsys: Any) -> None:
     entry = {
         "command": SERVER[0],

@@ -304,6 +304,8 @@ def test_settings_that_can_not_be() -> None:
         ({"command": ("a",), "env": {"X": "${file:a}"}}, "is none"),
         ({"command": ("a",), "network": ("example.org",)}, "HOST:PORT"),
         ({"command": ("a",), "headers": {"X": "y"}}, "env has its variables"),
+        ({"command": ("a",), "read_only": ("b",)}, "not an absolute path"),
+        ({"command": ("a",), "read_only": ("/tmp/",)}, "more than a program may see"),
     )
     for fields, problem in impossible:
         with pytest.raises(ValueError, match=problem):

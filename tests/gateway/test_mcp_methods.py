@@ -140,6 +140,8 @@ async def test_roles_and_what_only_the_own_user_may_say(tmp_path: Path) -> None:
         asking = replace(fake(name="other"), env={"X": "${env:THEIRS}"})
         with pytest.raises(PermissionRefused, match="the daemon's own user"):
             await admin.mcp.look("other", asking)
+        with pytest.raises(PermissionRefused, match="the daemon's own user"):
+            await admin.mcp.look("other", fake(name="other", read_only=("/srv",)))
         async with open_client(daemon, local) as client:
             with pytest.raises(
                 callboard.ToolError, match="THEIRS"

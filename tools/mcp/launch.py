@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
@@ -18,7 +19,9 @@ from ...runtime.http.address_guard import AddressRefused, Endpoint
 from ...runtime.http.url import HttpUrl, not_allowed
 from ...runtime.redaction import Secret, redactor
 from ...runtime.taint.tracked_network import Connect
-from ..processes.threads import run_write
+from ..processes.threads import run_read, run_write
+from ..sandbox.box.recipe import Recipe
+from ..sandbox.box.roots import HostView, hidden_places
 from ..sandbox.network.proxy import EgressProxy
 from ..sandbox.network.sockets import SandboxSockets
 from ..sandbox.piped import PipedProgram, open_piped
@@ -47,6 +50,8 @@ async def open_program(places: McpPlaces, server: McpSettings) -> AsyncGenerator
     folder = await run_write(_made_folder, places, server)
     try:
         recipe, strength = await places.sandbox.recipe_in(folder)
+        if server.read_only:
+            recipe = await run_read(_showing, recipe, server)
         if server.state and places.sandbox.stale_stubs.needs(folder):
             await run_write(places.sandbox.stale_stubs.note, folder)
         order = Order(
@@ -67,6 +72,27 @@ async def open_program(places: McpPlaces, server: McpSettings) -> AsyncGenerator
         if not server.state:
             with trio.CancelScope(shield=True):  # one empty folder
                 await run_write(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def _showing(recipe: Recipe, server: McpSettings) -> Recipe:
+    try:
+        return recipe.showing(server.read_only)
+    except ValueError as error:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR, f"The server {server.name} is not started: {error}"
+        ) from error
+
+
+def advice_on_hidden(server: McpSettings, view: HostView) -> str:
+    """Return what to do about paths of a command that are there and that the sandbox hides, or `""`; blocks."""
+    hidden = hidden_places(view, server.command)
+    if not hidden:
+        return ""
+    options = " ".join(f"--read-only {shlex.quote(path)}" for path in hidden)
+    return (
+        f"; the sandbox hides {', '.join(hidden)} from it: read_only of [mcp.{server.name}] shows it, as "
+        f"`callboard mcp add` with {options}"
+    )
 
 
 def values_of(places: McpPlaces, server: McpSettings, values: Mapping[str, str]) -> dict[str, str]:

@@ -249,7 +249,7 @@ async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> Se
     """Start a server and speak with it; return why that has ended. Nothing of it is left then."""
     program: PipedProgram | None = None
     over_http: HttpWire | None = None
-    kind = ErrorType.EXECUTION_ERROR
+    kind, has_answered = ErrorType.EXECUTION_ERROR, False
     try:
         await trio.to_thread.run_sync(import_module, f"{__package__}.connection")
         from .connection import ServerWire, open_connection
@@ -269,6 +269,7 @@ async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> Se
                     wire = over_http = await reach(places, server)
                 name = f"the server {server.name}"
                 connection = await stack.enter_async_context(open_connection(wire, name))
+                has_answered = True
                 await speak(connection, scope)
         slow = f"it did not answer in {server.start_seconds:g} s"
         problem = _end_of(program, slow if scope.cancelled_caught else "")
@@ -280,7 +281,12 @@ async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> Se
         problem = _end_of(program, _words(crash))
     if over_http is not None and over_http.failure is not None:
         problem, kind = str(over_http.failure), over_http.failure.error_type
-    return ServerEnd(problem.rstrip("."), "" if program is None else program.errors, kind)
+    problem = problem.rstrip(".")
+    if program is not None and not has_answered:
+        from .launch import advice_on_hidden
+
+        problem += await trio.to_thread.run_sync(advice_on_hidden, server, program.view)
+    return ServerEnd(problem, "" if program is None else program.errors, kind)
 
 
 async def look_at(places: McpPlaces, server: McpSettings) -> McpOffer:
@@ -335,8 +341,8 @@ def _end_of(program: PipedProgram | None, why: str) -> str:
         why = why or f"its program has ended with code {ran.exit_code}"
         if ran.exit_code == NOT_FOUND:
             why = (
-                "there is no such program in the sandbox, which sees the folders of PATH, and those of "
-                "[sandbox] read_only"
+                "there is no such program in the sandbox, which sees the folders of PATH, and those of its "
+                "own read_only and that of [sandbox]"
             )
     lines = program.errors.strip().splitlines()
     said = redact(lines[-1])[:MAX_SAID] if lines else ""

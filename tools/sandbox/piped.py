@@ -34,12 +34,14 @@ class PipedProgram(Program):
 
     Attributes:
         ended: Set when it has ended.
+        view: What it sees of the machine.
     """
 
     def __init__(
         self, recipe: Recipe, order: Order, *, sandbox: str, running: dict[Program, None]
     ) -> None:
         self.ended = trio.Event()
+        self.view = recipe.view
         self._errors: deque[bytes] = deque()
         self._error_bytes = 0
         recipe = msgspec.structs.replace(recipe, settings=_for_long(recipe.settings))

@@ -23,8 +23,8 @@ from ....config.sections import SandboxSettings
 from .control_group import Groups
 from .mounts import CLOSED
 from .protected import EMPTY, Mount
-from .roots import HostView, is_within
-from .user import User, own_user
+from .roots import HostView, is_within, with_folders
+from .user import User, own_user, seen_by
 
 HOME = "/tmp/home"
 FILES = "/run/callboard"
@@ -67,6 +67,21 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     groups: Groups | None = None
     user: User | None = None
     confiner: str | None = None
+
+    def showing(self, paths: Sequence[str]) -> Recipe:
+        """Return the recipe of programs that see these paths too, read-only; looks at the disk.
+
+        Raises:
+            ValueError: One of them is not there, or lies in what is never shown.
+        """
+        for path in paths:
+            if any(is_within(place, self.forbidden) for place in (path, os.path.realpath(path))):
+                raise ValueError(f"read_only: {path} is callboard's own, and shown to no program")
+        view = with_folders(self.view, paths)
+        view = view if self.user is None else seen_by(self.user, view)
+        more = [path for path in view.shown if path not in self.view.shown]
+        bound = (*self.bound, *((os.path.realpath(path), path) for path in more))
+        return msgspec.structs.replace(self, view=view, bound=bound)
 
     @property
     def name(self) -> str:

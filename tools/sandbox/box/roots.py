@@ -141,7 +141,10 @@ def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> Host
     roots += _roots_of(own, home)
     etc = [f"/etc/{name}" for name in ETC]
     etc += [str(found) for pattern in ETC_PATTERNS for found in sorted(Path("/etc").glob(pattern))]
-    named = [_named(path) for path in read_only]
+    try:
+        named = [_named(path) for path in read_only]
+    except ValueError as error:
+        raise ValueError(f"sandbox.{error}") from None
     links: list[tuple[str, str]] = []
     system = ["/usr"]
     for path in (f"/{name}" for name in SYSTEM_LINKS):
@@ -164,7 +167,7 @@ def _named(path: str) -> str:
     """Return where a folder of the operator's really is; raise `ValueError` when it is missing."""
     if not os.path.exists(path):
         raise ValueError(
-            f"sandbox.read_only: {path} is not there, or can't be reached. Correct the path in "
+            f"read_only: {path} is not there, or can't be reached. Correct the path in "
             "callboard.toml, or take it out."
         )
     return os.path.realpath(path)
@@ -291,6 +294,39 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
 def is_within(path: str, roots: Iterable[str]) -> bool:
     """Return whether a path is one of these, or lies below one."""
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def with_folders(view: HostView, paths: Sequence[str]) -> HostView:
+    """Return a view that has these paths too, as they are named and where they really are; looks at the disk.
+
+    Raises:
+        ValueError: One of them is not there.
+    """
+    named = [place for path in paths for place in (path.rstrip("/"), _named(path))]
+    more = tuple(path for path in _outermost(named) if not is_within(path, view.shown))
+    masked = tuple(path for root in more for path in _credentials(root))
+    return msgspec.structs.replace(
+        view, shown=(*view.shown, *more), masked=tuple(dict.fromkeys((*view.masked, *masked)))
+    )
+
+
+def hidden_places(view: HostView, words: Sequence[str]) -> tuple[str, ...]:
+    """Return what to show for those words of a command that are paths here which the view hides.
+
+    Of a program in an installation that is the installation. Looks at the disk.
+    """
+    found = []
+    for word in words:
+        path = word.rpartition("=")[2]
+        if not path.startswith("/") or not os.path.lexists(path):
+            continue
+        if is_within(path, (*view.shown, "/dev", "/proc")):
+            continue
+        if is_within(os.path.dirname(path), tuple(link for _, link in view.links)):
+            continue
+        prefix = os.path.dirname(os.path.dirname(path))
+        found.append(prefix if _is_prefix(prefix) else path)
+    return tuple(dict.fromkeys(found))
 
 
 def inner_python(view: HostView) -> str:
