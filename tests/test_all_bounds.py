@@ -377,6 +377,7 @@ ALONE: dict[str, str] = {
         runtime/history: MAX_ATTACHMENTS MAX_NAME_CHARS
         runtime/hooks/hook: MAX_PER_MINUTE
         runtime/http/url: MAX_URL_CHARS
+        runtime/identity: MAX_TRACESTATE MAX_TRACE_CHARS
         runtime/memory/memories: MAX_MEMORIES MAX_QUERY_WORDS MAX_TAGS MAX_TAG_CHARS
         runtime/memory/static_embedding: MAX_HEAD_BYTES
         runtime/text: MAX_HOSTS
