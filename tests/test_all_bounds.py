@@ -276,6 +276,7 @@ ALONE: dict[str, str] = {
         cli/ask/edit_form: MIN_LONG_CHARS
         cli/ask/editing: MAX_EDITED_BYTES
         cli/ask/skills: MAX_ASKED
+        cli/run/attachments: LARGE_BYTES
         cli/chat/attach: PAGE_EVENTS
         cli/chat/input_aids: MAX_ENTRIES MAX_ENTRY_CHARS MAX_FILE_BYTES MAX_LOOKED_AT MAX_OFFERED
         cli/chat/prompt: MENU_ROWS
