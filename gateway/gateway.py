@@ -51,14 +51,18 @@ class Gateway:
         stopped: Set when a client or a signal asked for the end.
     """
 
-    def __init__(self, daemon: DaemonState, port: int, stopped: trio.Event) -> None:
+    def __init__(
+        self, daemon: DaemonState, turns: HttpTurns, port: int, stopped: trio.Event
+    ) -> None:
         self.daemon = daemon
+        self.turns = turns
         self.port = port
         self.stopped = stopped
 
     def announce_end(self) -> None:
         """Tell all clients that the daemon stops; they still get the events of turns that end."""
         self.daemon.is_stopping = True
+        self.turns.announce_end()
         for connection in list(self.daemon.connections):
             connection.tell("runtime/stopping", {"seconds": self.daemon.settings.drain_seconds})
 
@@ -103,7 +107,8 @@ async def open_gateway(
             await runtime.store.epoch(),
         )
         runtime.schedules.choose_folder = partial(chosen_workspace, daemon)
-        server = _server(daemon, settings, port)
+        turns = HttpTurns(daemon, feeds)
+        server = _server(daemon, turns, settings, port)
         forget = host.force.watch(partial(_follow, daemon))
         feeds.start_soon(_count, daemon, name="counts of events")
         feeds.start_soon(restart_on_crash, "webhooks", daemon.webhooks.run, name="webhooks")
@@ -117,7 +122,7 @@ async def open_gateway(
             )
             acceptor = await connections.start(_accept, server, listeners, connections)
             try:
-                yield Gateway(daemon, port, stopped)
+                yield Gateway(daemon, turns, port, stopped)
             except BaseException as error:  # noqa: ASYNC103  raised again below
                 raised = error
             finally:
@@ -138,8 +143,7 @@ async def _count(daemon: DaemonState) -> None:
         forget()
 
 
-def _server(daemon: DaemonState, settings: ServerSettings, port: int) -> Server:
-    turns = HttpTurns(daemon)
+def _server(daemon: DaemonState, turns: HttpTurns, settings: ServerSettings, port: int) -> Server:
     routes = plain_routes(daemon) | Hooks(daemon).routes | openai_routes(daemon, turns)
     server = Server(daemon, all_methods(), _rules(settings, port), routes)
     daemon.take_settings = partial(_take_settings, daemon, server, settings.host, port)

@@ -6,14 +6,17 @@ whose client has left counts as long as it runs, and nobody has to give anything
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import trio
+
+from ..embedding.host import Host
 from ..embedding.runtime import begin_session, host_of
 from ..embedding.session import Session
 from ..embedding.turn import Turn
-from ..runtime.errors import ConflictError, NotFoundError
+from ..runtime.errors import ConflictError, NotFoundError, ValidationError
 from ..runtime.events import (
     DurableEvent,
     HistoryGiven,
@@ -30,6 +33,7 @@ from ..runtime.events import (
 from ..runtime.history import Item
 from ..runtime.identity import TraceContext
 from ..runtime.messages import SubmitInput
+from ..runtime.turn_options import NO_CLIENT
 from ..runtime.wire.fields import Role
 from .connection.caller import Requester
 from .door.http import BadHead, RequestHead
@@ -38,6 +42,8 @@ from .shared.workspaces import chosen_workspace
 
 CLIENT = "client"
 """What taints a session whose history a client brought."""
+CLIENT_SECONDS = 590.0
+"""For which a turn waits for the results of its client's tools: a little less than their calls do."""
 
 
 def trace_of(head: RequestHead) -> TraceContext | None:
@@ -53,10 +59,13 @@ class HttpTurns:
 
     Args:
         daemon: Where they run.
+        nursery: Where those that wait for their client are timed.
     """
 
-    def __init__(self, daemon: DaemonState) -> None:
+    def __init__(self, daemon: DaemonState, nursery: trio.Nursery) -> None:
         self._daemon = daemon
+        self._nursery = nursery
+        self._parked: dict[str, ParkedTurn] = {}
         self._beginning = 0
         self._inputs: set[str] = set()
         self._turns: dict[str, set[str]] = {}
@@ -140,13 +149,98 @@ class HttpTurns:
         assert message.via
         return HttpTurn(host_of(self._daemon.runtime), message)
 
+    # ── turns that wait for the results of their client's tools ──────────────────────────────────
+
+    def park(self, turn: HttpTurn, requester: Requester, calls: Iterable[str]) -> None:
+        """Keep a turn, whose block is not left, until its client brings the results of these calls.
+
+        When it does not, the turn is cancelled: nobody would hear its answer.
+        """
+        parked = ParkedTurn(turn, requester.credential.digest, frozenset(calls))
+        self._parked |= dict.fromkeys(parked.calls, parked)
+        self._nursery.start_soon(self._hold, parked, name=f"parked turn of {turn.input_id}")
+
+    def take(self, requester: Requester, results: Collection[str]) -> ParkedTurn | None:
+        """Return the turn that waits for the results of these calls: `answer` it, and leave its block.
+
+        `None` when no turn of this token waits for any of them.
+
+        Raises:
+            ValidationError: It waits for more of them.
+        """
+        found = (self._parked.get(each) for each in results)
+        owner = requester.credential.digest
+        parked = next((each for each in found if each and each.owner == owner), None)
+        if parked is None:
+            return None
+        if missing := parked.calls.difference(results):
+            raise ValidationError(f"the results of {', '.join(sorted(missing))} are missing")
+        self._forget(parked)
+        parked.is_taken = True
+        parked.over.set()
+        return parked
+
+    def answer(self, parked: ParkedTurn, results: Mapping[str, str]) -> None:
+        """Give a turn that was taken what it waits for."""
+        for call_id in parked.calls:
+            host_of(self._daemon.runtime).client_calls.answer(call_id, results[call_id])
+
+    def announce_end(self) -> None:
+        """Cancel the turns that wait for their clients: the daemon stops, and takes no results."""
+        for parked in [*self._parked.values()]:
+            parked.over.set()
+
+    async def _hold(self, parked: ParkedTurn) -> None:
+        with trio.move_on_after(CLIENT_SECONDS):
+            await parked.over.wait()
+        if not parked.is_taken:
+            self._forget(parked)
+            await parked.turn.__aexit__(None, None, None)
+
+    def _forget(self, parked: ParkedTurn) -> None:
+        for call_id in parked.calls:
+            self._parked.pop(call_id, None)
+
 
 class HttpTurn(Turn[str]):
-    """A turn that was begun by HTTP. Leaving its block cancels it, unless it was let go."""
+    """A turn that was begun by HTTP. Leaving its block cancels it, unless it was let go.
+
+    Attributes:
+        client_tools: The names of the tools that its client runs.
+    """
+
+    def __init__(self, host: Host, message: SubmitInput) -> None:
+        super().__init__(host, message)
+        given = message.client or NO_CLIENT
+        self.client_tools = frozenset(each.name for each in given.tools)
+
+    @property
+    def session_id(self) -> str:
+        """Its session."""
+        return self._session_id
 
     def let_go(self) -> None:
         """Let it go on without anybody who listens; nothing more is read of it."""
         self._subscription.close()
+
+
+class ParkedTurn:
+    """A turn that waits for its client.
+
+    Attributes:
+        turn: Entered, and not left.
+        owner: The digest of the token whose turn it is.
+        calls: What it waits for.
+        over: Set when the waiting is.
+        is_taken: Whether the client has come.
+    """
+
+    def __init__(self, turn: HttpTurn, owner: str, calls: frozenset[str]) -> None:
+        self.turn = turn
+        self.owner = owner
+        self.calls = calls
+        self.over = trio.Event()
+        self.is_taken = False
 
 
 _AGAIN = (("retry-after", "1"),)

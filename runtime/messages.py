@@ -120,6 +120,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         lineage: The sessions that delegated to it, the parent first.
         task: Its delegated task, in short; empty for a main session.
         options: The options of the turn, which delegated sessions get too.
+        client_tools: Tools that the program which sent the input runs itself.
     """
 
     session_id: str
@@ -131,6 +132,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lineage: tuple[Ancestor, ...] = ()
     task: str = ""
     options: TurnOptions | None = None
+    client_tools: tuple[ToolDefinition, ...] = ()
 
 
 class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -56,7 +56,7 @@ MAX_CLIENT_TOOLS = 128
 """Tools of a client in one turn: as many as OpenAI takes."""
 
 
-class ClientTool(msgspec.Struct, frozen=True, omit_defaults=True):
+class GivenTool(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool that the program which sent an input runs itself.
 
     `parameters` is the text of a JSON Schema, which that program checks: here it is only shown to the model.
@@ -76,7 +76,7 @@ class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     instructions: str = ""
-    tools: tuple[ClientTool, ...] = ()
+    tools: tuple[GivenTool, ...] = ()
 
 
 NO_CLIENT = ClientContext()

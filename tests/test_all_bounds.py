@@ -460,6 +460,7 @@ ALONE: dict[str, str] = {
         tools/mcp/launch: MAX_STATE_BYTES MAX_STATE_FILES
         tools/mcp/result: MAX_FILES MAX_PARTS
         tools/mcp/tool: MAX_PROGRESS_CHARS
+        tools/client_tool: MAX_EARLY
         tools/plugins: MAX_PLUGIN_TOOLS
         tools/processes/function_process: MAX_LINE_BYTES MAX_LOG_BYTES
         tools/sandbox/changes/change_tracker: MAX_PATHS

@@ -16,7 +16,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
@@ -60,6 +60,9 @@ from .outcome import (
     success,
     timed_out,
 )
+
+if TYPE_CHECKING:
+    from ...tools.client_tool import ClientCalls
 
 logger = redacting_logger(__name__)
 
@@ -201,6 +204,7 @@ class CallPreparation:
         marked_files: The files that tainted sessions wrote; without it, calls mark and find none.
         versions: Keeps earlier versions of changed files.
         app: What the program gives its tools.
+        client_calls: Returns where calls of clients' tools wait.
 
     Attributes:
         limits: The same.
@@ -214,9 +218,11 @@ class CallPreparation:
         marked_files: MarkedFiles | None = None,
         versions: VersionStore | None = None,
         app: object = None,
+        client_calls: Callable[[], ClientCalls] | None = None,
     ) -> None:
         self._registry = registry
         self._app = app
+        self._client_calls = client_calls
         self._marked_files = MarkedFiles() if marked_files is None else marked_files
         self._versions = VersionStore(None) if versions is None else versions
         self._handles = handles
@@ -247,7 +253,9 @@ class CallPreparation:
             ToolFailure: The call can't run, for a reason that the model should read; or a function
                 of the tool that judges its arguments crashed.
         """
-        tool = find_tool(self._registry, call.name, place.agent, place.session_kind)
+        tool = self._client_tool(place, call.name) if place.client_tools else None
+        if tool is None:
+            tool = find_tool(self._registry, call.name, place.agent, place.session_kind)
         most = self.limits.max_arguments_bytes
         if len(arguments) > most or len(arguments.encode(errors="replace")) > most:
             text = f"{call.name}: the arguments are larger than {most} bytes; send less at once."
@@ -276,6 +284,13 @@ class CallPreparation:
             raise ToolFailure(  # noqa: ASYNC104
                 ErrorType.EXECUTION_ERROR, f"{call.name} failed before it ran: {crash_text(crash)}"
             ) from crash
+
+    def _client_tool(self, place: CallPlace, name: str) -> Tool | None:
+        """Return a tool that the program which sent the input runs itself."""
+        for definition in place.client_tools:
+            if definition.name == name and self._client_calls is not None:
+                return self._client_calls().tool(definition)
+        return None
 
     def _context(
         self,

@@ -81,6 +81,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         limits: Bounds and deadlines.
         pacer: The consumer that may hold the reading up, if there is one.
         tools: What the model may ask for.
+        client_tools: Those of them that the program which sent the input runs itself.
         workspace_prompt: Returns what the model is told of skills, and by each AGENTS.md.
         channel: Where the session's own people are, if they may be asked.
         lineage: The sessions above, with their people, if those may be asked.
@@ -101,6 +102,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: Limits
     pacer: Subscription | None = None
     tools: tuple[ToolDefinition, ...] = ()
+    client_tools: tuple[ToolDefinition, ...] = ()
     workspace_prompt: Callable[[], Awaitable[str]] | None = None
     channel: str | None = None
     lineage: tuple[Ancestor, ...] = ()
@@ -150,6 +152,7 @@ def setup_turn(
         services.health,
     )
     tools = services.tools.definitions(agent.tools, conversation.kind)
+    client_tools = _client_tools(options, tools)
     channel, lineage = services.channels.own(conversation.kind, host.session_id), host.lineage
     if wanted.unattended is not None:
         channel, lineage = None, tuple(map(_without_people, lineage))
@@ -162,7 +165,8 @@ def setup_turn(
         health=services.health,
         limits=services.limits,
         pacer=pacer,
-        tools=tools,
+        tools=(*tools, *client_tools) if client_tools else tools,
+        client_tools=client_tools,
         workspace_prompt=partial(
             workspace_prompt,
             services.skills,
@@ -191,6 +195,18 @@ def _instructed(agent: Agent, instructions: str) -> Agent:
         return agent
     prompt = f"{agent.prompt}\n\n{CLIENT_HEADING}\n{instructions}".lstrip()
     return msgspec.structs.replace(agent, prompt=prompt)
+
+
+def _client_tools(
+    options: InputOptions | None, own: tuple[ToolDefinition, ...]
+) -> tuple[ToolDefinition, ...]:
+    """Return the tools of the client, without those that have the name of one of the agent's."""
+    if options is None or not options.client.tools:
+        return ()
+    from ...tools.client_tool import definition_of  # here: most turns have none
+
+    taken = {each.name for each in own}
+    return tuple(definition_of(each) for each in options.client.tools if each.name not in taken)
 
 
 def _without_people(above: Ancestor) -> Ancestor:

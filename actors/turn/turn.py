@@ -408,6 +408,7 @@ class Turn:
             lineage=self._setup.lineage,
             task=conversation.task,
             options=given.options.inherited if (given := conversation.options.turn) else None,
+            client_tools=self._setup.client_tools,
         )
 
     def _has_run(self, call_id: str) -> bool:
@@ -536,9 +537,7 @@ class Turn:
             return self._failed(_STORE_FAILED)
         seconds = self._setup.timeout_seconds
         if seconds is not None and self._budget.is_own_time_over(seconds):
-            text = (
-                f"The turn took longer than the {seconds:g} s that it was given (timeout_seconds)."
-            )
+            text = f"The turn took longer than the {seconds:g} s that it has (timeout_seconds)."
             return self._ended("budget", error_type=DeadlineError.type, message=text)
         return self._ended("budget", message=self._budget.out_of_time())
 

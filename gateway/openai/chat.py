@@ -11,7 +11,8 @@ import trio
 from ...embedding.options import check_turn_options
 from ...embedding.runtime import host_of
 from ...embedding.turn import checked_text
-from ...runtime.errors import CallboardError
+from ...runtime.definitions import InputMode, SessionKind
+from ...runtime.errors import ActorStopped, CallboardError
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.messages import SubmitInput
 from ...runtime.turn_options import TurnOptions
@@ -61,15 +62,45 @@ class ChatApi:
         agent, model = agent_of(requester, request.model)
         options = msgspec.structs.replace(request.options, model=model)
         check_turn_options(host_of(requester.runtime), options)
+        own = host_of(requester.runtime).agents[agent].tools
+        registry = host_of(requester.runtime).plan.registry
+        request.check_tools(each.name for each in registry.definitions(own, SessionKind.MAIN))
         async with AsyncExitStack() as stack:
-            with self._turns.room():
-                message = await self._message(exchange, requester, agent, request, said, options)
-                turn = await stack.enter_async_context(self._turns.turn(message))
-            headers = _headers(message.session_id, turn.input_id, request)
+            if (parked := self._turns.take(requester, said.results)) is not None:
+                turn = parked.turn
+                stack.push_async_exit(turn)
+                if said.text:
+                    await self._steer(requester, turn, said)
+                self._turns.answer(parked, said.results)
+            else:
+                with self._turns.room():
+                    message = await self._message(
+                        exchange, requester, agent, request, said, options
+                    )
+                    turn = await stack.enter_async_context(self._turns.turn(message))
+            view = TurnView(turn.client_tools)
+            headers = _headers(turn.session_id, turn.input_id, request)
+            answer = None
             if request.stream:
-                await self._stream(exchange, turn, request, headers)
-                return None
-            return await self._whole(exchange, turn, request, headers)
+                await self._stream(exchange, turn, view, request, headers)
+            else:
+                answer = await self._whole(exchange, turn, view, request, headers)
+            if view.ended is None and (calls := view.client_calls) and not exchange.has_left:
+                stack.pop_all()
+                self._turns.park(turn, requester, (each.call_id for each in calls))
+            return answer
+
+    async def _steer(self, requester: Requester, turn: HttpTurn, said: ChatInput) -> None:
+        """Have a turn that goes on read what the client says beside the results."""
+        await host_of(requester.runtime).directory.ask(
+            SubmitInput(
+                session_id=turn.session_id,
+                text=said.text,
+                attachments=said.attachments,
+                mode=InputMode.STEER,
+                via=requester.name,
+            )
+        )
 
     async def _message(
         self,
@@ -103,17 +134,24 @@ class ChatApi:
         )
 
     async def _whole(
-        self, exchange: Exchange, turn: HttpTurn, request: ChatRequest, headers: Headers
+        self,
+        exchange: Exchange,
+        turn: HttpTurn,
+        view: TurnView,
+        request: ChatRequest,
+        headers: Headers,
     ) -> HttpAnswer | None:
-        view = TurnView()
         try:
             async with exchange.until_left():
-                while view.ended is None:
-                    for event in await turn.next_events():
+                while not view.is_complete:
+                    events = await turn.next_events()
+                    if not events:
+                        raise ActorStopped("the session has ended without an answer")
+                    for event in events:
                         view.take(event)
         except CallboardError as error:
             return _late(problem_of(error), headers)
-        if view.ended is None:
+        if exchange.has_left:
             return None
         answer = ChatAnswer(turn.input_id, request.model, int(time.time()))
         try:
@@ -123,13 +161,18 @@ class ChatApi:
         return HttpAnswer(200, msgspec.json.encode(body), JSON, headers=headers)
 
     async def _stream(
-        self, exchange: Exchange, turn: HttpTurn, request: ChatRequest, headers: Headers
+        self,
+        exchange: Exchange,
+        turn: HttpTurn,
+        view: TurnView,
+        request: ChatRequest,
+        headers: Headers,
     ) -> None:
         wants = request.stream_options
         progress = host_of(self._daemon.runtime).settings.openai.tool_progress == "reasoning"
         answer = ChatStream(
             ChatAnswer(turn.input_id, request.model, int(time.time())),
-            TurnView(),
+            view,
             has_form=request.response_format is not None and request.response_format.type != "text",
             shows_calls=progress,
             wants_usage=wants is not None and bool(wants.include_usage),
@@ -139,15 +182,13 @@ class ChatApi:
             while not answer.is_complete:
                 try:
                     events = await turn.next_events()
+                    if not events:
+                        raise ActorStopped("the session has ended without an answer")
                 except CallboardError as error:
                     await stream.send(event_of(error_body(problem_of(error))))
                     return
                 data = answer.take(events)
-                waits = "".join(
-                    f": waits for a person {each}\n\n" for each in answer.view.waits_for
-                )
-                stream.comment = waits.encode() or b":\n\n"
-                await stream.send(data)
+                await stream.send(data + answer.waits(stream))
 
 
 def _read(body: bytes) -> tuple[ChatRequest, ChatInput]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -9,7 +10,8 @@ import msgspec
 from ...runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Attachment, ThinkingEffort
 from ...runtime.history import Answer, Call, Input, Item, Part, Result, Text, checked_attachments
 from ...runtime.text import without_surrogates
-from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, ClientTool, TurnOptions
+from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, GivenTool, TurnOptions
+from ...tools.tool import checked_name
 from .content import NO_WORDS, Content, read_content
 from .problems import ApiProblem
 
@@ -167,8 +169,6 @@ class ChatRequest(msgspec.Struct):
                 raise ApiProblem(f"{name} can't be had here: leave it out", name)
         if self.modalities not in (None, ["text"]):
             raise ApiProblem("answers are texts: leave modalities out", "modalities")
-        if self.tools and self.tool_choice != "none":
-            raise ApiProblem("tools of a client can't be had yet", "tools")
         check_tool_choice(self.tool_choice)
 
     @property
@@ -197,13 +197,24 @@ class ChatRequest(msgspec.Struct):
             raise ApiProblem("json_schema is missing", "response_format")
         return msgspec.json.encode(form.json_schema.schema).decode()
 
+    def check_tools(self, own: Iterable[str]) -> None:
+        """Raise `ApiProblem` for tools of the client that can't be told from others."""
+        taken = {*own}
+        for number, each in enumerate(self.client_tools):
+            param = f"tools[{number}].function.name"
+            if each.name in taken:
+                raise ApiProblem(
+                    f"there is a tool {each.name!r} already: call yours otherwise", param
+                )
+            taken.add(checked_name(each.name))
+
     @property
-    def client_tools(self) -> tuple[ClientTool, ...]:
+    def client_tools(self) -> tuple[GivenTool, ...]:
         """The client's tools, unless it wants none of them called."""
         if self.tool_choice == "none":
             return ()
         return tuple(
-            ClientTool(
+            GivenTool(
                 each.function.name,
                 each.function.description or "",
                 msgspec.json.encode(each.function.parameters or NO_PARAMETERS).decode(),
@@ -255,6 +266,7 @@ def conversation_of(messages: list[Message]) -> ChatInput:
     instructions: list[str] = []
     items: list[Item] = []
     names: dict[str, str] = {}
+    results: dict[str, str] = {}
     last_answer = -1
     for number, message in enumerate(messages):
         param = f"messages[{number}]"
@@ -267,6 +279,7 @@ def conversation_of(messages: list[Message]) -> ChatInput:
                 items.append(Input(text, read.attachments))
             case AssistantMessage():
                 last_answer = len(items)
+                results.clear()
                 items.append(_answer(message, param))
                 names |= {each.id: each.function.name for each in message.tool_calls or ()}
             case ToolMessage():
@@ -277,12 +290,14 @@ def conversation_of(messages: list[Message]) -> ChatInput:
                         f"there is no call {message.tool_call_id!r:.100} ahead of it", param
                     )
                 items.append(Result(message.tool_call_id, name, result_text(text)))
-    return _split(items, last_answer, "\n\n".join(filter(None, instructions)))
+                results[message.tool_call_id] = text
+    return _split(items, last_answer, results, "\n\n".join(filter(None, instructions)))
 
 
-def _split(items: list[Item], last_answer: int, instructions: str) -> ChatInput:
+def _split(
+    items: list[Item], last_answer: int, results: dict[str, str], instructions: str
+) -> ChatInput:
     behind = items[last_answer + 1 :]
-    results = {each.call_id: each.content for each in behind if isinstance(each, Result)}
     new = [each for each in behind if isinstance(each, Input)]
     if not behind:
         raise ApiProblem("the last message is what is asked, or the result of a call", "messages")
@@ -330,7 +345,7 @@ def check_tool_choice(choice: object) -> None:
         raise ApiProblem("it is auto or none: no model is made to call a tool here", "tool_choice")
 
 
-def client_of(instructions: str, tools: tuple[ClientTool, ...]) -> ClientContext | None:
+def client_of(instructions: str, tools: tuple[GivenTool, ...]) -> ClientContext | None:
     """Return what the client gives beside the text, if anything."""
     return ClientContext(instructions, tools) if instructions or tools else None
 

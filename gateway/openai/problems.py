@@ -87,7 +87,9 @@ def problem_of(error: BadHead | CallboardError) -> ApiProblem:
     refusal = error if isinstance(error, BadHead) else refusal_of(error)
     param = error.field if isinstance(error, ValidationError) else None
     code = "not_found" if isinstance(error, NotFoundError) else None
-    return ApiProblem(str(error), param, status=refusal.status, code=code, headers=refusal.headers)
+    # After a fault of our own it is not known how far the request came.
+    headers = (*refusal.headers, *NO_RETRY) if refusal.status == 500 else refusal.headers
+    return ApiProblem(str(error), param, status=refusal.status, code=code, headers=headers)
 
 
 def no_model(name: str) -> ApiProblem:

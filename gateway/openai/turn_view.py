@@ -51,7 +51,12 @@ class TurnView:
     def client_calls(self) -> list[CallProposed]:
         """The open calls, when the client has all of them: nothing happens until it brings results."""
         calls = [*self.open_calls.values()]
-        return calls if all(map(self.is_clients, calls)) else []
+        return calls if not self.waits_for and all(map(self.is_clients, calls)) else []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing more comes without the client."""
+        return self.ended is not None or bool(self.client_calls)
 
     def take(self, event: TurnEvent) -> None:
         """Take the next event into account."""

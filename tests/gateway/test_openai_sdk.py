@@ -11,7 +11,11 @@ from typing import Any, TypeVar
 import openai
 import pytest
 import trio
-from openai.types.chat import ChatCompletionChunk
+from openai.types.chat import (
+    ChatCompletionChunk,
+    ChatCompletionMessage,
+    ChatCompletionMessageFunctionToolCall,
+)
 from pydantic import BaseModel
 
 import callboard
@@ -168,3 +172,97 @@ async def test_a_wrong_key_is_an_error_of_authentication() -> None:
             with pytest.raises(openai.PermissionDeniedError):
                 await client.chat.completions.create(model="general", messages=say("Hi"))
     assert refused.value.code == "invalid_api_key"
+
+
+def functions(message: ChatCompletionMessage) -> list[ChatCompletionMessageFunctionToolCall]:
+    """The calls of the client's functions."""
+    return [each for each in message.tool_calls or () if each.type == "function"]
+
+
+WEATHER: Any = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+async def test_a_client_runs_its_own_tools() -> None:
+    model = general(
+        reply("Let me see.", calls=[("get_weather", {"city": "Oslo"}), ("get_current_time", {})]),
+        reply("It rains."),
+    )
+    async with open_daemon(model) as daemon, asked(daemon) as client:
+        messages = say("How is Oslo?")
+        first = checked(
+            await client.chat.completions.create(
+                model="general", messages=messages, tools=[WEATHER]
+            )
+        )
+        (choice,) = first.choices
+        assert choice.finish_reason == "tool_calls"
+        assert choice.message.content == "Let me see."
+        (call,) = functions(choice.message)
+        assert (call.function.name, call.function.arguments) == ("get_weather", '{"city":"Oslo"}')
+        messages += [
+            choice.message.to_dict(),
+            {"role": "tool", "tool_call_id": call.id, "content": "Rain."},
+        ]
+        raw = await client.chat.completions.with_raw_response.create(
+            model="general", messages=messages, tools=[WEATHER]
+        )
+        second = checked(raw.parse())
+        assert second.choices[0].message.content == "It rains."
+        sessions = await daemon.runtime.sessions()
+    assert [each.is_tainted for each in sessions] == [True]  # by what the client's tool said
+    offered = {each.name for each in model.requests[0].tools}
+    assert {"get_weather", "get_current_time"} <= offered
+    results = [
+        item.content for item in model.requests[1].rounds[-1].items if hasattr(item, "content")
+    ]
+    assert '{"status":"success","result":"Rain."}' in results
+
+
+async def test_a_stream_ends_with_the_calls_of_the_client() -> None:
+    def use(client: openai.OpenAI) -> list[Any]:
+        with client.chat.completions.stream(
+            model="general", messages=say("How is Oslo?"), tools=[WEATHER]
+        ) as stream:
+            stream.until_done()
+            message = stream.get_final_completion().choices[0].message
+        (call,) = functions(message)
+        messages: list[Any] = [
+            *say("How is Oslo?"),
+            {"role": "assistant", "tool_calls": [call.to_dict()]},
+            {"role": "tool", "tool_call_id": call.id, "content": "Rain."},
+            {"role": "user", "content": "In one word."},
+        ]
+        with client.chat.completions.create(
+            model="general", messages=messages, stream=True
+        ) as chunks:
+            said = [checked(each).choices[0] for each in chunks]
+        return [call.function.name, "".join(each.delta.content or "" for each in said)]
+
+    model = general(reply(calls=[("get_weather", {"city": "Oslo"})]), reply("Rain."))
+    async with open_daemon(model) as daemon:
+        assert await blocking(daemon, use) == ["get_weather", "Rain."]
+    assert any(
+        getattr(item, "text", "") == "In one word." for item in model.requests[1].rounds[-1].items
+    )
+
+
+async def test_results_that_no_turn_waits_for_begin_a_session_with_their_history() -> None:
+    model = general(reply("So it rains."))
+    async with open_daemon(model) as daemon, asked(daemon) as client:
+        call = {"id": "call_gone", "function": {"name": "get_weather", "arguments": "{}"}}
+        messages: list[Any] = [
+            *say("How is Oslo?"),
+            {"role": "assistant", "tool_calls": [{"type": "function", **call}]},
+            {"role": "tool", "tool_call_id": "call_gone", "content": "Rain."},
+        ]
+        answer = await client.chat.completions.create(model="general", messages=messages)
+        assert checked(answer).choices[0].message.content == "So it rains."
+    (first, *_) = model.requests[0].rounds
+    assert [type(item).__name__ for item in first.items] == ["Input", "Answer", "Result"]

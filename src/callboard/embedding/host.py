@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from ..config.setting_rows import SettingsChange
     from ..runtime.http.client import AsyncClient
     from ..runtime.kernel.live_lists import LiveLists
+    from ..tools.client_tool import ClientCalls
     from ..tools.mcp.servers import McpServers
     from ..tools.plugins import Plugin
     from ..tools.sandbox.sandbox import Sandbox
@@ -349,6 +350,13 @@ class Host:
             marked_files=self.marked_files,
         )
 
+    @cached_property
+    def client_calls(self) -> ClientCalls:
+        """Where calls of clients' tools wait for their results."""
+        from ..tools.client_tool import ClientCalls  # here: most runtimes have none
+
+        return ClientCalls()
+
     def _supervisor(self, nursery: trio.Nursery) -> Supervisor:
         supervisor = Supervisor(nursery, strict=self.plan.strict)
         self._supervisors.append(supervisor)
@@ -357,7 +365,13 @@ class Host:
     async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
         plan = self.plan
         preparation = CallPreparation(
-            plan.registry, handles, self.limits, self.marked_files, plan.versions, plan.app
+            plan.registry,
+            handles,
+            self.limits,
+            self.marked_files,
+            plan.versions,
+            plan.app,
+            lambda: self.client_calls,
         )
         broker_services = BrokerServices(
             store=plan.store,

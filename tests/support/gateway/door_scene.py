@@ -12,6 +12,7 @@ from callboard.gateway.door.exchange import Route
 from callboard.gateway.door.rules import door_rules
 from callboard.gateway.door.server import Server
 from callboard.gateway.gateway import Gateway
+from callboard.gateway.http_turns import HttpTurns
 from callboard.gateway.methods.all import all_methods
 from support.gateway.daemon_scene import Daemon, open_daemon
 
@@ -27,7 +28,7 @@ async def open_door(
         port = listeners[0].socket.getsockname()[1]
         server = Server(state, all_methods(), door_rules("127.0.0.1", port), routes)
         nursery.start_soon(trio.serve_listeners, server.handle, listeners)
-        gateway = Gateway(state, port, trio.Event())
+        gateway = Gateway(state, HttpTurns(state, nursery), port, trio.Event())
         try:
             yield Daemon(gateway, daemon.runtime, daemon.credentials, daemon.token)
         finally:

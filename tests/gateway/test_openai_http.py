@@ -1,0 +1,299 @@
+"""The HTTP API of OpenAI against clients of every kind: those that leave, wait, send too much or the wrong thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+import callboard
+from callboard.config.sections import OpenAiSettings, ServerSettings
+from callboard.config.settings import Settings
+from callboard.providers.testing.script import fail, reply
+from callboard.runtime.events import InputAccepted, SessionTainted, TurnEnded
+from callboard.runtime.stream import Done, StopReason, TextDelta
+from callboard.runtime.turn_options import ClientContext
+from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import Daemon, open_daemon
+from support.gateway.door_scene import request
+from support.gateway.gated_model import GatedModel
+from support.gateway.raw_door import PATIENCE, Answer, answer_to, open_stream, read_answer, read_end
+from support.waits import until
+
+CHAT = "/v1/chat/completions"
+HELLO = [{"role": "user", "content": "Hello."}]
+
+
+def body_of(messages: Any = HELLO, **fields: Any) -> bytes:
+    return msgspec.json.encode({"model": "general", "messages": messages} | fields)
+
+
+async def ask(daemon: Daemon, body: bytes, target: str = CHAT, **headers: Any) -> Answer:
+    return await answer_to(daemon, request(daemon, target, body, **headers))
+
+
+def problem(answer: Answer) -> dict[str, Any]:
+    error: dict[str, Any] = msgspec.json.decode(answer.body)["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    return error
+
+
+async def events_of(daemon: Daemon, session_id: str) -> list[Any]:
+    return [each.event for each in await daemon.runtime.store.events(session_id)]
+
+
+def saying(*texts: str) -> GatedModel:
+    return GatedModel([*map(TextDelta, texts), Done(StopReason.END)])
+
+
+# ── what is asked wrongly ────────────────────────────────────────────────────────────────────────
+
+TOOL = {"type": "function", "function": {"name": "mine"}}
+ASSISTANT = {"role": "assistant", "content": "Yes?"}
+REFUSED: dict[str, tuple[dict[str, Any], str | None]] = {
+    "no messages": ({"messages": []}, "messages"),
+    "messages are a text": ({"messages": "Hello."}, "messages"),
+    "an unknown role": ({"messages": [{"role": "root", "content": "x"}]}, "messages[0].role"),
+    "a number for a content": (
+        {"messages": [{"role": "user", "content": 7}]},
+        "messages[0].content",
+    ),
+    "nothing is asked": ({"messages": [*HELLO, ASSISTANT]}, "messages"),
+    "a result of no call": (
+        {"messages": [*HELLO, {"role": "tool", "tool_call_id": "c", "content": "x"}]},
+        "messages[1]",
+    ),
+    "an image that has to be fetched": (
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image_url", "image_url": {"url": "http://x.example/a.png"}}
+                    ],
+                }
+            ]
+        },
+        "messages[0]",
+    ),
+    "two answers": ({"n": 2}, "n"),
+    "probabilities": ({"logprobs": True}, "logprobs"),
+    "sound": ({"modalities": ["text", "audio"]}, "modalities"),
+    "functions of old": ({"functions": [{"name": "f"}]}, "functions"),
+    "a forced tool": ({"tool_choice": "required"}, "tool_choice"),
+    "too hot": ({"temperature": 9}, "temperature"),
+    "no effort": ({"reasoning_effort": "huge"}, "reasoning_effort"),
+    "a form of no object": (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}},
+        "answer_schema",
+    ),
+    "the agent's own tool": (
+        {"tools": [{"type": "function", "function": {"name": "read_file"}}]},
+        "tools[0].function.name",
+    ),
+    "one tool twice": ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),
+    "10,000 tools": ({"tools": [TOOL] * 10_000}, "tools"),
+    "a tool with no name": ({"tools": [{"type": "function", "function": {"name": "  "}}]}, "name"),
+}
+
+
+async def test_what_can_t_be_had_is_refused_with_its_parameter() -> None:
+    model = callboard.ScriptedModel([])
+    async with open_daemon(model) as daemon:
+        for name, (fields, param) in REFUSED.items():
+            answer = await ask(daemon, body_of(**{"messages": HELLO} | fields))
+            error = problem(answer)
+            assert (answer.status, error["param"], error["type"]) == (
+                400,
+                param,
+                "invalid_request_error",
+            ), name
+        assert await daemon.runtime.sessions() == []  # nothing is begun for what is refused
+    assert model.requests == []
+
+
+async def test_bodies_that_are_no_json_too_deep_or_too_large_are_refused() -> None:
+    settings = Settings(openai=OpenAiSettings(max_body_bytes=128 * 1024))
+    async with open_daemon(callboard.ScriptedModel([]), configured=settings) as daemon:
+        deep = b'{"model": "general", "messages": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
+        unknown = b'{"model": "general", "x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
+        for body, status in (
+            (b"{", 400),
+            (b"\xff\xfe", 400),
+            (b"[]", 400),
+            (deep, 400),
+            (unknown, 400),
+            (body_of("x" * 128 * 1024), 413),
+        ):
+            answer = await ask(daemon, body)
+            assert (answer.status, problem(answer)["param"] is None) == (
+                status,
+                True,
+            ) or body == deep
+        form = await ask(daemon, b"model=general", content_type="application/x-www-form-urlencoded")
+        assert form.status == 415
+        lost = await ask(daemon, body_of(), "/v1/nothing")
+        assert (lost.status, problem(lost)["code"]) == (404, "not_found")
+        wrong = await answer_to(daemon, request(daemon, CHAT, method="GET"))
+        assert (wrong.status, wrong.headers["allow"]) == (405, "POST")
+
+
+async def test_a_model_that_there_is_not_is_not_found() -> None:
+    async with open_daemon(callboard.ScriptedModel([])) as daemon:
+        answer = await ask(daemon, body_of(model="gpt-5"))
+        elsewhere = await ask(daemon, body_of(model="general:nowhere/model"))
+    assert (answer.status, problem(answer)["code"]) == (404, "model_not_found")
+    assert elsewhere.status == 404
+
+
+async def test_unknown_fields_are_passed_over_and_known_ones_are_named() -> None:
+    async with open_daemon(callboard.ScriptedModel([reply("Hi.")])) as daemon:
+        answer = await ask(daemon, body_of(seed=7, top_p=0.5, stop=None, whatever={"a": [1]}))
+    assert answer.status == 200
+    assert answer.headers["x-callboard-ignored"] == "seed, top_p"
+
+
+async def test_a_key_comes_in_either_header() -> None:
+    async with open_daemon(callboard.ScriptedModel([reply("Hi.")])) as daemon:
+        answer = await ask(daemon, body_of(), authorization=None, x_api_key=daemon.token)
+        both = await ask(daemon, body_of(), x_api_key=daemon.token)
+    assert (answer.status, both.status) == (200, 401)
+    assert problem(both)["code"] == "invalid_api_key"
+
+
+# ── what is on record ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_record_says_who_sent_it_and_what_came_along() -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    async with open_daemon(callboard.ScriptedModel([reply("Hi.")])) as daemon:
+        messages = [{"role": "system", "content": "Short."}, *HELLO, ASSISTANT, *HELLO]
+        answer = await ask(daemon, body_of(messages), traceparent=trace, tracestate="a=b")
+        events = await events_of(daemon, answer.headers["x-callboard-session"])
+    (accepted,) = [each for each in events if isinstance(each, InputAccepted)]
+    assert accepted.via == "token:test via openai"
+    assert accepted.client == ClientContext("Short.")
+    assert accepted.trace is not None
+    assert (accepted.trace.traceparent, accepted.trace.tracestate) == (trace, "a=b")
+    assert events[0].via == "openai"
+    assert [each.source for each in events if isinstance(each, SessionTainted)] == ["client"]
+
+
+async def test_a_session_that_is_named_goes_on() -> None:
+    model = callboard.ScriptedModel([reply("One."), reply("Two.")])
+    async with open_daemon(model) as daemon:
+        first = await ask(daemon, body_of())
+        session = first.headers["x-callboard-session"]
+        again = [*HELLO, {"role": "assistant", "content": "Something else."}, *HELLO]
+        second = await ask(daemon, body_of(again), x_callboard_session=session)
+        row = await daemon.runtime.store.session(session)
+        stranger = daemon.new_token("poet", Role.OPERATOR, agents=("poet",))
+        hidden = await ask(
+            daemon, body_of(), x_callboard_session=session, authorization=f"Bearer {stranger}"
+        )
+    assert second.headers["x-callboard-session"] == session
+    said = [getattr(item, "text", "") for each in model.requests[1].rounds for item in each.items]
+    assert said == ["Hello.", "One.", "Hello."]
+    assert row is not None
+    assert not row.is_tainted
+    assert hidden.status == 404
+
+
+# ── clients that leave, and clients that wait ────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_the_turn_of_a_client_that_leaves_is_cancelled(streams: bool) -> None:
+    model = saying("One, ", "two.")
+    async with open_daemon(model) as daemon:
+        async with open_stream(daemon) as stream:
+            await stream.send_all(request(daemon, CHAT, body_of(stream=streams)))
+            model.let()
+            if streams:
+                seen = b""
+                while b"One, " not in seen:
+                    seen += await stream.receive_some()
+            else:
+                await until(lambda: daemon.gateway.turns.count == 1)
+        with trio.fail_after(PATIENCE):
+            await until(lambda: daemon.gateway.turns.count == 0)
+        (row,) = await daemon.runtime.sessions()
+        ended = [e for e in await events_of(daemon, row.session_id) if isinstance(e, TurnEnded)]
+    assert [each.outcome for each in ended] == ["cancelled"]
+
+
+async def test_more_turns_than_may_run_are_asked_to_come_again() -> None:
+    model = saying("Hi.")
+    settings = ServerSettings(port=0, max_http_turns=1)
+    async with open_daemon(model, settings=settings) as daemon:
+        async with open_stream(daemon) as stream:
+            await stream.send_all(request(daemon, CHAT, body_of()))
+            with trio.fail_after(PATIENCE):
+                await until(lambda: daemon.gateway.turns.count == 1)
+            refused = await ask(daemon, body_of())
+            model.let_all()
+            answer = await read_answer(stream)
+        assert daemon.gateway.turns.count == 0
+    assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+    assert problem(refused)["type"] == "rate_limit_error"
+    assert "x-should-retry" not in refused.headers  # nothing was begun
+    assert answer.status == 200
+
+
+async def test_a_turn_that_fails_is_not_asked_for_again() -> None:
+    model = callboard.ScriptedModel([fail("The model is ill.")])
+    async with open_daemon(model) as daemon:
+        answer = await ask(daemon, body_of())
+    assert (answer.status, answer.headers["x-should-retry"]) == (500, "false")
+    assert "The model is ill." in problem(answer)["message"]
+    assert answer.headers["x-request-id"].startswith("input_")
+
+
+async def test_a_turn_waits_for_its_own_client_alone() -> None:
+    model = callboard.ScriptedModel([reply(calls=[("mine", {})]), reply("Thanks."), reply("Mine.")])
+    async with open_daemon(model) as daemon:
+        first = await ask(daemon, body_of(tools=[TOOL]))
+        message = msgspec.json.decode(first.body)["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "5"}
+        messages = [*HELLO, message, result]
+        other = daemon.new_token("other", Role.OPERATOR)
+        theirs = await ask(daemon, body_of(messages), authorization=f"Bearer {other}")
+        ours = await ask(daemon, body_of(messages))
+    sessions = [each.headers["x-callboard-session"] for each in (first, theirs, ours)]
+    assert sessions[0] == sessions[2] != sessions[1]
+
+
+async def test_a_stream_says_that_it_waits_for_a_person() -> None:
+    call = ("write_file", {"path": "a.txt", "content": "x"})
+    model = callboard.ScriptedModel([reply(calls=[call]), reply("Done.")])
+    strict = Settings(policy=callboard.Preset.STRICT)
+    async with open_daemon(model, configured=strict) as daemon, open_stream(daemon) as stream:
+        await stream.send_all(request(daemon, CHAT, body_of(stream=True), connection="close"))
+        seen = b""
+        while b": waits for a person approval_" not in seen:
+            seen += await stream.receive_some()
+        (question,) = await daemon.runtime.approvals()
+        assert question.approval_id.encode() in seen
+        await daemon.runtime.answer(question.approval_id, "allow")
+        seen += await read_end(stream)
+    assert b"write_file: success" in seen
+    assert seen.index(b"write_file {") < seen.index(b": waits") < seen.index(b"Done.")
+    assert b"data: [DONE]" in seen
+
+
+async def test_a_turn_whose_client_is_away_ends_with_the_daemon() -> None:
+    model = callboard.ScriptedModel([reply(calls=[("mine", {})])])
+    async with open_daemon(model) as daemon:
+        answer = await ask(daemon, body_of(tools=[TOOL]))
+        session = answer.headers["x-callboard-session"]
+        assert daemon.gateway.turns.count == 1
+        daemon.gateway.announce_end()
+        with trio.fail_after(PATIENCE):
+            await until(lambda: daemon.gateway.turns.count == 0)
+        refused = await ask(daemon, body_of())
+        ended = (await events_of(daemon, session))[-1]
+    assert isinstance(ended, TurnEnded)
+    assert ended.outcome == "cancelled"
+    assert refused.status == 503
