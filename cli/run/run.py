@@ -356,7 +356,8 @@ class _Job:
         ended: list[TurnEnded | None] = []
         while self._stopped is None:
             turn = await self._next_left(runtime, session)
-            ended += await self._show_missed(runtime, session)
+            missed = await self._show_missed(runtime, session)
+            ended += missed
             if turn is None:
                 break
             over: ConflictError | None = None
@@ -365,9 +366,10 @@ class _Job:
             except ConflictError as error:  # it was over before it was entered
                 over = error
             if over is not None:
-                if not (missed := await self._show_missed(runtime, session)):
+                later = await self._show_missed(runtime, session)
+                if not missed and not later:
                     raise over
-                ended += missed
+                ended += later
         return ended
 
     async def _show_missed(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 import trio
 
 from callboard.providers.testing.script import Step, reply
@@ -47,11 +48,12 @@ listen = _Job._next_left
 
 
 async def listen_late(job, runtime, session):
+    found = await listen(job, runtime, session) if WHEN == "found" else None
     session_id = session.session_id
     while True:
         ended = [e for e in await runtime.store.events(session_id) if isinstance(e.event, TurnEnded)]
         if len(ended) == 2:
-            return await listen(job, runtime, session)
+            return found or await listen(job, runtime, session)
         await trio.sleep(0.01)
 
 
@@ -60,11 +62,15 @@ sys.exit(main())
 """
 
 
-async def test_a_late_turn_that_is_over_before_anybody_listens_is_shown(command: Command) -> None:
+@pytest.mark.parametrize("when", ["looked for", "found"])
+async def test_a_late_turn_that_is_over_before_anybody_listens_is_shown(
+    command: Command, when: str
+) -> None:
+    program = f"WHEN = {when!r}\n{LATE_LISTENER}"
     async with open_scripted_server([reply(calls=[AWAY]), said, said, said]) as server:
         with trio.fail_after(PATIENCE_SECONDS):
             done = await trio.run_process(
-                [sys.executable, "-c", LATE_LISTENER, "run", *at(server), "Go."],
+                [sys.executable, "-c", program, "run", *at(server), "Go."],
                 capture_stdout=True,
                 check=False,
                 cwd=command.workspace,
