@@ -212,6 +212,7 @@ ALONE: dict[str, str] = {
         tools/git/push: MAX_SHOWN_COMMITS MAX_SHOWN_NOTED
         tools/mcp/connection: MAX_ERROR_CHARS
         tools/mcp/http: MAX_REASON_CHARS
+        tools/mcp/login: MAX_PROBLEM_CHARS
         tools/mcp/result: MAX_DISPLAY_CHARS
         tools/mcp/server: MAX_SAID
         tools/mcp/streams: MAX_SHOWN
@@ -295,6 +296,7 @@ ALONE: dict[str, str] = {
         cli/log_file: MAX_LOG_BYTES
         cli/mcp/commands: MAX_ERROR_CHARS
         cli/mcp/importing: MAX_FILE_BYTES
+        cli/mcp/login: MAX_BROWSERS MAX_FIELDS MAX_HEAD_BYTES MAX_SAID_CHARS
         cli/record_names: MAX_DELETED MAX_LOOKED_AT MAX_MATCHES MAX_SEARCHED MAX_SEARCHED_SESSIONS
         cli/run/choice: MAX_UNANSWERED PAGE_EVENTS
         cli/run/pending: MAX_CALLS MAX_DEPTH MAX_NAMED MAX_WAITING

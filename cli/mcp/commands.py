@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from ...config.mcp.settings import McpSettings, references
 from ...config.mcp.wire import McpRow
@@ -81,6 +82,15 @@ Yes = Annotated[
 ]
 File = Annotated[Path, Parameter(help="The file of another program, with mcpServers or servers.")]
 KeyName = Annotated[str, Parameter(help="The name of the secret, as in ${key:NAME}.")]
+
+Port = Annotated[
+    int,
+    Parameter(
+        name="--port",
+        help="The port of this machine to which the browser comes back; any that is free, by default.",
+        validator=Number(gte=0, lte=65535),
+    ),
+]
 
 mcp = App(name="mcp", help="Add, review, test and remove servers of the Model Context Protocol.")
 
@@ -213,6 +223,36 @@ def disable(name: ServerName, /, *, config: Config = None, data: Data = None) ->
     return _switch(ServerPlace(config, data), name, is_on=False)
 
 
+@mcp.command
+def login(name: ServerName, /, *, port: Port = 0, config: Config = None, data: Data = None) -> int:
+    """Log in at a server that is reached over HTTP, in a browser.
+
+    The address is shown, and opened where there is a browser. What the server gives is stored, encrypted, and renewed
+    by itself.
+    """
+    forbid_core_dumps()
+    place = ServerPlace(config, data)
+    server = place.get(name).settings
+    if server.url is None:
+        raise ValidationError(f"{name} is a program; only a server with a url wants a login.")
+    done = "Logged in at" if place.log_in(server, port) else "No login is wanted by"
+    print(f"{done} {name}.")
+    return ANSWERED
+
+
+@mcp.command
+def logout(name: ServerName, /, *, config: Config = None, data: Data = None) -> int:
+    """Forget the login at a server."""
+    place = ServerPlace(config, data)
+    server = place.get(name).settings
+    if server.url is None or not place.forget(name, (server.url,)):
+        print(f"There is no login at {name}.")
+        return ANSWERED
+    place.end(name)
+    print(f"Forgot the login at {name}. What the server gave may hold there until it ends.")
+    return ANSWERED
+
+
 @mcp.command(name="key")
 def set_key(name: ServerName, key: KeyName, /, *, config: Config = None, data: Data = None) -> int:
     """Store a secret of a server, encrypted; its settings refer to it as ${key:NAME}.
@@ -250,7 +290,15 @@ def _add(place: ServerPlace, server: McpSettings, *, is_yes: bool) -> int:
             f"There is a server {server.name} already: `callboard mcp review {server.name}` looks at it "
             f"again, `callboard mcp remove {server.name}` removes it."
         )
-    return _review(place, server, is_yes=is_yes, is_new=True)
+    code = FAILED
+    try:
+        if server.url is not None:
+            place.log_in(server, 0)
+        code = _review(place, server, is_yes=is_yes, is_new=True)
+    finally:
+        if code != ANSWERED and server.url is not None:
+            place.forget(server.name, (server.url,))
+    return code
 
 
 def _take(place: ServerPlace, found: Imported, *, is_yes: bool) -> int:

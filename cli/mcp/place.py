@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import trio
 
 from ...config.files import config_file, config_folder, load_settings_of
@@ -14,7 +16,7 @@ from ...config.keys.store import KeyStore, open_key_store
 from ...config.mcp.settings import MCP_KEYS, McpSettings, key_place
 from ...config.mcp.wire import McpOffer, McpRow, McpServerState
 from ...config.settings import Settings
-from ...runtime.errors import ConflictError
+from ...runtime.errors import ActorStopped, ConflictError
 from ...runtime.http.address_guard import AddressGuard
 from ...runtime.http.client import HttpClient, open_http_client
 from ...runtime.redaction import Secret
@@ -27,6 +29,7 @@ from ..parameters import data_path
 from ..setup.keys import MASTER_KEY_MADE
 from ..show.question_text import ANSWERED_BY
 from ..terminal.complaint import complain
+from .login import LOGIN_SECONDS, TellingStore, open_loopback
 
 
 class Servers(Protocol):
@@ -95,6 +98,15 @@ class ServerPlace:
         """Make a change."""
         self._ask(change)
 
+    def log_in(self, server: McpSettings, port: int) -> bool:
+        """Reach a server from here, where a person may log in; return whether it wanted that."""
+        return OwnServers(self._file, self._data).log_in(server, port)
+
+    def end(self, name: str) -> None:
+        """End the daemon's connection to a server, if there is one."""
+        with suppress(ConflictError, ActorStopped):
+            self._ask(lambda its: its.restart(name))
+
     def store(self, server: str, secrets: Mapping[str, Secret]) -> None:
         """Store secrets of a server."""
         for key, secret in secrets.items():
@@ -102,9 +114,9 @@ class ServerPlace:
             if made is not None:
                 print(MASTER_KEY_MADE.format(place=made))
 
-    def forget(self, server: str, keys: Iterable[str]) -> None:
-        """Remove stored secrets of a server."""
-        forget_secrets(self._keys(), server, keys)
+    def forget(self, server: str, keys: Iterable[str]) -> bool:
+        """Remove stored secrets of a server, and the login at a URL; return whether there were any."""
+        return forget_secrets(self._keys(), server, keys)
 
     def _keys(self) -> KeyStore:
         return open_key_store(self._data, load_settings_of(self._file).keys, os.environ)
@@ -142,6 +154,18 @@ class OwnServers:
         guard = AddressGuard(self._settings.network.endpoints)
         async with open_http_client(connect=guard.connect) as http:
             return await look_at(self._places(guard, http), server)
+
+    def log_in(self, server: McpSettings, port: int) -> bool:
+        """Reach a server with a person who may log in; return whether it wanted that."""
+        return trio.run(self._log_in, server, port)
+
+    async def _log_in(self, server: McpSettings, port: int) -> bool:
+        guard = AddressGuard(self._settings.network.endpoints)
+        seconds = server.start_seconds + LOGIN_SECONDS
+        async with open_http_client(connect=guard.connect) as http, open_loopback(port) as desk:
+            places = msgspec.structs.replace(self._places(guard, http), desk=desk)
+            await look_at(places, msgspec.structs.replace(server, start_seconds=seconds))
+            return desk.was_asked
 
     def accept(self, name: str, tools: Mapping[str, str]) -> None:
         """Accept tools of a server that was looked at."""
@@ -181,4 +205,5 @@ class OwnServers:
             data=self._data,
             environ=os.environ,
             stored=lambda its, key: store.get(MCP_KEYS, key_place(its, key)),
+            logins=TellingStore(store),
         )

@@ -170,7 +170,7 @@ def asked_secret(question: str) -> Secret:
 def _cells(row: KeyRow) -> tuple[str, ...]:
     source = "stored" if row.variable is None else f"environment variable {row.variable}"
     created = "-" if row.created_at_ms is None else f"{_when(row.created_at_ms):%Y-%m-%d}"
-    is_shown = row.origin != "--base-url" and not may_carry_key(row.origin)
-    note = "  (not sent: http)" if is_shown else "" if row.is_used else "  (not used)"
+    is_clear = row.origin.startswith("http://") and not may_carry_key(row.origin)
+    note = "  (not sent: http)" if is_clear else "" if row.is_used else "  (not used)"
     provider, place = safe_line(row.provider), safe_line(row.origin)
     return provider, place, safe_line(row.name), source, f"{created}{note}"

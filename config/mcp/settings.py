@@ -27,6 +27,8 @@ PINS_NAME = "mcp-pins.json"
 """The file of accepted tools (see `pins`), beside managed.toml."""
 MCP_KEYS = "mcp"
 """Name under which the secrets of servers are stored, each for its server."""
+LOGIN = "login"
+"""Name of the login among them, which belongs to the server's URL."""
 MAX_SERVERS = 64
 """More than people use; each may be a process."""
 MAX_WORDS = 100
@@ -57,6 +59,7 @@ Words = Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_WORDS)]
 Texts = Annotated[dict[Text, Text], msgspec.Meta(max_length=MAX_WORDS)]
 Tiers = Annotated[dict[Text, Tier], msgspec.Meta(max_length=MAX_NAMED)]
 Effects = Annotated[dict[Text, Effect], msgspec.Meta(max_length=MAX_NAMED)]
+ClientWord = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
 CallSeconds = Annotated[float, msgspec.Meta(ge=0.001, le=24 * 3600)]
 StartSeconds = Annotated[float, msgspec.Meta(ge=0.001, le=600)]
 CallCount = Annotated[int, msgspec.Meta(ge=1, le=256)]
@@ -110,6 +113,8 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         url: Where a server is reached over HTTP, in place of `command`.
         type: How that server speaks: `http`, or `sse` as in the revision of 2024-11-05.
         headers: What is sent to it with each request. Secrets are references: `Bearer ${key:NAME}`.
+        client_id: The client that it knows callboard as, where it takes no new ones; for a login (OAuth).
+        client_secret: The secret of that client, as a reference.
         env: Environment variables of the program, besides PATH, HOME, LANG and TMPDIR. Secrets are
             references: `${key:NAME}`, stored by `callboard mcp key`, or `${env:NAME}`.
         network: Hosts with their ports that the program may reach, like `api.example:443`.
@@ -135,6 +140,8 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     url: Text | None = None
     type: Literal["http", "sse"] = "http"
     headers: Texts = {}
+    client_id: ClientWord | None = None
+    client_secret: ClientWord | None = None
     env: Texts = {}
     network: Words = ()
     read_only: Words = ()
@@ -223,6 +230,10 @@ class McpSettings(McpDraft, frozen=True, kw_only=True):
             raise ValueError(
                 "url: headers with secrets are sent by https, or to this machine alone"
             )
+        if self.client_secret is not None:
+            if self.client_id is None:
+                raise ValueError("client_secret: it goes with client_id")
+            _check_secret("client_secret", "client_secret", self.client_secret)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -275,7 +286,7 @@ def check_servers(servers: Mapping[str, McpSettings]) -> None:
 
 def references(server: McpSettings) -> tuple[tuple[str, str], ...]:
     """Return the references that a server's values make, as pairs of `key` or `env` and a name."""
-    values = [*server.env.values(), *server.headers.values()]
+    values = [*server.env.values(), *server.headers.values(), server.client_secret or ""]
     return tuple(dict.fromkeys(pair for value in values for pair in REFERENCE.findall(value)))
 
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ...config.base_url import checked_base_url, may_carry_key, origin
+from ...config.keys.sealing import KeyBinding
 from ...config.keys.store import API_KEY, open_key_store
+from ...config.mcp.settings import MCP_KEYS, references
 from ...config.search_engines import KnownEngine, engines_of
 from ...config.sections import GIT_KEYS
 from ...config.settings import SearchEngine, Settings
@@ -145,6 +147,12 @@ class KeyBook:
         outward = {*self._settings.webhooks, NOTIFY}
         return {*map(key_name, self._settings.hooks), *map(webhook_key_name, outward)}
 
+    def _is_of_server(self, its: KeyBinding) -> bool:
+        """Whether it is a secret, or the login, of a server of `[mcp]`."""
+        owner, _, key = its.origin.partition("/")
+        server = self._settings.mcp.get(owner) if its.provider == MCP_KEYS else None
+        return server is not None and (key == server.url or ("key", key) in references(server))
+
     def _is_in_environment(self, its: KnownProvider | KnownEngine) -> bool:
         return has_environment_key(its.variable(self._environ), self._environ)
 
@@ -153,11 +161,15 @@ class KeyBook:
         for row in self._store.rows():
             its = row.binding
             owner = owners.get(its.provider)
-            is_used = its.provider in {GIT_KEYS, *self._hooks()} or (
-                owner is not None
-                and origin(owner.base_url) == its.origin
-                and not self._is_in_environment(owner)
-                and may_carry_key(owner.base_url)
+            is_used = (
+                its.provider in {GIT_KEYS, *self._hooks()}
+                or self._is_of_server(its)
+                or (
+                    owner is not None
+                    and origin(owner.base_url) == its.origin
+                    and not self._is_in_environment(owner)
+                    and may_carry_key(owner.base_url)
+                )
             )
             yield KeyRow(
                 provider=its.provider,

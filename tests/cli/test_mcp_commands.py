@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from callboard.config.mcp.pins import read_pins, save_pins
 from callboard.config.mcp.settings import PINS_NAME, PinnedTool
 from callboard.runtime.errors import CallboardError, ConflictError, StorageError, ValidationError
 from support.mcp.stage import FOLDER, PYTHON
-from support.mcp.web import serving
+from support.mcp.web import Issuer, McpWebServer, serving
 from support.sandbox.sandbox_users import needs_sandbox
 
 SERVER = (PYTHON, "-I", "-S", f"{FOLDER}/server.py")
@@ -99,6 +100,64 @@ def test_a_server_over_http_is_added_and_reviewed(
         said = capsys.readouterr()
         assert its.url in said.out
         assert CANARY not in said.out + said.err
+
+
+@pytest.fixture
+def issuer(home: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[McpWebServer, Issuer]]:
+    """A server that wants a login, and its issuer; the browser of this machine goes where it is sent."""
+    with serving() as its:
+        issuer = Issuer(its)
+        toml = home / "config/callboard.toml"
+        toml.write_text(f'{toml.read_text()}[network]\nallow = ["{its.endpoint}"]\n')
+        monkeypatch.setenv("DISPLAY", ":0")
+        monkeypatch.setattr("webbrowser.open", issuer.browse)
+        yield its, issuer
+
+
+def test_a_login_is_kept_renewed_and_forgotten(
+    home: Path, issuer: tuple[McpWebServer, Issuer], capsys: Any
+) -> None:
+    its, its_issuer = issuer
+    assert execute(["mcp", "add", "web", its.url, "--yes"]) == 0  # logs in on the way
+    assert execute(["mcp", "test", "web"]) == 0
+    first = its.token
+    assert its.messages("tools/list")[-1]["authorization"] == f"Bearer {first}"
+    assert its_issuer.forms[0]["resource"] == its.url
+    its.token = "at-revoked"
+    assert execute(["mcp", "test", "web"]) == 0  # renewed, without a person
+    assert (its_issuer.registered, its_issuer.refreshed) == (1, 1)
+    second = its.token
+    assert execute(["mcp", "login", "web"]) == 0  # anew
+    assert its_issuer.registered == 2
+    its.token, its_issuer.scopes = "at-revoked", "read write"
+    with pytest.raises(CallboardError, match=r"it wants more: write\).*callboard mcp login web"):
+        execute(["mcp", "test", "web"])
+    assert execute(["keys", "list"]) == 0
+    assert f"web/{its.url}" in capsys.readouterr().out
+    assert execute(["mcp", "logout", "web"]) == 0
+    with pytest.raises(CallboardError, match="callboard mcp login web"):
+        execute(["mcp", "test", "web"])
+    assert _stored() == []
+    said = capsys.readouterr()
+    files = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    for secret in (first, second, *(form["refresh_token"] for form in its_issuer.forms[1:2])):
+        assert secret.encode() not in files
+        assert secret not in said.out + said.err
+
+
+def test_a_login_that_is_refused_adds_nothing(
+    issuer: tuple[McpWebServer, Issuer], capsys: Any
+) -> None:
+    its, its_issuer = issuer
+    its_issuer.refuses = True
+    with pytest.raises(CallboardError, match="the login was refused: access_denied"):
+        execute(["mcp", "add", "web", its.url, "--yes"])
+    its_issuer.refuses = False
+    its_issuer.names = "https://other.example"  # not the one that the server names
+    with pytest.raises(CallboardError, match=r"wants a login .*ssuer"):
+        execute(["mcp", "add", "web", its.url, "--yes"])
+    assert _stored() == []
+    assert load_settings().mcp == {}
 
 
 def test_nothing_is_added_that_was_not_accepted(home: Path, capsys: Any) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import trio
 
+from callboard.config.keys.store import open_key_store
 from callboard.config.mcp.settings import McpSettings
+from callboard.config.settings import KeySettings
 from callboard.embedding.runtime import Runtime
 from callboard.runtime.definitions import Effect
 from callboard.runtime.errors import ToolError
 from callboard.runtime.events import CallFinished
-from support.mcp.stage import accepted, looked_at, open_stage, servers_of, web
-from support.mcp.web import McpWebServer, serving
+from support.mcp.stage import Agreeing, accepted, looked_at, open_stage, servers_of, web
+from support.mcp.web import Issuer, McpWebServer, serving
+from support.waits import until
 
 
 @pytest.fixture
@@ -101,7 +105,8 @@ async def test_a_bad_answer_fails_its_call_alone(its: McpWebServer) -> None:
             assert scope.cancelled_caught
         its.fault = ""
         assert (await called(runtime, text="x")).output == "x"
-    assert its.sessions == 2  # that of `accepted`, and one: the connection outlives a bad answer
+    # That of `accepted`, one, and another behind "login": the connection outlives all other bad answers.
+    assert its.sessions == 3
     sent = len(its.messages("tools/call"))
     assert sent == len(BAD_ANSWERS) + len(HANGS) + 1 + MAX_FOLLOWED  # only `around` is followed
 
@@ -165,6 +170,65 @@ async def test_an_end_that_a_server_does_not_accept_holds_nobody_up(its: McpWebS
     its.fault = "slow-end"
     async with open_stage(server, allow=(its.endpoint,)) as runtime:
         assert (await called(runtime, text="x")).output == "x"
+
+
+async def test_a_token_is_renewed_and_a_lost_login_is_for_a_person(
+    its: McpWebServer, tmp_path: Path
+) -> None:
+    issuer = Issuer(its)
+    environ = {"CALLBOARD_HOME": str(tmp_path)}
+    store = open_key_store(tmp_path / "data", KeySettings(), environ)
+
+    async def log_in() -> McpSettings:
+        return await accepted(web(its), logins=store, environ=environ, desk=Agreeing())
+
+    server = await log_in()
+    async with open_stage(
+        server, allow=(its.endpoint,), data=tmp_path / "data", environ=environ
+    ) as runtime:
+        its.fault = "hangs"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(called, runtime)
+            await until(lambda: its.messages("tools/call"))
+            its.fault = ""  # the second call does not wait for the first one
+            assert (await called(runtime, text="x")).output == "x"
+            nursery.cancel_scope.cancel()
+        its.token = "at-revoked"
+        assert (await called(runtime, text="y")).output == "y"
+        assert issuer.refreshed == 1
+        its.token, issuer.scopes = "at-revoked", "read write"
+        refused = await called(runtime)
+        assert refused.error["error_type"] == "permission_denied"
+        assert (
+            "wants more: write): a person logs in with `callboard mcp login web`"
+            in (refused.error["message"])
+        )
+        assert issuer.registered == 1  # nothing that a person would have to know of was done
+        await log_in()
+        assert (await called(runtime, text="z")).output == "z"
+    its.token, issuer.scopes = "at-revoked", "read write admin"
+    with pytest.raises(ToolError, match="wants more: admin"):
+        await looked_at(server, logins=store, environ=environ)
+
+
+async def test_a_token_goes_nowhere_else(its: McpWebServer, tmp_path: Path) -> None:
+    environ = {"CALLBOARD_HOME": str(tmp_path)}
+    store = open_key_store(tmp_path / "data", KeySettings(), environ)
+    issuer = Issuer(its, expires_in=0)
+    server = await accepted(web(its), logins=store, environ=environ, desk=Agreeing())
+    with serving() as other:
+        moved = msgspec.structs.replace(server, url=other.url)
+        await looked_at(moved, logins=store, environ=environ)
+        thief = Issuer(other)
+        issuer.announced = thief.names  # its server names another issuer now
+        its.token = "at-revoked"
+        allow = (its.endpoint, other.endpoint)
+        with pytest.raises(ToolError, match="names another issuer"):
+            await looked_at(server, allow=allow, logins=store, environ=environ)
+        sent = [(path, headers, said) for _, path, headers, said in other.requests]
+        assert all("authorization" not in headers for _, headers, _ in sent)
+        assert thief.forms == []
+        assert thief.registered == 0
 
 
 def test_settings_that_can_not_be() -> None:

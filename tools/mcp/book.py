@@ -179,10 +179,13 @@ def chosen(
     return tuple(found)
 
 
-def forget_secrets(store: KeyStore, server: str, keys: Iterable[str] | None = None) -> None:
-    """Remove stored secrets of a server: these, or all. Blocks."""
+def forget_secrets(store: KeyStore, server: str, keys: Iterable[str] | None = None) -> bool:
+    """Remove stored secrets of a server, these or all; return whether there were any. Blocks."""
+    has_found = False
     for row in store.rows():
         owner, _, key = row.binding.origin.partition("/")
         is_its = row.binding.provider == MCP_KEYS and owner == server
         if is_its and (keys is None or key in keys):
             store.remove(MCP_KEYS, row.binding.origin)
+            has_found = True
+    return has_found

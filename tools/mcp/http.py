@@ -24,15 +24,17 @@ from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from ...config.base_url import may_carry_key
 from ...config.mcp.settings import McpSettings
 from ...runtime.definitions import ErrorType, ToolFailure
-from ...runtime.errors import CallboardError, NetworkError
+from ...runtime.errors import CallboardError, DeadlineError, NetworkError
 from ...runtime.http.address_guard import AddressRefused
 from ...runtime.http.client import HttpClient
 from ...runtime.http.response import BodyStream
 from ...runtime.http.url import not_allowed
 from ...runtime.redaction import redact
 from .launch import values_of
+from .login import login_at
 from .state import CallFaults, ConnectionLost, McpPlaces
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
@@ -130,6 +132,11 @@ class HttpWire:
             _faults.reset(token)
             faults.end()
 
+    def is_at(self, url: httpx2.URL) -> bool:
+        """Whether a URL has the server's own origin."""
+        own = httpx2.URL(self._server.url or "")
+        return (own.scheme, own.host, own.port) == (url.scheme, url.host, url.port)
+
     def heard(self, request: httpx2.Request, answer: httpx2.Response) -> None:
         """Note what the answer to a message says about the connection."""
         if request.method != "POST" or answer.is_redirect:
@@ -156,14 +163,18 @@ class HttpWire:
             self._note(error)
         elif isinstance(error, NetworkError) and error.stage not in _NOT_SENT:
             self._note(ConnectionLost(str(error)))
-        else:
+        elif isinstance(error, (NetworkError, DeadlineError)):
             text = f"it can't be reached: {error}"
             self._note(ToolFailure(ErrorType.NETWORK_ERROR, text))
+        else:  # the key store, for one
+            self._note(ToolFailure(ErrorType.EXECUTION_ERROR, str(error)))
         return str(error)
 
     def _note(self, failure: ToolFailure | ConnectionLost) -> None:
         if (faults := _faults.get()) is not None:
             faults.failure = failure
+        if isinstance(failure, ToolFailure) and failure.error_type is ErrorType.PERMISSION_DENIED:
+            self.lost.set()  # the next connection looks up what a person has stored meanwhile
         if isinstance(failure, ConnectionLost):
             failure = ToolFailure(ErrorType.NETWORK_ERROR, str(failure))
         self.failure = failure
@@ -172,9 +183,13 @@ class HttpWire:
 async def reach(places: McpPlaces, server: McpSettings) -> HttpWire:
     """Return the way to a server; raise `ToolFailure` for a secret that is not there."""
     headers = await trio.to_thread.run_sync(values_of, places, server, server.headers)
+    assert server.url is not None
+    may_log_in = may_carry_key(server.url) and "authorization" not in map(str.lower, headers)
     if places.http is None:
         raise ToolFailure(ErrorType.EXECUTION_ERROR, "there is no way out of this program")
-    return HttpWire(server, headers, places.http)
+    return HttpWire(
+        server, headers, places.http, await login_at(places, server) if may_log_in else None
+    )
 
 
 def login_needed(server: McpSettings) -> ToolFailure:
@@ -241,10 +256,13 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
             if faults is not None and faults.has_ended:
                 raise NetworkError("The call is over.", stage="connect")
             await self._pause()
+        url = str(request.url)
+        if not (may_carry_key(url) or self._wire.is_at(request.url)):
+            raise NetworkError(f"{request.url.host} is not asked without https.", stage="connect")
         body = await request.aread()
         headers = {name: value for name, value in request.headers.items() if name not in _OURS}
         async with AsyncExitStack() as stack:
-            way = self._http.request(request.method, str(request.url), headers, body or None)
+            way = self._http.request(request.method, url, headers, body or None)
             answer = await stack.enter_async_context(way)
             kept = [(k, v) for k, v in answer.headers.items() if k not in _ABOUT_BYTES]
             is_stream = answer.headers.get("content-type", "").lower().startswith(_STREAM)

@@ -56,6 +56,34 @@ class CallFaults:
             end()
 
 
+class LoginStore(Protocol):
+    """Where logins are kept: the key store; both methods block."""
+
+    def get(self, provider: str, origin: str, name: str, /) -> Secret | None:
+        """See `KeyStore.get`."""
+        ...
+
+    def put(self, provider: str, origin: str, key: Secret, name: str, /) -> object:
+        """See `KeyStore.put`."""
+        ...
+
+
+class LoginDesk(Protocol):
+    """A person with a browser."""
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the browser is sent to when they have decided."""
+        ...
+
+    async def authorize(self, url: str) -> dict[str, str]:
+        """Have them look at an address; return what the browser came back with: `code`, `state`, `iss`.
+
+        Raises `ToolFailure` when they refuse, or do nothing.
+        """
+        ...
+
+
 class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
     """What servers are started with.
 
@@ -66,6 +94,8 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
         data: The data folder, or `None` in memory.
         environ: Where `${env:NAME}` is looked up.
         stored: Returns the key of a server by its name; blocks.
+        logins: Where logins are kept; `None` keeps none.
+        desk: A person who may log in now.
     """
 
     sandbox: Sandbox | None
@@ -74,6 +104,8 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
     data: Path | None = None
     environ: Mapping[str, str] = {}
     stored: Callable[[str, str], Secret | None] = lambda server, name: None
+    logins: LoginStore | None = None
+    desk: LoginDesk | None = None
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):

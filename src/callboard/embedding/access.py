@@ -120,7 +120,8 @@ def workshop_of(settings: Callable[[], Settings], wish: ModelSelection) -> Works
 
 def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> OpenServers:
     """Return what makes the servers of `[mcp]`; nothing of them is imported before that."""
-    environ, stored = wish.environ, wish.stored  # and not its settings, which may be others by then
+    # And not its settings, which may be others by then: keys stay where they are.
+    environ, stored, keys = wish.environ, wish.stored, wish.settings.keys
 
     def make(
         registry: ToolRegistry,
@@ -128,6 +129,7 @@ def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> Ope
         http: HttpClient,
         tell: Callable[[], None],
     ) -> McpServers:
+        from ..config.keys.store import open_key_store
         from ..tools.mcp.servers import McpServers
         from ..tools.mcp.state import McpPlaces
 
@@ -138,6 +140,7 @@ def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> Ope
             data=data,
             environ=environ,
             stored=lambda server, name: stored(MCP_KEYS, key_place(server, name)),
+            logins=None if data is None else open_key_store(data, keys, environ),
         )
         return McpServers(registry, places, tell)
 

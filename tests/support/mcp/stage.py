@@ -6,11 +6,13 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
+import trio
 
 import callboard
 from callboard.config.mcp.settings import McpSettings
@@ -39,6 +41,28 @@ def fake(*options: str, name: str = "fake", **fields: Any) -> McpSettings:
 def web(server: McpWebServer, name: str = "web", **fields: Any) -> McpSettings:
     """Return the settings of a server over HTTP, in which nothing is accepted."""
     return McpSettings(name=name, url=server.url, **{"start_seconds": 20.0, **fields})
+
+
+class Agreeing:
+    """A `LoginDesk` with a person who agrees to every login."""
+
+    redirect_uri = "http://127.0.0.1:3000/callback"
+
+    async def authorize(self, url: str) -> dict[str, str]:
+        location = await trio.to_thread.run_sync(_sent_to, url)
+        came = dict(parse_qsl(urlsplit(location).query))
+        return {name: came[name] for name in ("code", "state", "iss") if name in came}
+
+
+def _sent_to(url: str) -> str:
+    """Return where a browser is sent to by an address."""
+    where = urlsplit(url)
+    connection = HTTPConnection(where.netloc, timeout=30)
+    try:
+        connection.request("GET", f"{where.path}?{where.query}")
+        return connection.getresponse().headers["location"]
+    finally:
+        connection.close()
 
 
 async def looked_at(

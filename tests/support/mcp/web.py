@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import secrets
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.request import urlopen
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 MIB = 1024 * 1024
@@ -77,6 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
     its: McpWebServer
     protocol_version = "HTTP/1.1"
     said: dict[str, Any]
+    body: bytes
 
     def log_message(self, format: str, *args: Any) -> None:  # ruff: ignore[builtin-argument-shadowing]
         pass
@@ -116,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
             said = json.loads(body or b"{}")
         except ValueError:
             said = {}
-        self.said = said
+        self.said, self.body = said, body
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.its.requests.append((self.command, self.path, headers, said))
 
@@ -259,3 +263,81 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             case _:
                 raise AssertionError(fault)
+
+
+class Issuer:
+    """An authorization server beside the MCP server, on the same port; the person at its browser always agrees.
+
+    Attributes:
+        scopes: What the server asks for.
+        announced, names: The issuer that the server names, and the one that it is.
+        registered, refreshed: How many clients it has registered, and how often it renewed a token.
+        forms: What was sent to its token endpoint.
+        refuses: The person refuses.
+    """
+
+    def __init__(self, server: McpWebServer, *, expires_in: int | None = 3600) -> None:
+        self.scopes = "read"
+        self.registered = self.refreshed = 0
+        self.refuses = False
+        self.announced = self.names = server.url.removesuffix("/mcp")
+        self.expires_in = expires_in
+        self.forms: list[dict[str, str]] = []
+        self._server = server
+        self._code = ""
+        server.token = "at-none"
+        server.other = self._answer
+
+    def browse(self, url: str) -> bool:
+        """Be the browser: go where the address leads, in a thread; return at once."""
+        threading.Thread(target=urlopen, args=(url,), daemon=True).start()
+        return True
+
+    def _answer(self, handler: _Handler) -> bool:
+        where = urlsplit(handler.path)
+        its = self._server
+        match where.path:
+            case "/.well-known/oauth-protected-resource/mcp":
+                said: dict[str, Any] = {
+                    "resource": its.url,
+                    "authorization_servers": [self.announced],
+                    "scopes_supported": self.scopes.split(),
+                }
+            case "/.well-known/oauth-authorization-server":
+                here = its.url.removesuffix("/mcp")
+                said = {
+                    "issuer": self.names,
+                    "authorization_endpoint": f"{here}/authorize",
+                    "token_endpoint": f"{here}/token",
+                    "registration_endpoint": f"{here}/register",
+                    "code_challenge_methods_supported": ["S256"],
+                    "authorization_response_iss_parameter_supported": True,
+                }
+            case "/register":
+                self.registered += 1
+                said = {**handler.said, "client_id": f"client-{self.registered}"}
+            case "/authorize":
+                asked = dict(parse_qsl(where.query))
+                self._code = secrets.token_hex(8)
+                came = {"state": asked["state"], "iss": self.names}
+                came |= {"error": "access_denied"} if self.refuses else {"code": self._code}
+                location = f"{asked['redirect_uri']}?{urlencode(came)}"
+                handler.answer(302, headers={"location": location})
+                return True
+            case "/token":
+                form = dict(parse_qsl(handler.body.decode()))
+                self.forms.append(form)
+                if "refresh_token" in form:
+                    self.refreshed += 1
+                elif form.get("code") != self._code or "code_verifier" not in form:
+                    handler.answer(400)
+                    return True
+                its.token = f"at-{secrets.token_hex(8)}"
+                said = {"access_token": its.token, "token_type": "Bearer", "scope": self.scopes}
+                said["refresh_token"] = f"rt-{secrets.token_hex(8)}"
+                if self.expires_in is not None:
+                    said["expires_in"] = self.expires_in
+            case _:
+                return False
+        handler.answer(200, json.dumps(said).encode(), {"content-type": "application/json"})
+        return True

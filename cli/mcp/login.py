@@ -1,0 +1,157 @@
+"""Logging in at a server: a browser is sent to it, and comes back to a port of this machine."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import sys
+import webbrowser
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import parse_qs, urlsplit
+
+import trio
+
+from ...config.keys.store import KeyStore
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.redaction import Secret
+from ..setup.keys import MASTER_KEY_MADE
+from ..terminal.complaint import complain
+from ..terminal.escaping import safe_line
+
+LOGIN_SECONDS = 600.0
+"""How long a person may take."""
+HEAD_SECONDS = 10.0
+MAX_HEAD_BYTES = 16 * 1024
+"""A request of a browser; a code in it may be long."""
+MAX_BROWSERS = 16
+"""Connections at once; browsers open some ahead."""
+MAX_FIELDS = 20
+MAX_SAID_CHARS = 300
+PATH = "/callback"
+
+
+class Loopback:
+    """A `LoginDesk` at this terminal: it shows an address, and waits for the browser on a port of this machine.
+
+    Attributes:
+        was_asked: Whether a server wanted a login.
+    """
+
+    def __init__(self, listener: trio.SocketListener) -> None:
+        self.was_asked = False
+        self._listener = listener
+        self._port: int = listener.socket.getsockname()[1]
+
+    @property
+    def redirect_uri(self) -> str:
+        """See `LoginDesk`."""
+        return f"http://127.0.0.1:{self._port}{PATH}"
+
+    async def authorize(self, url: str) -> dict[str, str]:
+        """See `LoginDesk`."""
+        self.was_asked = True
+        complain(f"Log in here, within ten minutes: {safe_line(url)}")
+        state = _fields(urlsplit(url).query).get("state", "")
+        came: dict[str, str] = {}
+        slots = trio.CapacityLimiter(MAX_BROWSERS)
+
+        async def serve(stream: trio.SocketStream) -> None:
+            async with slots:
+                fields = await _answered(stream, state)
+            if fields is not None and not came:
+                came.update(fields)
+                nursery.cancel_scope.cancel(reason="the browser came back")
+
+        with trio.move_on_after(LOGIN_SECONDS):
+            async with trio.open_nursery() as nursery:
+                if _has_browser():
+                    nursery.start_soon(_open_browser, url, name="browser")
+                await trio.serve_listeners(serve, [self._listener])
+        if not came:
+            raise ToolFailure(ErrorType.TIMEOUT, "nobody logged in within ten minutes")
+        if "code" not in came:
+            why = f"{came.get('error', '?')} {came.get('error_description', '')}"[:MAX_SAID_CHARS]
+            raise ToolFailure(
+                ErrorType.PERMISSION_DENIED, f"the login was refused: {safe_line(why).strip()}"
+            )
+        return {name: came[name] for name in ("code", "state", "iss") if name in came}
+
+
+class TellingStore:
+    """A `LoginStore` over the key store, which says where its master key was made."""
+
+    def __init__(self, store: KeyStore) -> None:
+        self.get = store.get
+        self._store = store
+
+    def put(self, provider: str, origin: str, key: Secret, name: str) -> None:
+        """See `LoginStore`."""
+        _, made = self._store.put(provider, origin, key, name)
+        if made is not None:
+            complain(MASTER_KEY_MADE.format(place=made))
+
+
+@asynccontextmanager
+async def open_loopback(port: int = 0) -> AsyncGenerator[Loopback]:
+    """Listen on a port of this machine around the block; on any that is free, unless one is named."""
+    (listener,) = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    async with listener:
+        yield Loopback(listener)
+
+
+async def _answered(stream: trio.SocketStream, state: str) -> dict[str, str] | None:
+    """Read a request and answer it; return its fields if it is the one that is waited for.
+
+    Any page can have a browser send a request here: only the state, which the server was sent, makes it ours.
+    """
+    async with stream:
+        with trio.move_on_after(HEAD_SECONDS), suppress(trio.BrokenResourceError):
+            head = b""
+            while b"\r\n\r\n" not in head and len(head) < MAX_HEAD_BYTES:
+                if not (data := await stream.receive_some()):
+                    return None
+                head += data
+            method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+            where = urlsplit(rest.partition(" ")[0])
+            fields = _fields(where.query)
+            is_ours = (
+                method == "GET"
+                and where.path == PATH
+                and hmac.compare_digest(fields.get("state", "").encode(), state.encode())
+            )
+            text = (
+                "callboard has heard. You can close this page."
+                if is_ours
+                else "This is not the login that callboard waits for."
+            )
+            with trio.CancelScope(shield=True), trio.move_on_after(HEAD_SECONDS):
+                await stream.send_all(_answer("200 OK" if is_ours else "400 Bad Request", text))
+            return fields if is_ours else None
+    return None
+
+
+def _answer(status: str, text: str) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(text)}\r\n"
+        "cache-control: no-store\r\nreferrer-policy: no-referrer\r\nx-content-type-options: nosniff\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return (head + text).encode()
+
+
+def _fields(query: str) -> dict[str, str]:
+    try:
+        return {name: its[0] for name, its in parse_qs(query, max_num_fields=MAX_FIELDS).items()}
+    except ValueError:
+        return {}
+
+
+def _has_browser() -> bool:
+    return sys.platform == "darwin" or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
+
+
+async def _open_browser(url: str) -> None:
+    await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
