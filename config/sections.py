@@ -1,5 +1,5 @@
-"""Settings of single tables: `[git]`, `[tests]`, `[memory]`, `[notify]`, `[openai]`, `[plugins]`, `[sandbox]`, `[server]`, `[workspaces]`,
-`[sessions]`."""
+"""Settings of single tables: `[git]`, `[tests]`, `[memory]`, `[notify]`, `[openai]`, `[plugins]`, `[sandbox]`, `[server]`,
+`[mcp_server]`, `[workspaces]`, `[sessions]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..runtime.definitions import Tier
+from ..runtime.definitions import GENERAL_AGENT, Tier
 from ..runtime.http.address_guard import HERE
 
 GIT_KEYS = "git"
@@ -356,6 +356,24 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 raise ValueError(
                     f"allowed_origins: {origin!r} is not an origin like https://board.example:8443"
                 )
+
+
+class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The daemon as a server of the Model Context Protocol, at `/mcp`.
+
+    Attributes:
+        enabled: Whether it is one.
+        tools: Tools that its clients may call themselves, without a model; each call is one of a session of that
+            client, and is decided by the policy like any other.
+        agent: Whose session that is.
+        workspace: The folder where the sessions of its clients work, below a root of the daemon, as an absolute
+            path; by default each has a folder of its own.
+    """
+
+    enabled: bool = False
+    tools: Annotated[tuple[str, ...], msgspec.Meta(max_length=128)] = ()
+    agent: str = GENERAL_AGENT
+    workspace: str | None = None
 
 
 MAX_DAYS = 3650.0

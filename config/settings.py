@@ -25,6 +25,7 @@ from .policy.rules import PlacedRule
 from .prices import Price
 from .sections import (
     GitSettings,
+    McpServerSettings,
     MemorySettings,
     NotifySettings,
     OpenAiSettings,
@@ -346,6 +347,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         tests: What `run_tests` runs.
         server: How `callboard serve` is reached.
         openai: What is spoken below `/v1/` of the daemon.
+        mcp_server: What it offers to clients of the Model Context Protocol.
         workspaces: Whose content files are.
         sessions: What becomes of sessions.
         notify: Where people are notified of questions.
@@ -383,6 +385,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tests: TestSettings = TestSettings()
     server: ServerSettings = ServerSettings()
     openai: OpenAiSettings = OpenAiSettings()
+    mcp_server: McpServerSettings = McpServerSettings()
     workspaces: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
     notify: NotifySettings = NotifySettings()

@@ -23,7 +23,9 @@ from ..config.validation import checked
 from ..embedding.runtime import Runtime, host_of
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import ConflictError, ValidationError
+from .connection.method_table import MethodTable
 from .door.authentication import watch_credentials
+from .door.exchange import Route
 from .door.monitoring import plain_routes
 from .door.rules import LOCAL_NAMES, DoorRules, door_rules
 from .door.server import Server
@@ -31,6 +33,7 @@ from .feeds.session_feed import SessionFeeds
 from .feeds.topic_feed import TopicFeed
 from .hooks.deliveries import Hooks
 from .http_turns import HttpTurns
+from .mcp.endpoint import McpEndpoint
 from .methods.all import all_methods
 from .openai.routes import openai_routes
 from .restart import restart_on_crash
@@ -107,11 +110,15 @@ async def open_gateway(
             await runtime.store.epoch(),
         )
         runtime.schedules.choose_folder = partial(chosen_workspace, daemon)
+        table = all_methods()
         turns = HttpTurns(daemon, feeds)
-        server = _server(daemon, turns, settings, port)
+        mcp = McpEndpoint(daemon, table, turns)
+        also = openai_routes(daemon, turns) | mcp.routes
+        server = _server(daemon, table, settings, port, also)
         forget = host.force.watch(partial(_follow, daemon))
         feeds.start_soon(_count, daemon, name="counts of events")
         feeds.start_soon(restart_on_crash, "webhooks", daemon.webhooks.run, name="webhooks")
+        feeds.start_soon(restart_on_crash, "MCP", mcp.run, name="MCP")
         if host.settings.sessions.titles is None:
             titles = partial(host.titles.serve, asks_local=False)
             feeds.start_soon(restart_on_crash, "titles", titles, name="titles")
@@ -143,9 +150,15 @@ async def _count(daemon: DaemonState) -> None:
         forget()
 
 
-def _server(daemon: DaemonState, turns: HttpTurns, settings: ServerSettings, port: int) -> Server:
-    routes = plain_routes(daemon) | Hooks(daemon).routes | openai_routes(daemon, turns)
-    server = Server(daemon, all_methods(), _rules(settings, port), routes)
+def _server(
+    daemon: DaemonState,
+    table: MethodTable,
+    settings: ServerSettings,
+    port: int,
+    also: dict[str, Route],
+) -> Server:
+    routes = plain_routes(daemon) | Hooks(daemon).routes | also
+    server = Server(daemon, table, _rules(settings, port), routes)
     daemon.take_settings = partial(_take_settings, daemon, server, settings.host, port)
     if (guard := host_of(daemon.runtime).guard) is not None:
         # No tool may connect to the daemon itself, whatever the operator allows.

@@ -80,8 +80,9 @@ ALONE: dict[str, str] = {
         gateway/feeds/outbox: MERGE_SIZE SEND_SIZE
         gateway/feeds/session_feed: PAGE_EVENTS
         gateway/feeds/topic_feed: PAGE_EVENTS
-        gateway/shared/pages: STEP_ROWS
+        gateway/mcp/desk: PAGE_EVENTS
         gateway/methods/session_files: PAGE_EVENTS
+        gateway/shared/pages: STEP_ROWS
         providers/anthropic/models: PAGE_SIZE
         providers/replay: PIECE_BYTES
         runtime/backup/salvage: _BLOCK_BYTES
@@ -105,6 +106,7 @@ ALONE: dict[str, str] = {
         embedding/unattended/schedules: MAX_LATELY
         gateway/connection/subscriptions: MAX_SUBSCRIPTIONS
         gateway/door/rate_limits: MAX_REMEMBERED
+        gateway/mcp/tools: MAX_OWN_SESSIONS
         gateway/shared/idempotency: MAX_ANSWERS
         providers/catalog/cache: MAX_FILE_BYTES
         providers/tool_sets: MAX_KEPT_TOOL_SETS
@@ -147,6 +149,8 @@ ALONE: dict[str, str] = {
         gateway/door/not_ready: MAX_WAITING
         gateway/door/server: MAX_REQUESTS
         gateway/feeds/webhooks: MAX_WAITING
+        gateway/mcp/http_app: MAX_SESSIONS
+        gateway/mcp/server: MAX_CALLS
         gateway/methods/sessions: MAX_GIVEN
         gateway/quotas: MAX_TOKEN_REQUESTS
         gateway/shared/uploads: MAX_UPLOADS
@@ -192,6 +196,8 @@ ALONE: dict[str, str] = {
         config/policy/new_hosts: MAX_NAMED
         embedding/status: MAX_SESSION_ACTORS
         gateway/door/monitoring: MAX_NAMED
+        gateway/mcp/server: MAX_SHOWN
+        gateway/mcp/turn: MAX_LINE
         gateway/shared/stall_watch: MAX_FRAMES
         providers/catalog/catalog: MAX_LISTED_MODELS
         providers/error_answer: MAX_MESSAGE_CHARS
@@ -393,6 +399,8 @@ ALONE: dict[str, str] = {
         client/stream: HANDSHAKE_BYTES
         gateway/door/authentication: MAX_TOKEN_LENGTH
         gateway/door/http: MAX_HEADERS MAX_HEAD_BYTES
+        gateway/mcp/endpoint: MAX_BODY_BYTES
+        gateway/mcp/server: ROUNDS_STATE_BYTES
         gateway/quotas: OWN_BYTES
         runtime/hooks/signatures: MAX_SIGNATURES
         runtime/http/http1: MAX_CHUNK_LINE_BYTES MAX_HEAD_BYTES MAX_INFORMATIONAL

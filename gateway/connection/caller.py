@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...config.keys.tokens import Credential
 from ...embedding.runtime import Runtime, host_of
 from ...runtime.definitions import GENERAL_AGENT
-from ...runtime.errors import NotFoundError, PermissionRefused
+from ...runtime.errors import ConflictError, NotFoundError, PermissionRefused
 from ...runtime.identity import RequestKey
 from ...runtime.store.lists import Visibility
 from ...runtime.store.rows import SessionRow
@@ -88,10 +88,13 @@ class Requester:
 
 
 class Caller(Requester):
-    """One request's view of its connection.
+    """Who calls a method.
+
+    Args:
+        subscriptions: The connection's; `None` for a request that came over another protocol.
+        via: That protocol.
 
     Attributes:
-        subscriptions: The connection's subscriptions.
         request: What makes the request be done once, when it has a key.
     """
 
@@ -99,13 +102,22 @@ class Caller(Requester):
         self,
         daemon: DaemonState,
         credential: Credential,
-        subscriptions: Subscriptions,
+        subscriptions: Subscriptions | None,
         request: RequestKey | None = None,
+        *,
+        via: str = "",
     ) -> None:
-        super().__init__(daemon, credential)
-        self.subscriptions = subscriptions
+        super().__init__(daemon, credential, via)
         self.request = request
+        self._subscriptions = subscriptions
         self._afterwards: list[Callable[[], None]] = []
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """The connection's subscriptions; raise `ConflictError` where there is no connection."""
+        if self._subscriptions is None:
+            raise ConflictError("this takes a connection over the websocket, which stays")
+        return self._subscriptions
 
     def afterwards(self, action: Callable[[], None]) -> None:
         """Leave an action for after the answer, which is in the outbox by then."""

@@ -143,7 +143,7 @@ async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
     _check_running(caller)
     row = await caller.session(params.session_id)
     _take_back(caller, params.session_id)
-    if params.options is not None or params.mode is InputMode.STEER:
+    if params.options is not None or params.mode is InputMode.STEER or caller.via:
         ticket = await submit_with(caller, row, params)
     else:
         session = await caller.runtime.get_session(params.session_id)
@@ -348,6 +348,7 @@ async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> I
             widens=widens,
             is_untrusted=params.is_untrusted,
             trace=params.trace,
+            via=caller.name if caller.via else "",
         )
     )
 

@@ -427,30 +427,36 @@ class AnswerOf:
     """Collects the answer to an input from the stored events of its session.
 
     Attributes:
-        text: The latest answer of that turn.
-        is_over: Whether it has ended.
+        turn_id: Of that turn, once it has begun.
+        text: Its latest answer.
+        ended: How it ended, once it has.
     """
 
     def __init__(self, input_id: str) -> None:
         self._input_id = input_id
-        self._turn_id: str | None = None
+        self.turn_id: str | None = None
         self._error: CallboardError | None = None
         self.text = ""
-        self.is_over = False
+        self.ended: TurnEnded | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn has ended."""
+        return self.ended is not None
 
     def see(self, stored: Stored) -> None:
         """Take a stored event; those of other turns are ignored."""
         match stored.event:
             case TurnStarted(turn_id=turn_id, input_ids=input_ids):
                 if self._input_id in input_ids:
-                    self._turn_id = turn_id
+                    self.turn_id = turn_id
             case InputDelivered(turn_id=turn_id, input_id=self._input_id):
-                self._turn_id = turn_id
-            case MessageCompleted(turn_id=self._turn_id) as message:
+                self.turn_id = turn_id
+            case MessageCompleted(turn_id=self.turn_id) as message:
                 self.text = text_of(message.parts)
             case InputCancelled(input_id=self._input_id, reason=reason):
                 self._end(TurnEnded(turn_id="", outcome="cancelled", message=reason))
-            case TurnEnded(turn_id=self._turn_id) as ended if ended.outcome != "suspended":
+            case TurnEnded(turn_id=self.turn_id) as ended if ended.outcome != "suspended":
                 self._end(ended)
             case _:
                 pass
@@ -462,5 +468,5 @@ class AnswerOf:
         return self.text
 
     def _end(self, ended: TurnEnded) -> None:
-        self.is_over, self.text = True, ended.answer or self.text
+        self.ended, self.text = ended, ended.answer or self.text
         self._error = None if ended.outcome == "answered" else error_of_turn(ended)
