@@ -305,10 +305,17 @@ async def test_results_that_come_together_are_stored_together(autojump_clock: Mo
 
 async def test_a_cancel_behind_a_tool_takes_no_result_away() -> None:
     scope = trio.CancelScope()
+    both_run = trio.Event()
+    running = 0
 
     @callboard.tool(tier="read_only")
-    async def stop() -> str:  # noqa: ASYNC124  it must end in this very step
-        """Ends its batch."""
+    async def stop() -> str:
+        """Ends its batch, in the step in which the other one ends too."""
+        nonlocal running
+        running += 1
+        if running == 2:
+            both_run.set()
+        await both_run.wait()
         scope.cancel()
         return "stopped"
 
