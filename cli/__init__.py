@@ -9,7 +9,7 @@ A command works in one of three ways. It reads the record, which takes no lock
 (`show.sessions.open_record`). It changes the store: `backend` gives the daemon that has it, or a
 runtime of this process that begins no turn. Or it runs turns: `run` and `chat`.
 
-Begin with `app`, then `backend`. `help_page` lays out `--help`, `completion` answers Tab. `parameters` has
+Begin with `app`, then `backend`. `help_page` lays out `--help`, `completion` answers Tab, and `habits` has what other programs call things. `parameters` has
 the options that many commands share, `record_names` decides which session or question a shortened id means, and `log_file` where warnings go.
 Comes in: words of a command line, what is typed at a terminal or piped, signals.
 Goes out: text and JSON Lines on stdout, complaints on stderr, an exit code.

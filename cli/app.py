@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 
 from .exit_codes import ANSWERED
 from .parameters import Config, Data
@@ -262,6 +262,8 @@ def execute(tokens: Sequence[str]) -> int:
     Raises:
         CallboardError: The command failed.
     """
+    if tokens and tokens[0] in {"help", "version"}:  # as programs of this kind have it
+        tokens = [*tokens[1:], "--help"] if tokens[0] == "help" else ["--version"]
     command: Callable[..., Any]
     own = {"--help", "-h", "--version"}
     is_chat = not tokens or (tokens[0].startswith("-") and not own & {*tokens})
@@ -367,6 +369,11 @@ def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
         return f"there is no place for {extra!r}{hint}"
     if tokens and " " in tokens[0]:
         return "a prompt stands behind a command, as in `callboard run PROMPT` or `callboard chat PROMPT`"
+    known = [*COMMANDS, *_HERE]
+    if isinstance(error, UnknownCommandError) and tokens[0] not in known:
+        from .habits import unknown_command  # here: a command that there is needs it not
+
+        return unknown_command(tokens[0], known)
     return str(error)
 
 
@@ -389,6 +396,11 @@ def _unknown_option(app: App, tokens: Sequence[str]) -> str | None:
     else:
         return None
     message = f'Unknown option: "{name}".'
+    if tokens[0] in {"run", "record", "chat"}:
+        from .habits import OPTIONS
+
+        if name in OPTIONS:
+            return f"{message} Here it is `{OPTIONS[name]}`."
     if close := closest(name, known):
         return f'{message} Did you mean "{close}"?'
     if tokens[0] in {"run", "record"}:

@@ -317,7 +317,7 @@ ALONE: dict[str, str] = {
         cli/show/transcript: MAX_FOLDER_CHARS MAX_LINE_CHARS
         cli/store/replay: MAX_INPUT_CHARS
         cli/store/sessions: MAX_FILE_BYTES MAX_MESSAGE_CHARS MAX_TITLE_CHARS _MAX_ROWS
-        cli/store/undo: MAX_LOOKED_AT MAX_SHOWN_PATHS
+        cli/store/undo: MAX_SHOWN_PATHS
         cli/terminal/escaping: MAX_PATH_CHARS
         cli/terminal/highlight: MAX_CONTEXT_CHARS MAX_LINE_CHARS
         cli/terminal/keyboard: MAX_LINE_BYTES

@@ -349,7 +349,15 @@ async def _undo(chat: Talk, argument: str) -> None:
     view = _session_of(chat)
     _require(chat, "session/undo")
     call_id = argument or None
-    foreseen = await chat.client.undo(view.session_id, call_id=call_id, dry_run=True)
+    foreseen, nothing = None, None
+    try:
+        foreseen = await chat.client.undo(view.session_id, call_id=call_id, dry_run=True)
+    except NotFoundError as error:
+        nothing = error
+    if foreseen is None:
+        origin = (await chat.client.session(view.session_id)).forked_from
+        where = f" It is a copy: earlier changes are taken back in {origin}, by /switch and /undo"
+        raise NotFoundError(f"{nothing}{where if origin else ''}")
     chat.say("\n".join(_undo_lines(foreseen)) or "  no file changes")
     if not foreseen.lines:
         return

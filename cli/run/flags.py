@@ -243,8 +243,7 @@ class RunFlags(TurnFlags):
         bool,
         Parameter(
             name=("--continue", "-c"),
-            help="Go on with the last session of this folder, or with --session; without a prompt, "
-            "with what was left in it.",
+            help="Go on with the last session of this folder; without a prompt, with what was left in it.",
             negative=(),
         ),
     ] = False
@@ -253,7 +252,7 @@ class RunFlags(TurnFlags):
         Parameter(
             alias="-s",
             completer=offered("sessions"),
-            help="With --continue: another session, its id or the beginning of it.",
+            help="Go on with this session: its id, the beginning of it, or last.",
         ),
     ] = None
     retry: Annotated[
@@ -268,6 +267,10 @@ class RunFlags(TurnFlags):
         Parameter(help="With --continue: have its last turn answered again.", negative=()),
     ] = False
 
+    def __post_init__(self) -> None:
+        if self.session is not None:  # whoever names a session goes on with it
+            object.__setattr__(self, "resume", True)
+
     @property
     def again(self) -> "RerunWay | None":
         """Which way the last turn is run again, in the place of a prompt."""
@@ -277,8 +280,6 @@ class RunFlags(TurnFlags):
         """Return what is wrong with the values, if something is."""
         if self.json and self.quiet:
             return "--json is for programs, and has all events: leave --quiet out"
-        if self.session is not None and not self.resume:
-            return "--session goes with --continue: it says which session goes on"
         if self.retry and self.regenerate:
             return "--retry is for a turn that failed, --regenerate for one that was answered: give one"
         if self.again is not None and not self.resume:

@@ -181,7 +181,7 @@ def fork(
         sys.stdout.write(f"forked: {row.session_id}\n")
         complain(
             f"Files are as they are: `callboard undo {session_id} --dry-run` says what can be taken "
-            f"back. Go on with `callboard run --continue --session {row.session_id} PROMPT`."
+            f"back. Go on with `callboard run --session {row.session_id} PROMPT`."
         )
         return ANSWERED
 

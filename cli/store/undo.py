@@ -22,19 +22,16 @@ from ...tools.undo.undo import Undo, changed_calls
 from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED, USAGE
 from ..parameters import Data, Json, data_path, offered
-from ..record_names import begins, find_session, only
+from ..record_names import begins, find_session, folder_here, folders_of, only
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
-from ..terminal.escaping import safe_line
+from ..terminal.escaping import safe_line, short_path
 from ..terminal.json_lines import json_line
 from ..terminal.listing import write_list
 from ..terminal.style import counted, minute
 
 MAX_SHOWN_PATHS = 3
 """Paths of a call in a list; the others are counted."""
-MAX_LOOKED_AT = 100
-"""Sessions that are searched for the one that was meant, the latest first."""
-
 SessionName = Annotated[
     str,
     Parameter(
@@ -86,7 +83,7 @@ def undo(
     try:
         foreseen = trio.run(_foreseen, folder, row, known, call_id, delegated, force)
     except NotFoundError as nothing:
-        message = f"{nothing}{trio.run(_elsewhere, folder, row.session_id)}"
+        message = f"{nothing}{trio.run(_elsewhere, folder, row)}"
         if not dry_run:
             raise NotFoundError(message) from None
         complain(message)
@@ -122,7 +119,7 @@ def _list_changes(
         _show_programs(programs)
     if not changed:
         nothing = "This session has no change of a file that can be undone."
-        complain(nothing + trio.run(_elsewhere, data, row.session_id))
+        complain(nothing + trio.run(_elsewhere, data, row))
     return ANSWERED
 
 
@@ -137,17 +134,20 @@ async def _session_and_changes(
         return row, known, await program_changes(reader, tree, None, known)
 
 
-async def _elsewhere(data: Path, session_id: str) -> str:
-    """Return a hint at the last other session with something to undo; it may be meant."""
+async def _elsewhere(data: Path, session: SessionRow) -> str:
+    """Return a hint at what may be meant: the session that this is a copy of, or the last other one of its folder."""
     versions = VersionStore(data)
     async with open_record(data) as reader:
-        for row in await reader.sessions(limit=MAX_LOOKED_AT):
-            changes = [] if row.session_id == session_id else versions.changes(row.session_id)
+        origin = await reader.session(session.forked_from) if session.forked_from else None
+        page = await reader.session_page(folders_of(session.workspace))
+        for row in (*([] if origin is None else [origin]), *page.sessions):
+            changes = (
+                [] if row.session_id == session.session_id else versions.changes(row.session_id)
+            )
             if any(not each.is_undone and not each.change.undoes for each in changes):
-                return (
-                    f" The last session whose changes can be undone is {row.session_id}: "
-                    f"`callboard undo {row.session_id}`."
-                )
+                which = f"The last session of {short_path(row.workspace)}"
+                which = "The session that it is a copy of" if row is origin else which
+                return f" {which} whose changes can be undone is {row.session_id}: `callboard undo {row.session_id}`."
     return ""
 
 
@@ -202,6 +202,8 @@ def _show(row: SessionRow, report: UndoReport, *, json: bool, is_done: bool) -> 
     if json:
         sys.stdout.write(json_line(report))
         return
+    if (report.lines or report.left) and row.workspace != folder_here():
+        sys.stdout.write(f"in {safe_line(row.workspace)}:\n")
     for line in report.lines:
         sys.stdout.write(f"{safe_line(line)}\n")
     for line in report.left:

@@ -381,7 +381,6 @@ async def test_what_has_expired_can_not_be_allowed(command: Command, say: Say) -
         (("deny", "x", "--raeson", "y"), 'Did you mean "--reason"?'),
         (("approvals", "x", "y"), "no place for 'y'"),
         (("grants", "revoke"), "requires an argument"),
-        (("run", "--session", "x", "Go"), "--session goes with --continue"),
         (("run", "--continue", "--attach", "x.png"), "--attach goes with a prompt"),
         (("run",), "PROMPT is missing"),
     ],

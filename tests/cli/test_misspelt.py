@@ -36,6 +36,34 @@ async def test_what_was_meant(command: Command, run_here: RunHere, line: str, me
     assert f'Did you mean "{meant}"?' in done.err
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("resume", "Here it is `callboard chat --continue`."),
+        ("login", "`callboard keys set PROVIDER`"),
+        ("restoer x", 'Did you mean "restore"?'),
+        ("xyzzy", "The most used are chat, run, sessions"),
+        ("run --resume Hello", "Here it is `--continue`."),
+        ("chat --dangerously-skip-permissions", "Here it is `--policy auto`."),
+        ("run -p Hello", "Here it is `callboard run PROMPT`."),
+    ],
+)
+async def test_what_other_programs_call_it(
+    command: Command, run_here: RunHere, line: str, said: str
+) -> None:
+    """And nobody who may have meant something else is led to what replaces all sessions."""
+    done = await run_here(command, *line.split())
+    assert (done.code, said in done.err) == (2, True), done.err
+    assert ("restore" in done.err) == line.startswith("restoer")
+
+
+async def test_help_and_version_are_commands_too(command: Command, run_here: RunHere) -> None:
+    for line, same in (("help run", "run --help"), ("help", "--help"), ("version", "--version")):
+        done = await run_here(command, *line.split())
+        assert done.code == 0
+        assert done.out == (await run_here(command, *same.split())).out
+
+
 async def test_a_prompt_without_a_command_is_told_where_it_stands(
     command: Command, run_here: RunHere
 ) -> None:

@@ -56,6 +56,13 @@ async def test_a_session_is_undone_and_the_undoing_too(command: Command) -> None
     assert contents(command) == after
 
 
+async def test_the_folder_is_named_where_it_is_another_one(command: Command) -> None:
+    [name] = [row["session_id"] for row in (await command("sessions", "--json")).lines]
+    folder, command.workspace = command.workspace, command.home
+    foreseen = await command("undo", name, "--dry-run")
+    assert foreseen.out.startswith(f"in {folder}:\nremove new/b.txt\n"), foreseen
+
+
 async def test_one_call_is_undone_by_the_beginning_of_its_id(command: Command) -> None:
     first, second = (await command("undo", "last", "--list", "--json")).lines
     assert [call["paths"] for call in (first, second)] == [["a.txt"], ["new", "new/b.txt"]]
@@ -117,6 +124,19 @@ async def test_a_session_that_changed_nothing_names_the_one_that_was_meant(
     listed = await command("undo", "last", "--list")
     assert (foreseen.code, listed.code) == (0, 0)  # nothing was asked for that could not be done
     assert (foreseen.out, words in foreseen.err) == (listed.out, True) == ("", True)
+
+    # Nobody who stands in another project is led to change this one without a word.
+    other = command.home / "other"
+    other.mkdir()
+    assert (await command("run", "--workspace", str(other), "What time is it?")).code == 0
+    [theirs] = [row["session_id"] for row in (await command("sessions", "--json", "--all")).lines
+                if row["workspace"] == str(other)]  # fmt: skip
+    refused = await command("undo", theirs, "--yes")
+    assert (refused.code, "callboard undo session" in refused.err) == (1, False)
+    copy = await command("session", "fork", meant)
+    assert copy.code == 0
+    refused = await command("undo", "last", "--dry-run")
+    assert f"a copy of whose changes can be undone is {meant}" in refused.err
 
     assert (await command("undo", meant, "--yes")).code == 0
     again = await command("undo", meant, "--dry-run")
