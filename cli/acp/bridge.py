@@ -6,9 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import trio
 
 from ...client.client import Client
+from ...providers.catalog.table import REHEARSAL
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.rows import SessionRow
@@ -24,7 +26,7 @@ from .connection import (
     RequestFailed,
     read_params,
 )
-from .content import read_prompt
+from .content import linked_files, read_prompt, trace_of
 from .options import read_choices
 from .session import EditorSession
 from .slash import command_of
@@ -34,6 +36,9 @@ logger = redacting_logger(__name__)
 
 VERSION = 1
 """The version of the protocol. A client that offers another one is told this, and may leave."""
+EDITOR_SECONDS = 10.0
+"""Time for an editor to hand over the texts of the files that a prompt names; then the disk has them."""
+_FILE_TEXT = msgspec.json.Decoder(wire.ReadTextFileResponse)
 LIST_LIMIT = 50
 MAX_OPEN = 100
 """Sessions that one editor has open at once: each is followed, with a buffer of its own."""
@@ -159,10 +164,10 @@ class Bridge:
 
     async def _has_model(self) -> bool:
         try:
-            await self._client.models.default()
+            default = await self._client.models.default()
         except CallboardError:
             return False
-        return True
+        return not default.model.startswith(REHEARSAL)
 
     async def _authenticate(self, request: EditorRequest) -> AnsweredRequest:
         wanted = read_params(request.params, wire.AuthenticateRequest).method_id
@@ -327,7 +332,9 @@ class Bridge:
     async def _prompt(self, request: EditorRequest) -> AnsweredRequest:
         params = read_params(request.params, wire.PromptRequest)
         session = self._session(params.session_id)
-        prompt = await trio.to_thread.run_sync(read_prompt, params.prompt, session.folder)
+        unsaved = await self._unsaved(session, params.prompt)
+        prompt = await trio.to_thread.run_sync(read_prompt, params.prompt, session.folder, unsaved)
+        prompt = msgspec.structs.replace(prompt, trace=trace_of(params.meta))
         if not prompt.text.strip() and not prompt.attachments:
             raise RequestFailed(INVALID_PARAMS, "the prompt is empty")
         if (found := command_of(prompt.text)) is not None:
@@ -342,8 +349,25 @@ class Bridge:
             wire.PromptResponse(stop_reason=await session.prompt(prompt, request))
         )
 
-    def _cancel(self, params: object) -> None:
-        wanted = read_params(params, wire.CancelNotification).session_id  # type: ignore[arg-type]
+    async def _unsaved(
+        self, session: EditorSession, blocks: tuple[wire.ContentBlock, ...]
+    ) -> dict[str, str]:
+        """Return the texts that the editor has of linked files, which may not be on the disk yet."""
+        files = self._editor.fs if self._editor is not None else None
+        if files is None or not files.read_text_file:
+            return {}
+        found: dict[str, str] = {}
+        paths = await trio.to_thread.run_sync(linked_files, blocks, session.folder)
+        with trio.move_on_after(EDITOR_SECONDS):
+            for uri, path in paths.items():
+                asked = wire.ReadTextFileRequest(session_id=session.row.session_id, path=str(path))
+                text = await self._connection.ask("fs/read_text_file", asked, _FILE_TEXT)
+                if isinstance(text, wire.ReadTextFileResponse):
+                    found[uri] = text.content
+        return found
+
+    def _cancel(self, params: msgspec.Raw) -> None:
+        wanted = read_params(params, wire.CancelNotification).session_id
         if (session := self._sessions.get(wanted)) is not None:
             session.cancel()
 

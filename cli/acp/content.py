@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from ...runtime.history import MAX_NAME_CHARS, Attachment
+from ...runtime.identity import TraceContext
 from ...runtime.wire.rpc import INVALID_PARAMS
 from . import wire
 from .calls import file_of_uri, file_text, is_within
@@ -24,17 +25,40 @@ class EditorPrompt(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         text: With the paths of files in the place where the person named them.
-        attachments: Images, and text that the editor sent along.
-        is_untrusted: Whether any of it is not the person's own word: what a file or a server says.
+        attachments: Images, and text that the editor sent along: strangers may have written it, as any attachment.
+        trace: Where the editor stands in a trace of its own.
     """
 
     text: str
     attachments: tuple[Attachment, ...] = ()
-    is_untrusted: bool = False
+    trace: TraceContext | None = None
 
 
-def read_prompt(blocks: Iterable[wire.ContentBlock], folder: Path) -> EditorPrompt:
+def linked_files(blocks: Iterable[wire.ContentBlock], folder: Path) -> dict[str, Path]:
+    """Return the files of the workspace that links name, by their URIs; it looks at links of the disk, which may block."""
+    found = {}
+    for block in blocks:
+        if isinstance(block, wire.ContentBlockResourceLink):
+            path = file_of_uri(block.uri)
+            if path is not None and is_within(path, folder):
+                found[block.uri] = path
+    return found
+
+
+def trace_of(meta: msgspec.Raw) -> TraceContext | None:
+    """Return where the editor stands in a trace; what is no such place is left out."""
+    try:
+        return msgspec.json.decode(meta, type=TraceContext)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def read_prompt(
+    blocks: Iterable[wire.ContentBlock], folder: Path, unsaved: Mapping[str, str]
+) -> EditorPrompt:
     """Return what the blocks say; reads files of the workspace, which may block.
+
+    `unsaved` has the texts of linked files as the editor has them, by their URIs.
 
     The text of a file of the workspace that is as on the disk goes by its path alone: whether strangers wrote
     it is known where it is read.
@@ -42,7 +66,7 @@ def read_prompt(blocks: Iterable[wire.ContentBlock], folder: Path) -> EditorProm
     Raises:
         RequestFailed: A block was not offered, or is not what it says.
     """
-    text, attachments, is_untrusted = "", [], False
+    text, attachments = "", []
     for block in blocks:
         match block:
             case wire.ContentBlockText():
@@ -50,20 +74,25 @@ def read_prompt(blocks: Iterable[wire.ContentBlock], folder: Path) -> EditorProm
             case wire.ContentBlockImage():
                 data = _bytes(block.data, "an image")
                 attachments.append(Attachment(block.mime_type, data, name=_name(block.uri or "")))
-            case wire.ContentBlockResourceLink():
-                text = _named(text, _place(block.uri, folder) or f"<{block.uri}>")
-            case wire.ContentBlockResource():
-                found = block.resource
+            case wire.ContentBlockResourceLink() | wire.ContentBlockResource():
+                found = _resource(block, unsaved)
                 uri = found.uri or ""
                 place = _place(uri, folder)
                 text = _named(text, place or f"<{uri}>")
-                if place and found.text is not None and _is_on_disk(uri, found.text, folder):
-                    continue
-                attachments.append(_attachment(found))
-                is_untrusted = True
+                has_data = found.text is not None or found.blob is not None
+                if has_data and not (place and _is_on_disk(uri, found.text, folder)):
+                    attachments.append(_attachment(found))
             case wire.ContentBlockAudio():
                 raise RequestFailed(INVALID_PARAMS, "audio was not offered: send text")
-    return EditorPrompt(text=text, attachments=tuple(attachments), is_untrusted=is_untrusted)
+    return EditorPrompt(text=text, attachments=tuple(attachments))
+
+
+def _resource(
+    block: wire.ContentBlockResourceLink | wire.ContentBlockResource, unsaved: Mapping[str, str]
+) -> wire.EmbeddedResourceResource:
+    if isinstance(block, wire.ContentBlockResource):
+        return block.resource
+    return wire.EmbeddedResourceResource(uri=block.uri, text=unsaved.get(block.uri))
 
 
 def _named(text: str, name: str) -> str:
@@ -82,9 +111,11 @@ def _place(uri: str, folder: Path) -> str | None:
         return str(path)
 
 
-def _is_on_disk(uri: str, text: str, folder: Path) -> bool:
+def _is_on_disk(uri: str, text: str | None, folder: Path) -> bool:
     path = file_of_uri(uri)
-    return path is not None and "#" not in uri and file_text(path, folder, MAX_FILE_BYTES) == text
+    if text is None or path is None or "#" in uri:
+        return False
+    return file_text(path, folder, MAX_FILE_BYTES) == text
 
 
 def _attachment(found: wire.EmbeddedResourceResource) -> Attachment:

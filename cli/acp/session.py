@@ -298,8 +298,8 @@ class EditorSession:
             prompt.text,
             prompt.attachments,
             options=None if options == TurnOptions() else options,
-            is_untrusted=prompt.is_untrusted,
             key=key,
+            trace=prompt.trace,
         )
 
     async def leave(self) -> None:

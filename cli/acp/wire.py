@@ -289,7 +289,7 @@ class PromptRequest(AcpMessage, frozen=True):
 
     session_id: str
     prompt: tuple[ContentBlock, ...]
-    meta: msgspec.Raw | None = msgspec.field(name="_meta", default=None)
+    meta: msgspec.Raw = msgspec.field(name="_meta", default=msgspec.Raw(b"null"))
 
 
 class ContentBlockText(AcpMessage, frozen=True, tag_field="type", tag="text"):

@@ -1,0 +1,177 @@
+"""Sessions in an editor: loading and listing them, what is chosen for their turns, what goes with a prompt."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from callboard.providers.testing.script import reply
+from callboard.runtime.events import InputAccepted, SessionTainted, TurnStarted
+from callboard.runtime.store.sqlite_store import open_reader
+from support.acp.editor import Editor, bare_editor, chosen, editing, words
+from support.cli.chat_scene import OVERWRITE, scripted
+from support.cli.chat_scene import command as command
+from support.cli.command import Command
+
+PNG = base64.b64encode(
+    base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    )
+).decode()
+
+
+async def events_of(command: Command, session: str) -> list[Any]:
+    """The events on record."""
+    reader = await open_reader(command.home / "data")
+    found = [stored.event for stored in await reader.events(session)]
+    await reader.aclose()
+    return found
+
+
+async def ask(editor: Editor, session: str, *blocks: dict[str, Any]) -> Any:
+    return await editor.ask("session/prompt", sessionId=session, prompt=list(blocks))
+
+
+async def test_a_session_is_listed_loaded_resumed_closed_and_deleted(command: Command) -> None:
+    plan = ("plan", {"items": [{"text": "Paint", "status": "done"}]})
+    script = reply("Hello.", calls=[plan]), reply("Planned."), reply("Again.")
+    async with scripted(command, *script):
+        async with editing(command) as (editor, session):
+            await ask(editor, session, *words("Greet me."))
+            assert editor.of("plan")[0]["entries"] == [
+                {"content": "Paint", "priority": "medium", "status": "completed"}
+            ]
+            cwd = str(command.workspace)
+            listed = await editor.ask("session/list", cwd=cwd)
+            assert [row["sessionId"] for row in listed["sessions"]] == [session]
+            assert listed["sessions"][0]["cwd"] == cwd
+            assert await editor.ask("session/list", cwd=str(command.home)) == {"sessions": []}
+            await editor.ask("session/close", sessionId=session)
+            closed = await editor.refused("session/prompt", sessionId=session, prompt=words("Hi"))
+            assert closed["code"] == -32602
+            await editor.leave()
+        async with bare_editor(command) as editor:
+            await editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+            place = {"sessionId": session, "cwd": cwd, "mcpServers": []}
+            loaded = await editor.ask("session/load", **place)
+            assert loaded["modes"]["currentModeId"] == "balanced"
+            kinds = [update["sessionUpdate"] for update in editor.updates]
+            assert kinds[:3] == ["user_message_chunk", "agent_message_chunk", "tool_call"]
+            assert editor.text == "Hello.Planned."
+            await editor.ask("session/resume", **place)  # in the place of the first look
+            await ask(editor, session, *words("Once more."))
+            assert editor.text == "Hello.Planned.Again."
+            other = await editor.refused("session/load", **{**place, "cwd": str(command.home)})
+            assert other["code"] == -32602
+            await editor.ask("session/delete", sessionId=session)
+            assert await editor.ask("session/list", cwd=cwd) == {"sessions": []}
+            gone = await editor.refused("session/load", **place)
+            assert gone["code"] == -32602
+
+
+async def test_what_is_chosen_holds_for_the_turns_from_then_on(command: Command) -> None:
+    script = reply(calls=[OVERWRITE]), reply("Done."), reply("Strict."), reply("High.")
+    async with scripted(command, *script) as server, editing(command) as (editor, session):
+        await editor.ask("session/set_mode", sessionId=session, modeId="auto")
+        [told] = editor.of("config_option_update")
+        values = {option["id"]: option["currentValue"] for option in told["configOptions"]}
+        assert values == {
+            "mode": "auto",
+            "model": "default",
+            "thought_level": "default",
+            "_agent": "general",
+        }
+        await ask(editor, session, *words("Overwrite it."))  # nobody is asked
+        assert (command.workspace / "a.txt").read_text() == "new\n"
+        for option, value in (("mode", "strict"), ("thought_level", "high"), ("model", "default")):
+            now = await editor.ask(
+                "session/set_config_option", sessionId=session, configId=option, value=value
+            )
+            assert value in [each["currentValue"] for each in now["configOptions"]]
+        assert editor.of("current_mode_update")[-1]["currentModeId"] == "strict"
+        await ask(editor, session, *words("Go on."))
+        assert server.requests[-1].body.get("reasoning_effort") == "high"
+        for option, value in (("mode", "wild"), ("colour", "red"), ("model", "none/such")):
+            refused = await editor.refused(
+                "session/set_config_option", sessionId=session, configId=option, value=value
+            )
+            assert refused["code"] == -32602
+        await editor.leave()
+    starts = [each for each in await events_of(command, session) if isinstance(each, TurnStarted)]
+    assert [str(start.policy) for start in starts] == ["auto", "strict"]
+
+
+async def test_files_and_images_go_with_a_prompt(command: Command) -> None:
+    """What is attached taints the session; a file that is as on the disk goes by its path, and does not."""
+    here = (command.workspace / "a.txt").as_uri()
+    capabilities = {"fs": {"readTextFile": True, "writeTextFile": False}}
+    async with scripted(command, *[reply("Seen.")] * 3) as server:
+        async with editing(command, **capabilities) as (editor, session):
+            editor.answers["fs/read_text_file"] = lambda _: {"result": {"content": "old\n"}}
+            trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+            link = {"type": "resource_link", "name": "a.txt", "uri": here}
+            await editor.ask(
+                "session/prompt",
+                sessionId=session,
+                prompt=[*words("Look at"), link, *words("now.")],
+                _meta=trace,
+            )
+            embedded = {"type": "resource", "resource": {"uri": here, "text": "old\n"}}
+            await ask(editor, session, embedded)
+            first, second = [
+                each
+                for each in await events_of(command, session)
+                if isinstance(each, InputAccepted)
+            ]
+            assert (first.text, second.text) == ("Look at a.txt now.", "a.txt ")
+            assert first.trace is not None
+            assert first.trace.traceparent == trace["traceparent"]
+            assert not first.attachments + second.attachments
+            events = await events_of(command, session)
+            assert not [each for each in events if isinstance(each, SessionTainted)]
+            editor.answers["fs/read_text_file"] = lambda _: {"result": {"content": "unsaved\n"}}
+            image = {"type": "image", "mimeType": "image/png", "data": PNG}
+            await ask(editor, session, link, image)
+            assert "unsaved" in str(server.requests[-1].body)
+            assert "image_url" in str(server.requests[-1].body)
+            for block in (
+                {"type": "audio", "mimeType": "audio/wav", "data": ""},
+                {"type": "image", "mimeType": "image/png", "data": "no base64"},
+                {"type": "smell"},
+            ):
+                refused = await editor.refused("session/prompt", sessionId=session, prompt=[block])
+                assert refused["code"] == -32602
+            await editor.leave()
+    events = await events_of(command, session)
+    assert [each.source for each in events if isinstance(each, SessionTainted)] == ["attachment a.txt"]
+
+
+async def test_commands_need_no_model(command: Command) -> None:
+    async with scripted(command, reply(calls=[OVERWRITE]), reply("Done.")):
+        async with editing(command) as (editor, session):
+            editor.answers["session/request_permission"] = lambda _: chosen("allow")
+            await ask(editor, session, *words("Overwrite it."))
+            [offered] = editor.of("available_commands_update")
+            names = [each["name"] for each in offered["availableCommands"]]
+            for name in names:
+                assert await ask(editor, session, *words(f"/{name}")) == {"stopReason": "end_turn"}
+            assert (command.workspace / "a.txt").read_text() == "old\n"
+            assert "Taken back: 1 path." in editor.text
+
+
+async def test_a_models_question_is_a_form_where_the_editor_has_forms(command: Command) -> None:
+    question = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})
+    script = reply(calls=[question]), reply("Left it is."), reply(calls=[question]), reply("Well.")
+    async with scripted(command, *script) as server:
+        async with editing(command, elicitation={"form": {}}) as (editor, session):
+            editor.answers["elicitation/create"] = lambda _: {
+                "result": {"action": "accept", "content": {"answer": "left"}}
+            }
+            await ask(editor, session, *words("Go in."))
+            form = (await editor.asked("elicitation/create"))["params"]
+            assert (form["mode"], form["message"]) == ("form", "Which door?")
+            assert "left" in str(server.requests[-1].body["messages"][-1])
+            await editor.leave()
+        async with editing(command) as (editor, session):
+            await ask(editor, session, *words("Go in."))
+            assert "Nobody was asked" in str(server.requests[-1].body["messages"][-1])
