@@ -143,7 +143,9 @@ async def test_files_and_images_go_with_a_prompt(command: Command) -> None:
                 assert refused["code"] == -32602
             await editor.leave()
     events = await events_of(command, session)
-    assert [each.source for each in events if isinstance(each, SessionTainted)] == ["attachment a.txt"]
+    assert [each.source for each in events if isinstance(each, SessionTainted)] == [
+        "attachment a.txt"
+    ]
 
 
 async def test_commands_need_no_model(command: Command) -> None:
