@@ -14,7 +14,7 @@ LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
 # What was compiled is kept: each of a thousand processes and each round of tests would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check docs format bench instructions audit worlds soak soak-minute clean
+.PHONY: run test check protocols docs format bench instructions audit worlds soak soak-minute clean
 .DEFAULT_GOAL := test
 
 run: .venv/run-ready             ## the main job, in a folder of its own
@@ -38,6 +38,9 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/python scripts/plain-portal --check
 	$(BIN)/python scripts/acp-types --check
 	$(BIN)/python scripts/dependencies check
+
+protocols: .venv/dev-ready       ## SDKs and suites of others, from npm, against callboard: half a minute
+	$(BIN)/python scripts/protocols
 
 docs: .venv/dev-ready            ## the site build/site/index.html from docs/ and docstrings; a lost link fails
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html --doctree-dir build/doctrees docs build/site
