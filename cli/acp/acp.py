@@ -25,6 +25,7 @@ from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import CallboardError
 from ...runtime.redaction import redacting_logger
 from ...runtime.wire.providers import SelectedModel
+from ..daemon.away import LOOK_SECONDS
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
 from ..parameters import Config, Data, data_path, offered
@@ -43,7 +44,7 @@ logger = redacting_logger(__name__)
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LEAVE_SECONDS = 5.0
-"""Time for the editor's turns to end, and for this command's daemon, when the editor has gone."""
+"""Time for this command's daemon to end, with the turns of the editor that has gone."""
 
 AgentOption = Annotated[
     str, Parameter(completer=offered("agents"), help="The agent of new sessions.")
@@ -143,6 +144,7 @@ class _Acp:
             with self._scope:
                 async with holding(self._own, logger.warning, self._background) as holder:
                     await self._speak(holder)
+                    await holder.wait_others(logger.warning)
         except CallboardError as error:
             return error
         finally:
@@ -165,22 +167,25 @@ class _Acp:
                     connection, client, holder, self._agent, version("callboard"), nursery
                 )
                 bridge.lent = self._lent
+                nursery.start_soon(self._watch, holder, name="the daemon's end")
                 await connection.run(stream)
-                await self._end_turns(bridge, holder)
             except CallboardError as error:
                 raised = error
             nursery.cancel_scope.cancel(reason="the editor has gone")
         if raised is not None:
             raise raised
 
-    async def _end_turns(self, bridge: Bridge, holder: Holder) -> None:
-        """Cancel what the editor has at work; in a `callboard serve` it goes on, as a chat's does."""
-        if holder.is_ours:
-            for session in bridge.at_work:
-                session.cancel()
-            with trio.move_on_after(LEAVE_SECONDS):
-                await bridge.wait_rest()
-            await holder.wait_others(logger.warning)
+    async def _watch(self, holder: Holder) -> None:
+        """End as this command's daemon does, when another command has stopped that."""
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            door, background = holder.door, self._background
+            if door is not None and door.is_wanted_to_end:
+                await door.drain()
+                break
+            if background is not None and background.was_stopped:
+                break
+        self._scope.cancel(reason="callboard stop")
 
     async def _bring_model(self, client: Client, holder: Holder) -> None:
         """Have this command's own keys and model in a daemon that is another command.

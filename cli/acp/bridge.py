@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,6 +85,7 @@ class Bridge:
         self._nursery = nursery
         self._editor: wire.ClientCapabilities | None = None
         self._sessions: dict[str, EditorSession] = {}
+        self._at_work: Counter[str] = Counter()
         connection.methods = {
             "initialize": self._initialize,
             **{name: self._after_initialize(method) for name, method in self._methods().items()},
@@ -92,16 +94,6 @@ class Bridge:
             "session/cancel": self._cancel,
             "$/cancel_request": connection.cancel_request,
         }
-
-    @property
-    def at_work(self) -> list[EditorSession]:
-        """The sessions in which a prompt of the editor waits for its turn's end."""
-        return [session for session in self._sessions.values() if session.is_at_work]
-
-    async def wait_rest(self) -> None:
-        """Return when no prompt of the editor is at work any more."""
-        while at_work := self.at_work:
-            await at_work[0].leave()
 
     def take_lent(self, model: str) -> None:
         """Have turns that name no model use this one, which the daemon was lent."""
@@ -344,10 +336,20 @@ class Bridge:
             )
             session.update(message(f"{said}\n"))
             return AnsweredRequest(wire.PromptResponse(stop_reason="end_turn"))
-        self._holder.show(params.session_id)
-        return AnsweredRequest(
-            wire.PromptResponse(stop_reason=await session.prompt(prompt, request))
-        )
+        self._at_work[params.session_id] += 1
+        self._holder.show(*self._at_work)
+        try:
+            stop_reason = await session.prompt(prompt, request)
+        except CallboardError:
+            self._rest(params.session_id)
+            raise
+        # Not where this is cancelled: the editor has gone, and the daemon ends what was at work.
+        self._rest(params.session_id)
+        return AnsweredRequest(wire.PromptResponse(stop_reason=stop_reason))
+
+    def _rest(self, session_id: str) -> None:
+        self._at_work -= Counter([session_id])
+        self._holder.show(*self._at_work)
 
     async def _unsaved(
         self, session: EditorSession, blocks: tuple[wire.ContentBlock, ...]
@@ -359,6 +361,7 @@ class Bridge:
         found: dict[str, str] = {}
         paths = await trio.to_thread.run_sync(linked_files, blocks, session.folder)
         with trio.move_on_after(EDITOR_SECONDS):
+            await trio.lowlevel.checkpoint()
             for uri, path in paths.items():
                 asked = wire.ReadTextFileRequest(session_id=session.row.session_id, path=str(path))
                 text = await self._connection.ask("fs/read_text_file", asked, _FILE_TEXT)

@@ -127,6 +127,7 @@ class EditorConnection:
         while data := await stream.receive_some(CHUNK_BYTES):
             for line in lines.take(bytes(data)):
                 self._hear(line)
+            await self.output.wait_room()  # who reads no answers is not read either
 
     async def ask(
         self, method: str, params: wire.AcpMessage, decoder: msgspec.json.Decoder[Result]
@@ -224,6 +225,7 @@ class EditorConnection:
         try:
             with request.scope:
                 done, fault = await self._answer(method, request)
+            await self.output.wait_room()
         finally:
             self._requests.pop(number, None)
         if fault is not None:

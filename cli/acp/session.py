@@ -255,11 +255,6 @@ class EditorSession:
 
     # ── what the person wants ────────────────────────────────────────────────────────────────────
 
-    @property
-    def is_at_work(self) -> bool:
-        """Whether a prompt of the editor waits for its turn's end."""
-        return bool(self._waiting)
-
     async def prompt(self, prompt: EditorPrompt, request: EditorRequest) -> str:
         """Send a prompt, and return why its turn stopped, when nothing of it runs any more.
 

@@ -1,7 +1,7 @@
 """The daemon of a chat: a process of its own, which other commands may use when the chat is left.
 
 chat ──fork──► daemon      before the chat has any thread, file or event loop
-     ──which session it shows, one a line; its end, however it comes──►
+     ──which sessions it shows, on a line; its end, however it comes──►
      ◄──that it serves; which sessions it stays for, once the chat has ended──
 
 It has no terminal: what ends the chat's process group ends no turn of another command.
@@ -105,7 +105,8 @@ async def _until_left(door: Door, chat: trio.SocketStream, scope: trio.CancelSco
     with suppress(trio.BrokenResourceError):
         while data := await chat.receive_some():
             said = (said + data)[-MAX_LINE_BYTES:]
-    await _end_turn(door, said.decode().split("\n")[-2:][0])  # the last whole line
+    for session_id in said.decode().split("\n")[-2:][0].split():  # the last whole line
+        await _end_turn(door, session_id)
     looks = 0
     while (sessions := await door.at_work()) or door.has_clients:
         looks += 1

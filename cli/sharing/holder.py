@@ -56,10 +56,10 @@ class Holder:
         """Whether the daemon is this command's, in this process or its own."""
         return self.door is not None or (self.background is not None and self.background.serves)
 
-    def show(self, session_id: str) -> None:
-        """Note which session the command shows."""
+    def show(self, *session_ids: str) -> None:
+        """Note which sessions are this command's own: their turns end with it, in a daemon of its own."""
         if self.background is not None:
-            self.background.show(session_id)
+            self.background.show(*session_ids)
 
     async def wait_others(self, notice: Callable[[str], None]) -> None:
         """Stay while turns of other commands run in this process, and say so."""

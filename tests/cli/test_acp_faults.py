@@ -38,14 +38,25 @@ async def test_an_editor_that_goes_away_in_mid_turn_takes_its_turn_and_daemon_al
 
 
 async def test_an_editor_that_is_killed_with_the_command_leaves_no_daemon(command: Command) -> None:
-    async with scripted(command, stall("Well, ")), editing(command) as (editor, session):
+    script = stall("Well, "), stall("So, ")
+    async with scripted(command, *script), editing(command) as (editor, session):
         daemon = find_daemon(command.home / "data")
         assert daemon is not None
+        new = await editor.ask("session/new", cwd=str(command.workspace), mcpServers=[])
         await editor.begin("session/prompt", sessionId=session, prompt=words("Talk."))
         await editor.said("Well,")
+        await editor.begin("session/prompt", sessionId=new["sessionId"], prompt=words("Talk."))
+        await editor.said("So,")
         editor.process.kill()
         await gone(daemon.pid)
-    assert await command.outcomes() == ["cancelled"]
+    assert await command.outcomes() == ["cancelled", "cancelled"]
+
+
+async def test_callboard_stop_ends_the_command_with_its_daemon(command: Command) -> None:
+    async with scripted(command), editing(command) as (editor, _):
+        assert (await command("stop")).code == 0
+        with trio.fail_after(PATIENCE_SECONDS):
+            assert await trio.to_thread.run_sync(editor.process.wait) == 0
 
 
 async def test_in_a_served_daemon_the_turn_goes_on_without_the_editor(command: Command) -> None:

@@ -67,14 +67,18 @@ class SdkEditor:
         ]
 
 
+def _file(descriptor: int, mode: str) -> Any:
+    return os.fdopen(descriptor, mode)
+
+
 async def drive(stdout: int, stdin: int, cwd: str) -> dict[str, Any]:
     """Does what an editor does, over the two ends of a command; returns what came of each step."""
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=2**20)
     into, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(stdout, "rb")
+        lambda: asyncio.StreamReaderProtocol(reader), _file(stdout, "rb")
     )
     out, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(stdin, "wb")
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), _file(stdin, "wb")
     )
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
