@@ -1,5 +1,5 @@
 """Settings of single tables: `[git]`, `[tests]`, `[memory]`, `[notify]`, `[openai]`, `[plugins]`, `[sandbox]`, `[server]`,
-`[mcp_server]`, `[workspaces]`, `[sessions]`."""
+`[mcp_server]`, `[workspaces]`, `[sessions]`, `[telemetry]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ import msgspec
 
 from ..runtime.definitions import GENERAL_AGENT, Tier
 from ..runtime.http.address_guard import HERE
+from .base_url import checked_base_url, may_carry_key
+from .mcp.settings import REFERENCE, Texts, check_header
 
+OTEL_KEY = "otel"
+"""Name under which the key of the collector of `[telemetry]` is stored, and referred to."""
 GIT_KEYS = "git"
 """Name under which credentials of git servers are stored, each for its origin."""
 
@@ -437,3 +441,49 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keep_idle_days: Annotated[float, msgspec.Meta(ge=0, le=MAX_DAYS)] = 0.0
     max_store_mib: Annotated[int, msgspec.Meta(ge=0, le=MAX_STORE_MIB)] = 0
     titles: TitleSource | None = None
+
+
+class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where traces and metrics are sent, by OpenTelemetry's protocol over HTTP.
+
+    Attributes:
+        enabled: Whether they are made. It needs the packages of `callboard[otel]`.
+        endpoint: The collector's base URL, below which `/v1/traces` and `/v1/metrics` are; without it
+            `OTEL_EXPORTER_OTLP_ENDPOINT` and its kind say where.
+        headers: Sent with each request. A secret is a reference: `Bearer ${key:otel}`, stored by
+            `callboard keys set otel`, or `${env:NAME}`.
+        sample: The share of traces that are kept; of a turn that stands in a trace of its sender's, the
+            sender decides.
+        content: Whether what was said goes along: prompts, answers, arguments and results. `none`, the
+            default: ids, names, sizes and times alone.
+        service_name: What the service is called.
+        signals: `traces`, `metrics`, or both. Some collectors take only traces.
+    """
+
+    enabled: bool = False
+    endpoint: str | None = None
+    headers: Texts = {}
+    sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    content: Literal["none", "full"] = "none"
+    service_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "callboard"
+    signals: tuple[Literal["traces", "metrics"], ...] = ("traces", "metrics")
+
+    def __post_init__(self) -> None:
+        if self.endpoint is not None:
+            msgspec.structs.force_setattr(self, "endpoint", checked_base_url(self.endpoint))
+        for name, value in self.headers.items():
+            check_header(name, value, f"callboard keys set {OTEL_KEY}")
+            for kind, key in REFERENCE.findall(value):
+                if kind == "key" and key != OTEL_KEY:
+                    raise ValueError(
+                        f"headers: {name} names the key {key}: the one for a collector is "
+                        f"${{key:{OTEL_KEY}}}, stored by `callboard keys set {OTEL_KEY}`"
+                    )
+                if kind == "key" and self.endpoint is None:
+                    raise ValueError(
+                        f"headers: {name} has a stored key, which is for one place: name the endpoint"
+                    )
+                if self.endpoint is not None and not may_carry_key(self.endpoint):
+                    raise ValueError(
+                        "endpoint: headers with secrets are sent by https, or to this machine alone"
+                    )

@@ -17,6 +17,7 @@ RESTART: dict[str, str] = {
     "sandbox": "its strength is measured with these",
     "keys": "the store of keys is opened with its master key",
     "sessions.titles": "read when titles start",
+    "telemetry": "who sends it is set up at the start",
     "plugins": "their code is loaded at the start",
     "server.host": "the socket is open",
     "server.port": "the socket is open",

@@ -33,6 +33,7 @@ from .sections import (
     SandboxSettings,
     ServerSettings,
     SessionSettings,
+    TelemetrySettings,
     TestSettings,
     Webhook,
     WorkspaceSettings,
@@ -351,6 +352,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         workspaces: Whose content files are.
         sessions: What becomes of sessions.
         notify: Where people are notified of questions.
+        telemetry: Where traces and metrics go.
         keys: How provider keys are kept.
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
@@ -389,6 +391,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     workspaces: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
     notify: NotifySettings = NotifySettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     keys: KeySettings = KeySettings()
     inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)

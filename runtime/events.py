@@ -101,7 +101,8 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
     `stop_reason` is one of `stream.StopReason`, or empty when incomplete. Its calls follow as
     `CallProposed`, in the same commit. `estimate` has the tokens that the
     provider did not count; it is for budgets and never added to counted tokens. The tokens of a copy in a
-    forked session are counted where they were used.
+    forked session are counted where they were used. `first_ms` is the time from the request to the first
+    of its answer.
 
     Example:
         async for event in turn:
@@ -121,6 +122,7 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
     incomplete: bool = False
     estimate: Usage | None = None
     is_copy: bool = False
+    first_ms: StoredInteger = 0
 
 
 class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
@@ -173,6 +175,8 @@ class SessionBudgetSet(Event, frozen=True, kw_only=True, tag="session_budget_set
 class ModelSwitched(Event, frozen=True, kw_only=True, tag="model_switched"):
     """The turn continues with the agent's next model, because the previous one failed.
 
+    `error_type` is how it failed, one of the types of `runtime.errors`; empty when it was not asked.
+
     Example:
         async for event in turn:
             if isinstance(event, callboard.ModelSwitched):
@@ -183,6 +187,7 @@ class ModelSwitched(Event, frozen=True, kw_only=True, tag="model_switched"):
     provider: str
     model: str
     reason: str
+    error_type: str = ""
 
 
 class ProviderSetAside(Event, frozen=True, kw_only=True, tag="provider_set_aside"):

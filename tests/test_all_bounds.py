@@ -174,6 +174,13 @@ ALONE: dict[str, str] = {
         tools/web/fetch: MAX_FETCHES
         tools/web/page_text: MAX_READERS
     """,
+    "what is sent to a collector; what is more is cut, or dropped and counted": """
+        runtime/telemetry/content: MAX_BYTES
+        runtime/telemetry/metrics: MAX_LABEL MAX_SERIES MAX_VALUES
+        runtime/telemetry/spans: MAX_ID MAX_OPEN MAX_SESSIONS
+        runtime/telemetry/telemetry: MAX_BYTES MAX_EARLIER MAX_EVENTS MAX_SENT MAX_SENT_BYTES
+            MAX_SPANS
+    """,
     "a count of tries": """
         actors/calls/outcome: MAX_ATTEMPTS
         actors/model/choice: MOST_DOUBLINGS MOST_RETRIES_AFTER_SILENCE MOST_RETRIES_AFTER_TEXT

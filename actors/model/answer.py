@@ -111,6 +111,7 @@ class AnswerBuilder:
         error: The terminal event of a failed one.
         is_sent: Whether the request was handed over to be sent.
         taken: What the attempt took, once it is over.
+        first_at: When the first of it had come.
 
     Args:
         max_argument_bytes: Where the arguments of a call are cut. One character more is kept, so
@@ -125,6 +126,7 @@ class AnswerBuilder:
         self.error: StreamError | None = None
         self.is_sent = False
         self.taken = NOTHING_TAKEN
+        self.first_at: float | None = None
         self._parts: list[list[str] | _Pieces | Opaque] = []
         self._text: list[str] | None = None
         self._calls: dict[int, _CallPieces] = {}

@@ -184,6 +184,12 @@ class ModelCaller:
         self.broken_off = None
         return answer.taken
 
+    def times_of(self, answer: AnswerBuilder) -> tuple[int, int]:
+        """Return how long a whole answer took, and its first piece, in milliseconds; 0 is none."""
+        first = self.asked_at if answer.first_at is None else answer.first_at
+        times = (trio.current_time() - self.asked_at, first - self.asked_at)
+        return round(times[0] * 1000), round(times[1] * 1000)
+
     def charged(self, taken: TokenCount) -> AttemptCharged:
         """Return the event of what an attempt of the present model took."""
         return AttemptCharged(
@@ -217,7 +223,7 @@ class ModelCaller:
             await self._note_failure(error)
         if not self._choice.take_next():
             return is_too_long and await self._leave_out()
-        await self._switched(error.message)
+        await self._switched(error.message, error.error_type)
         return True
 
     async def _note_failure(self, error: StreamError) -> None:
@@ -233,13 +239,14 @@ class ModelCaller:
                 )
             )
 
-    async def _switched(self, reason: str) -> None:
+    async def _switched(self, reason: str, error_type: str = "") -> None:
         await self._host.append(
             ModelSwitched(
                 turn_id=self._turn_id,
                 provider=self.target.provider,
                 model=self.target.model,
                 reason=" ".join([reason, *self._remarks, *self._choice.unusable]),
+                error_type=error_type,
             )
         )
         self._remarks.clear()
@@ -456,6 +463,8 @@ class _Listener:
     def _add(self, events: list[AnyStreamEvent]) -> None:
         offset = self._answer.text_bytes
         self._answer.add(events)
+        if self._answer.first_at is None and not self._answer.is_empty:
+            self._answer.first_at = trio.current_time()
         if self._host is not None:
             self._host.publish(StreamBatch(self._stream_id, offset, events))
 

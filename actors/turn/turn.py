@@ -197,8 +197,7 @@ class Turn:
         return [self._stopped()]
 
     async def _open_budget(self) -> None:
-        budgets = self._host.conversation.budgets
-        scope = self._scope
+        budgets, scope = self._host.conversation.budgets, self._scope
         if await self._budget.open(budgets, is_resumed=self.is_resumed, bound=scope) <= 0:
             scope.cancel(reason="no time is left")  # before a deadline that is over is seen
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -426,7 +425,7 @@ class Turn:
         """Return the event of an answer; of one that was broken off, with the `kept` parts."""
         target = self._caller.target
         done = answer.done if kept is None else None
-        duration = trio.current_time() - self._caller.asked_at
+        duration, first = self._caller.times_of(answer) if done is not None else (0, 0)
         return MessageCompleted(
             turn_id=self.turn_id,
             message_id=new_id("message"),
@@ -438,7 +437,8 @@ class Turn:
             incomplete=done is None,
             usage=answer.taken.usage,
             estimate=answer.taken.estimate,
-            duration_ms=round(duration * 1000) if done is not None else 0,
+            duration_ms=duration,
+            first_ms=first,
         )
 
     def _proposed(

@@ -223,9 +223,7 @@ class McpSettings(McpDraft, frozen=True, kw_only=True):
         if problem := _url_problem(url):
             raise ValueError(f"url: {problem}")  # not repeated: it may hold a secret
         for name, value in self.headers.items():
-            if _HEADER.fullmatch(name) is None or name.lower() in _OWN_HEADERS:
-                raise ValueError(f"headers: {name[:64]!r} can't be set here")
-            _check_secret("headers", name, value)
+            check_header(name, value)
         if not may_carry_key(url) and any(map(REFERENCE.search, self.headers.values())):
             raise ValueError(
                 "url: headers with secrets are sent by https, or to this machine alone"
@@ -303,7 +301,14 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def _check_secret(field: str, name: str, value: str) -> None:
+def check_header(name: str, value: str, store: str = "callboard mcp key") -> None:
+    """Raise `ValueError` for a header that can't be set, or has a literal secret; `store` is the command for one."""
+    if _HEADER.fullmatch(name) is None or name.lower() in _OWN_HEADERS:
+        raise ValueError(f"headers: {name[:64]!r} can't be set here")
+    _check_secret("headers", name, value, store)
+
+
+def _check_secret(field: str, name: str, value: str, store: str = "callboard mcp key") -> None:
     """Raise `ValueError` for a literal secret, which is never repeated."""
     if len(value) > MAX_TEXT or "\0" in value or "\n" in value or "\r" in value:
         raise ValueError(f"{field}: the value of {name} is too long, or has a line break")
@@ -317,7 +322,7 @@ def _check_secret(field: str, name: str, value: str) -> None:
     if (is_secret_name(name) and value.strip()) or redact(value) != value:
         raise ValueError(
             f"{field}: the value of {name} looks like a secret, which never stands in a configuration: "
-            "write ${key:NAME} in its place, and store it with `callboard mcp key`"
+            f"write ${{key:NAME}} in its place, and store it with `{store}`"
         )
 
 

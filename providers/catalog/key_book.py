@@ -13,7 +13,7 @@ from ...config.keys.sealing import KeyBinding
 from ...config.keys.store import API_KEY, open_key_store
 from ...config.mcp.settings import MCP_KEYS, references
 from ...config.search_engines import KnownEngine, engines_of
-from ...config.sections import GIT_KEYS
+from ...config.sections import GIT_KEYS, OTEL_KEY
 from ...config.settings import SearchEngine, Settings
 from ...runtime.errors import AuthError, NotFoundError, ValidationError
 from ...runtime.hooks.hook import NOTIFY, SECRET_PLACE, key_name, webhook_key_name
@@ -52,7 +52,7 @@ class KeyBook:
         """Return where a key of this name would be sent.
 
         Args:
-            name: A provider, a search engine, `git`, a hook as `hook:NAME` or a webhook as `webhook:NAME`.
+            name: A provider, a search engine, `git`, `otel`, a hook as `hook:NAME` or a webhook as `webhook:NAME`.
             where: The server, for `git` alone.
 
         Raises:
@@ -62,6 +62,8 @@ class KeyBook:
         """
         if name == GIT_KEYS:
             return KeyDestination(name, _git_server(where))
+        if name == OTEL_KEY:
+            return KeyDestination(name, self._collector())
         if ":" in name:
             return KeyDestination(name, self._hook(name))
         if where is not None:
@@ -134,6 +136,20 @@ class KeyBook:
             )
         return self._owners().get(name) or provider_named(self._settings, name)
 
+    def _collector(self) -> str:
+        """Return the origin of the collector of `[telemetry]`, if a key may be sent there."""
+        endpoint = self._settings.telemetry.endpoint
+        if endpoint is None:
+            raise NotFoundError(
+                "There is no collector to have a key: callboard.toml names its endpoint in [telemetry]."
+            )
+        if not may_carry_key(endpoint):
+            raise AuthError(
+                f"A key for {origin(endpoint)} is not stored: it would go there in clear text, for everybody "
+                "on the way to see. Give [telemetry] an https:// endpoint."
+            )
+        return origin(endpoint)
+
     def _hook(self, name: str) -> str:
         if name not in self._hooks():
             table, _, own = name.partition(":")
@@ -157,13 +173,15 @@ class KeyBook:
         return has_environment_key(its.variable(self._environ), self._environ)
 
     def _stored(self) -> Iterator[KeyRow]:
-        owners = self._owners()
+        owners, endpoint = self._owners(), self._settings.telemetry.endpoint
+        collector = (OTEL_KEY, "" if endpoint is None else origin(endpoint))
         for row in self._store.rows():
             its = row.binding
             owner = owners.get(its.provider)
             is_used = (
                 its.provider in {GIT_KEYS, *self._hooks()}
                 or self._is_of_server(its)
+                or (its.provider, its.origin) == collector
                 or (
                     owner is not None
                     and origin(owner.base_url) == its.origin

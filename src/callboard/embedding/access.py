@@ -8,21 +8,31 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..config.base_url import checked_base_url
-from ..config.mcp.settings import MCP_KEYS, key_place
+from ..config.base_url import checked_base_url, origin
+from ..config.mcp.settings import MCP_KEYS, key_place, resolved
 from ..config.search_engines import engine_of
-from ..config.sections import GIT_KEYS, MemoryPlace, MemorySearch, MemorySettings, is_name
+from ..config.sections import (
+    GIT_KEYS,
+    OTEL_KEY,
+    MemoryPlace,
+    MemorySearch,
+    MemorySettings,
+    is_name,
+)
 from ..config.settings import Settings
 from ..providers.catalog.catalog import ModelSelection
 from ..providers.catalog.keys import find_key
 from ..runtime.errors import ValidationError
 from ..runtime.memory.index import MemoryIndex
+from ..runtime.redaction import Secret, redactor
 from ..tools.processes.system_programs import find_system_program
 from ..tools.workshop import Author, Workshop
 
 if TYPE_CHECKING:
+    from ..config.in_force import InForce
     from ..runtime.http.client import HttpClient
     from ..runtime.taint.tracked_network import Connect
+    from ..runtime.telemetry.telemetry import SpanProcessor, Telemetry
     from ..tools.mcp.servers import McpServers
     from ..tools.registry import ToolRegistry
     from ..tools.sandbox.sandbox import Sandbox
@@ -90,6 +100,75 @@ def memory_index(
     from ..runtime.memory.vector_file import VectorFile
 
     return VectorFile(folder, StaticEmbedding(), is_read_only=is_read_only)
+
+
+OTEL_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+"""What the extra `otel` brings."""
+
+
+def telemetry_of(
+    force: InForce, registry: ToolRegistry, wish: ModelSelection, processor: SpanProcessor | None
+) -> Telemetry | None:
+    """Return what makes traces and metrics; `None` when nobody wants any, and then nothing of it is imported.
+
+    Raises:
+        ValidationError: Its packages are not installed, or a header refers to what is not there.
+    """
+    settings = force.settings.telemetry
+    if not settings.enabled and processor is None:
+        return None
+    if missing := [name for name in OTEL_PACKAGES if not _is_installed(name)]:
+        raise ValidationError(
+            f"[telemetry] needs {', '.join(missing)}: pip install 'callboard[otel]', or take "
+            "enabled = true out of callboard.toml.",
+            field="telemetry.enabled",
+        )
+    from ..providers.catalog.table import providers_of
+    from ..runtime.telemetry.telemetry import Telemetry, TelemetryPlan  # here: most have none
+
+    endpoint = settings.endpoint
+    place = "" if endpoint is None else origin(endpoint)
+
+    def find(kind: str, name: str) -> str:
+        secret = wish.stored(OTEL_KEY, place) if kind == "key" else None
+        found = wish.environ.get(name) if kind == "env" else secret and secret.reveal()
+        if not found:
+            advice = {
+                "env": f"set {name} in the environment",
+                "key": f"`callboard keys set {name}`",
+            }
+            raise ValidationError(
+                f"[telemetry] headers: ${{{kind}:{name}}} is not there for {place}: {advice[kind]}.",
+                field="telemetry.headers",
+            )
+        redactor.add(Secret(found))
+        return found
+
+    def url_of(provider: str) -> str:
+        known = providers_of(force.settings).get(provider)
+        return wish.base_url or (known.base_url if known is not None else "")
+
+    headers = {} if processor is not None else resolved(settings.headers, find)
+    plan = TelemetryPlan(
+        service=settings.service_name,
+        endpoint=endpoint,
+        headers={name: Secret(value) for name, value in headers.items()},
+        sample=settings.sample,
+        with_content=settings.content == "full",
+        signals=settings.signals,
+        processor=processor,
+        agent=force.agents.get,
+        tool=registry.definition,
+        provider_url=url_of,
+    )
+    return Telemetry(plan)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # a package above it is missing
+        return False
 
 
 GIT_SECONDS = 5.0

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from ..config.setting_rows import SettingsChange
     from ..runtime.http.client import AsyncClient
     from ..runtime.kernel.live_lists import LiveLists
+    from ..runtime.telemetry.telemetry import Telemetry
     from ..tools.client_tool import ClientCalls
     from ..tools.mcp.servers import McpServers
     from ..tools.plugins import Plugin
@@ -126,6 +127,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         remake_agents: Returns all agents by name for other settings; `None` keeps them.
         http: The program's own httpx client for every request; the program closes it.
         app: What the program gives its tools.
+        telemetry: Makes traces and metrics; `None` makes none.
     """
 
     store: Store
@@ -151,6 +153,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     remake_agents: Callable[[Settings], Mapping[str, Agent]] | None = None
     http: AsyncClient | None = None
     app: object = None
+    telemetry: Telemetry | None = None
 
 
 class Host:
@@ -280,8 +283,18 @@ class Host:
         failures = (supervisor.failure for supervisor in self._supervisors)
         return next((_innermost(failure) for failure in failures if failure is not None), None)
 
-    async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
-        """Run all actors until `stop` is set; then sessions end first and the journal last."""
+    async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC128  inside
+        """Run all actors until `stop` is set; then sessions end first and the journal last.
+
+        Telemetry hears of all that, and ends behind it.
+        """
+        if (telemetry := self.plan.telemetry) is None:
+            await self._serve(stop, task_status=task_status)
+            return
+        async with telemetry.running(self.inboxes, self.plan.store):
+            await self._serve(stop, task_status=task_status)
+
+    async def _serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         plan = self.plan
         memories = JournaledMemories(self.journal, plan.store)
         indexed: IndexedMemories | None = None

@@ -51,7 +51,7 @@ from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skills.shelf import SkillShelf
 from ..tools.tool import Tool
 from ..tools.workspace.workspace import open_workspace
-from .access import memory_index, search_place, servers_of, workshop_of
+from .access import memory_index, search_place, servers_of, telemetry_of, workshop_of
 from .host import Host, Plan, open_host
 from .models import ModelFinder, RuntimeModels, open_finder
 from .options import (
@@ -74,6 +74,7 @@ from .tools import host_of as host_of
 if TYPE_CHECKING:
     from ..config.setting_rows import SettingsChange
     from ..runtime.http.client import GivenHttp
+    from ..runtime.telemetry.telemetry import SpanProcessor
     from ..tools.skills.book import SkillBook
     from .agents import RuntimeAgents
     from .configuration import Configuration
@@ -104,6 +105,7 @@ async def open_runtime(
     strict: bool = False,
     wake: bool = True,
     fire: bool = False,
+    span_processor: SpanProcessor | None = None,
 ) -> AsyncGenerator[Runtime, None]:
     """Run callboard around the block; leaving it ends all turns and closes the store.
 
@@ -144,6 +146,9 @@ async def open_runtime(
             that waited when an earlier runtime ended; without it they wait for `Session.resume`,
             which suits a runtime that is soon closed again.
         fire: Lets the schedules of the configuration fire, as in `callboard serve`.
+        span_processor: A span processor of OpenTelemetry's SDK that gets the spans of all turns, in place of
+            the collector of `[telemetry]`; their parent is the program's own current span. The program
+            shuts it down. It needs the extra `otel`.
 
     Raises:
         NotFoundError: The model or its provider does not exist.
@@ -187,9 +192,10 @@ async def open_runtime(
         brought = await load_plugins(settings.plugins, [tool.name for tool in own_tools])
         all_tools: list[KnownTool] = [*own_tools, *brought.tools]
         force = InForce(settings, agents_of(settings, agents, policy))
+        registry = ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version)
         plan = Plan(
             models=finder,
-            registry=ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version),
+            registry=registry,
             plugins=brought.plugins,
             force=force,
             own_agents={agent.name: agent for agent in agents},
@@ -210,6 +216,7 @@ async def open_runtime(
             workshop=workshop_of(lambda: force.settings, finder.wish),
             sandbox=sandbox,
             open_servers=servers_of(sandbox, folder, finder.wish),
+            telemetry=telemetry_of(force, registry, finder.wish, span_processor),
             store=await _open_store(folder),  # the last one: what fails before leaves nothing open
         )
         check_tools_of(agents, [tool.definition.name for tool in all_tools], settings.mcp)

@@ -1,0 +1,70 @@
+"""Ids of traces and spans: they follow from callboard's own, so a place can be told before its span exists.
+
+A span that is made twice, by two processes, has the same id both times; and a program that a call starts can name the
+span of that call while it still runs.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+from ..identity import TraceContext
+
+_SAMPLED = 1
+"""The flag of a traceparent that says that the trace is kept."""
+
+
+class TurnTrace(msgspec.Struct, frozen=True, gc=False):
+    """Where a turn stands.
+
+    Attributes:
+        trace_id: The trace.
+        parent_id: The span of who asked; 0 for none.
+        is_sampled: Whether its spans are kept.
+        state: The `tracestate` that came.
+    """
+
+    trace_id: int
+    parent_id: int = 0
+    is_sampled: bool = True
+    state: str = ""
+
+    def below(self, own_id: str) -> TraceContext:
+        """Return the place below the span of a turn, a message or a call, for other programs."""
+        flags = _SAMPLED if self.is_sampled else 0
+        return TraceContext(
+            f"00-{self.trace_id:032x}-{span_id(own_id):016x}-{flags:02x}", self.state
+        )
+
+
+class Tracing(msgspec.Struct, frozen=True):
+    """Decides where turns stand; `sample` is the share of traces that begin here and are kept."""
+
+    sample: float = 1.0
+
+    def of_turn(self, given: TraceContext | None, session_id: str, turn_id: str) -> TurnTrace:
+        """Return where a turn stands: below who asked, or in a trace of its own."""
+        if given is None:
+            trace_id = _hashed(f"{session_id}/{turn_id}", 16)
+            kept = trace_id & (1 << 64) - 1 < round(self.sample * (1 << 64))
+            return TurnTrace(trace_id, is_sampled=kept)
+        _, trace, parent, flags = given.traceparent.split("-")
+        is_sampled = bool(int(flags, 16) & _SAMPLED)
+        return TurnTrace(int(trace, 16), int(parent, 16), is_sampled, given.tracestate)
+
+    def of_call(
+        self, given: TraceContext | None, session_id: str, turn_id: str, call_id: str
+    ) -> TraceContext:
+        """Return the place below a call, for what it starts."""
+        return self.of_turn(given, session_id, turn_id).below(call_id)
+
+
+def span_id(own_id: str) -> int:
+    """Return the id of the span of a turn, a message or a call."""
+    return _hashed(own_id, 8)
+
+
+def _hashed(text: str, size: int) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=size).digest()) or 1  # 0 is no id

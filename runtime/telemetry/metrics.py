@@ -1,0 +1,131 @@
+"""Histograms of what spans measure: counted once, for OTLP and for `/metrics` alike.
+
+Used by one thread at a time; whoever reads them is that thread.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import msgspec
+
+from . import names
+
+MAX_VALUES = 200
+"""Values of one label; any further one counts as `other`."""
+MAX_SERIES = 2000
+"""Series of one metric; then what is new counts without its labels."""
+MAX_LABEL = 64
+"""Characters of a label's value."""
+
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TURN_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
+_TOKENS = tuple(4.0**power for power in range(14))
+_WAIT_SECONDS = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
+
+
+class Instrument(msgspec.Struct, frozen=True):
+    """A histogram as it is declared; `unit` as OTLP writes it, `bounds` where its buckets end."""
+
+    name: str
+    unit: str
+    description: str
+    bounds: tuple[float, ...]
+
+    @property
+    def prometheus_name(self) -> str:
+        """Its name for Prometheus: dots become underscores, and seconds are said."""
+        return self.name.replace(".", "_") + ("_seconds" if self.unit == "s" else "")
+
+
+INSTRUMENTS = (
+    Instrument(names.OPERATION_DURATION, "s", "How long calls of models take.", _SECONDS),
+    Instrument(names.TOKEN_USAGE, "{token}", "Tokens of calls of models.", _TOKENS),
+    Instrument(
+        names.FIRST_CHUNK_DURATION, "s", "From a request to the first of its answer.", _SECONDS
+    ),
+    Instrument(names.TOOL_DURATION, "s", "How long tools take.", _SECONDS),
+    Instrument(names.AGENT_DURATION, "s", "How long turns take.", _TURN_SECONDS),
+    Instrument(names.MCP_DURATION, "s", "How long calls of MCP servers take.", _SECONDS),
+    Instrument(names.APPROVAL_DURATION, "s", "How long questions wait for people.", _WAIT_SECONDS),
+)
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Series(msgspec.Struct, gc=False):
+    """The values of one set of labels: `counts` by bucket, the last of which has no end."""
+
+    counts: list[int]
+    total: float = 0.0
+    count: int = 0
+    least: float = 0.0
+    most: float = 0.0
+
+    def add(self, value: float, bounds: tuple[float, ...]) -> None:
+        """Count a value."""
+        self.counts[bisect_left(bounds, value)] += 1
+        self.least = value if self.count == 0 else min(self.least, value)
+        self.most = max(self.most, value)
+        self.total += value
+        self.count += 1
+
+
+class Metrics:
+    """The histograms since the start.
+
+    Attributes:
+        series: By instrument, then by labels.
+    """
+
+    def __init__(self) -> None:
+        self.series: dict[Instrument, dict[Labels, Series]] = {each: {} for each in INSTRUMENTS}
+        self._by_name = {each.name: each for each in INSTRUMENTS}
+        self._values: dict[str, set[str]] = {}
+
+    def measure(self, metric: str, value: float, labels: dict[str, str]) -> None:
+        """Count a value; see `Measure`."""
+        instrument = self._by_name[metric]
+        found = self.series[instrument]
+        key = tuple((name, self._bounded(name, text)) for name, text in sorted(labels.items()))
+        if (series := found.get(key)) is None:
+            if len(found) >= MAX_SERIES:
+                key = ()
+            series = found.setdefault(key, Series([0] * (len(instrument.bounds) + 1)))
+        series.add(max(0.0, value), instrument.bounds)
+
+    def _bounded(self, name: str, text: str) -> str:
+        text = text[:MAX_LABEL]
+        known = self._values.setdefault(name, set())
+        if text in known:
+            return text
+        if len(known) >= MAX_VALUES:
+            return names.OTHER
+        known.add(text)
+        return text
+
+    def text(self) -> str:
+        """Return them in Prometheus' text format, without an end of line behind the last one."""
+        lines: list[str] = []
+        for instrument, found in self.series.items():
+            if found:
+                name = instrument.prometheus_name
+                lines += [f"# HELP {name} {instrument.description}", f"# TYPE {name} histogram"]
+                for labels, series in found.items():
+                    lines += _lines(name, labels, series, instrument.bounds)
+        return "\n".join(lines)
+
+
+def _lines(name: str, labels: Labels, series: Series, bounds: tuple[float, ...]) -> list[str]:
+    pairs = "".join(f'{key.replace(".", "_")}="{_escaped(text)}",' for key, text in labels)
+    lines, below = [], 0
+    for bound, count in zip((*bounds, None), series.counts, strict=True):
+        below += count
+        shown = "+Inf" if bound is None else f"{bound:g}"
+        lines.append(f'{name}_bucket{{{pairs}le="{shown}"}} {below}')
+    own = f"{{{pairs.rstrip(',')}}}" if pairs else ""
+    return [*lines, f"{name}_sum{own} {series.total:.6f}", f"{name}_count{own} {series.count}"]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
