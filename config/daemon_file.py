@@ -42,7 +42,7 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     token: Secret
     started_at_ms: int
-    command: Literal["serve", "chat", "run", "acp"] = "serve"
+    command: Literal["serve", "chat", "run", "acp", "mcp"] = "serve"
     drain_seconds: float = 0.0
     configuration: str = ""
 

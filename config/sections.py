@@ -367,6 +367,7 @@ class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     Attributes:
         enabled: Whether it is one.
+        agents: Those that its clients may ask; by default all that their tokens are for.
         tools: Tools that its clients may call themselves, without a model; each call is one of a session of that
             client, and is decided by the policy like any other.
         agent: Whose session that is.
@@ -375,6 +376,7 @@ class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """
 
     enabled: bool = False
+    agents: tuple[str, ...] = ()
     tools: Annotated[tuple[str, ...], msgspec.Meta(max_length=128)] = ()
     agent: str = GENERAL_AGENT
     workspace: str | None = None

@@ -70,6 +70,7 @@ ALONE: dict[str, str] = {
         actors/handles/memory_search: FILL_BATCH
         actors/journal: MAX_GROUP
         actors/model/stream: MAX_WAITING_BATCHES
+        cli/mcp/serve: READ_BYTES
         client/stream: PIECE_BYTES
         config/usage_sums: PAGE_ROWS
         embedding/models: LENT_BYTES

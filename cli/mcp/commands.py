@@ -15,7 +15,7 @@ from ...config.mcp.wire import McpRow
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ConflictError, ToolError, ValidationError
 from ..exit_codes import ANSWERED, FAILED
-from ..parameters import Config, Data, Json, offered
+from ..parameters import Config, Data, Json, data_path, offered
 from ..setup.keys import asked_secret
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, safe_text
@@ -89,6 +89,25 @@ Port = Annotated[
         name="--port",
         help="The port of this machine to which the browser comes back; any that is free, by default.",
         validator=Number(gte=0, lte=65535),
+    ),
+]
+
+Agents = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--agent",
+        completer=offered("agents"),
+        help="An agent that the program may ask; all, by default.",
+        negative=(),
+    ),
+]
+Tools = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--tool",
+        completer=offered("tools"),
+        help="A tool of callboard's that the program may call itself.",
+        negative=(),
     ),
 ]
 
@@ -395,3 +414,20 @@ def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
             raise ValidationError(f"--{option} is NAME=VALUE.", field=option)
         found[name] = value
     return found
+
+
+@mcp.command(name="serve")
+def serve_mcp(
+    *,
+    agent: Agents = (),
+    tools: Tools = (),
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Be an MCP server on stdin and stdout, for a program that starts its servers.
+
+    It offers callboard's agents, and tools that you name, in the folder that it is started in: docs/mcp-server.md.
+    """
+    from .serve import serve  # here: the package takes a second to import
+
+    return serve(config, data_path(data), tools, agent)

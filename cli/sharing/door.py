@@ -110,7 +110,7 @@ async def open_door(
     runtime: Runtime,
     settings: Settings,
     data: Path,
-    command: Literal["chat", "run", "acp"],
+    command: Literal["chat", "run", "acp", "mcp"],
     *,
     config: Path | None = None,
     roots: tuple[str, ...] = (),

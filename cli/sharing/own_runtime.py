@@ -32,7 +32,7 @@ class OwnRuntime(msgspec.Struct, frozen=True, kw_only=True):
 
     data: Path
     settings: Settings
-    command: Literal["chat", "run", "acp"]
+    command: Literal["chat", "run", "acp", "mcp"]
     workspace: Path | None = None
     is_root: bool = True
     model: str | None = None

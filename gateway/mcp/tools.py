@@ -15,7 +15,7 @@ from ...runtime.store.rows import MessageRow, SessionRow
 from ...runtime.text import in_json_words
 from ...runtime.turn_options import TurnOptions
 from ...runtime.turns.called_tool import given_calls, text_of_calls
-from ...runtime.wire.agents import AgentList
+from ...runtime.wire.agents import AgentList, AgentRow
 from ...runtime.wire.approvals import Approvals, ListApprovals, ListQuestions, QuestionList
 from ...runtime.wire.daemon import ToolList
 from ...runtime.wire.fields import Nothing, PromptText, Word
@@ -91,8 +91,7 @@ async def offers(desk: Desk) -> list[Offer]:
     """Return the tools that a client may call, in the same order each time."""
     found: list[Offer] = []
     if desk.may("session/prompt"):
-        rows = (await desk.request("agent/list", Nothing(), AgentList)).agents
-        found += [_ask(row.name, row.description) for row in rows]
+        found += [_ask(row.name, row.description) for row in await _agents(desk)]
     found += [_STATUS, _RESULT]
     if desk.may("session/prompt") and desk.settings.tools:
         known = await desk.request("tool/list", Nothing(), ToolList)
@@ -213,11 +212,17 @@ class UnknownTool(NotFoundError):
 
 async def agent_of(desk: Desk, tool: str) -> str:
     """Return the agent that a tool asks; raise `UnknownTool`."""
-    rows = (await desk.request("agent/list", Nothing(), AgentList)).agents
-    for row in rows:
+    for row in await _agents(desk):
         if f"{ASK}{row.name}" == tool:
             return row.name
     raise UnknownTool(f"there is no tool {tool!r:.200}")
+
+
+async def _agents(desk: Desk) -> list[AgentRow]:
+    """Return the agents that a client may ask."""
+    only = desk.settings.agents
+    rows = (await desk.request("agent/list", Nothing(), AgentList)).agents
+    return [row for row in rows if not only or row.name in only]
 
 
 def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:

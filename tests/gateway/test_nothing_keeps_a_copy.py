@@ -49,7 +49,7 @@ def text(nudges: int, word: str) -> str:
         "git": f'name = "{word}"\nemail = "{word}@example.org"',
         "tests": f'command = ["{word}-test"]',
         "workspaces": f'trust = ["/srv/{word}"]\nuntrusted = ["/mnt/{word}"]',
-        "mcp_server": f'enabled = {str(nudges > 1).lower()}\ntools = ["{word}"]\nagent = "{word}"\nworkspace = "/srv/{word}"',
+        "mcp_server": f'enabled = {str(nudges > 1).lower()}\nagents = ["{word}"]\ntools = ["{word}"]\nagent = "{word}"\nworkspace = "/srv/{word}"',
         "notify": f'webhook = "https://{word}.example/x"',
         "server": f'roots = ["/srv/{word}"]\nallowed_hosts = ["{word}.example"]\n'
         f'allowed_origins = ["https://{word}.example"]',

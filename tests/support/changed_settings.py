@@ -43,6 +43,7 @@ WRITTEN = {
     "server.roots": '[server]\nroots = ["/srv"]',
     "openai.tool_progress": '[openai]\ntool_progress = "off"',
     "server.log_level": '[server]\nlog_level = "error"',
+    "mcp_server.agents": '[mcp_server]\nagents = ["reader"]',
     "mcp_server.tools": '[mcp_server]\ntools = ["read_file"]',
     "mcp_server.agent": '[mcp_server]\nagent = "reader"',
     "mcp_server.workspace": '[mcp_server]\nworkspace = "/srv"',
