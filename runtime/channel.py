@@ -9,6 +9,7 @@ import msgspec
 
 from .approval import ApprovalAnswer, ApprovalRequest
 from .definitions import ErrorType, ToolFailure
+from .event_types.people import QuestionForm
 from .handles import PersonAnswer
 
 ApprovalSaid: TypeAlias = ApprovalAnswer | Literal["allow", "deny"] | bool
@@ -18,7 +19,7 @@ AnswerSaid: TypeAlias = PersonAnswer | str
 
 
 class UserQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A question from a model to the people of its session, asked with the tool `ask_user`.
+    """A question to the people of a session, from its model (`ask_user`) or from the server of a tool.
 
     Attributes:
         question_id: The id for `Runtime.answer_question`.
@@ -28,6 +29,8 @@ class UserQuestion(msgspec.Struct, frozen=True, kw_only=True):
         expires_at_ms: When the question expires, in Unix milliseconds.
         asked_in: The session that has this channel, if one of its branches asks.
         origin: If a branch asks: that it does, and its task, in words. Empty otherwise.
+        form: What a server wants: fields, or that an address is opened. Then an answer is one of the options,
+            or, as its text, a JSON object with the values of the fields.
 
     Example:
         class Here(callboard.Channel):
@@ -51,6 +54,7 @@ class UserQuestion(msgspec.Struct, frozen=True, kw_only=True):
     expires_at_ms: int = 0
     asked_in: str = ""
     origin: str = ""
+    form: QuestionForm | None = None
 
 
 class ChannelMessage(msgspec.Struct, frozen=True, kw_only=True):

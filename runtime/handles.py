@@ -14,6 +14,7 @@ import msgspec
 
 from .budget import Budget
 from .definitions import SessionKind
+from .event_types.people import QuestionForm
 from .event_types.plan import PlanItem
 from .event_types.turns import TurnOutcome
 from .http.url import HttpUrl
@@ -207,7 +208,9 @@ class PersonAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class ChannelHandle(Protocol):
     """The people of a session, reached through its own channel or that of an ancestor."""
 
-    async def ask(self, question: str, options: tuple[str, ...] = ()) -> PersonAnswer:
+    async def ask(
+        self, question: str, options: tuple[str, ...] = (), *, form: QuestionForm | None = None
+    ) -> PersonAnswer:
         """Ask a person and wait for the answer; raise `ToolFailure` if none comes in time."""
         ...
 

@@ -476,6 +476,8 @@ ALONE: dict[str, str] = {
         config/mcp/wire: MAX_TOOLS
         tools/mcp/definition: MAX_DEFINITIONS_BYTES MAX_ORIGINAL MAX_TEXTS_BYTES MAX_TEXT_BYTES MAX_TOOL_NAME
         tools/mcp/launch: MAX_STATE_BYTES MAX_STATE_FILES
+        tools/mcp/questions: MAX_FORM_BYTES MAX_MESSAGE_CHARS MAX_OPTIONS MAX_QUESTIONS MAX_TEXT_CHARS MAX_URL_CHARS
+        runtime/event_types/form: MAX_FIELDS MAX_VALUE_CHARACTERS
         tools/mcp/result: MAX_FILES MAX_PARTS
         tools/mcp/tool: MAX_PROGRESS_CHARS
         tools/client_tool: MAX_EARLY

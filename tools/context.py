@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -137,6 +139,30 @@ class ToolContext(Generic[App]):
 
     def __post_init__(self, on_progress: Callable[[str], None] | None) -> None:
         self._relay = None if on_progress is None else ProgressRelay(on_progress)
+        self._scope: trio.CancelScope | None = None
+        self._outside = 0
+        self._left = math.inf
+
+    def run_in(self, scope: trio.CancelScope) -> None:
+        """Note the scope that the call runs in, with its deadline; for who runs it."""
+        self._scope = scope
+
+    @contextmanager
+    def outside_deadline(self) -> Generator[None]:
+        """Stop the deadline of the call while one block or several run, in which people take their time."""
+        if self._scope is None:
+            yield
+            return
+        if not self._outside:
+            self._left = self._scope.deadline - trio.current_time()
+            self._scope.deadline = math.inf
+        self._outside += 1
+        try:
+            yield
+        finally:
+            self._outside -= 1
+            if not self._outside:
+                self._scope.deadline = trio.current_time() + self._left
 
     def progress(self, text: str) -> None:
         """Show a line while the call runs.

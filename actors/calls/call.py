@@ -264,6 +264,8 @@ class CallPreparation:
             decoded = tool.decode(arguments)
             needs = tool.needs(decoded)
             context = self._context(place, call, needs, on_progress)
+            if tool.may_ask:
+                context.channel = self._handles.channel(place, call)
             tool.check_handles(context, needs)
             context.approval_reason = tool.approval_reason(decoded, context)
             return ReadyCall(
@@ -381,6 +383,8 @@ async def execute(ready: ReadyCall, limits: Limits, running: CallActivity) -> Ca
         if not ready.tool.waits:
             seconds = min(seconds, limits.max_tool_seconds)
         scope = running.open_scope(seconds)
+        if ready.tool.may_ask:
+            ready.context.run_in(scope)
         with scope:
             result = await ready.tool.execute(ready.arguments, ready.context)
             return success(result, ready.call, most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...runtime.channel import ChannelMessage
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import CallboardError
+from ...runtime.event_types.people import QuestionForm
 from ...runtime.events import MessageSent
 from ...runtime.handles import PersonAnswer
 from ...runtime.history import Call
@@ -45,10 +46,12 @@ class OpenChannel:
         self._call = call
         self._reachable = reachable
 
-    async def ask(self, question: str, options: tuple[str, ...] = ()) -> PersonAnswer:
+    async def ask(
+        self, question: str, options: tuple[str, ...] = (), *, form: QuestionForm | None = None
+    ) -> PersonAnswer:
         """Wait for a person's answer; raise `ToolFailure` when nobody answers in time."""
         return await self._speech.questions.ask(
-            self._place, self._call, self._reachable[0], question, options
+            self._place, self._call, self._reachable[0], question, options, form
         )
 
     async def tell(self, text: str, channel: str | None = None) -> str:

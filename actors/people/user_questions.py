@@ -27,6 +27,7 @@ from ...runtime.errors import (
     NotFoundError,
     ValidationError,
 )
+from ...runtime.event_types.people import QuestionForm
 from ...runtime.events import ChildAsks, DurableEvent, QuestionAnswered, QuestionAsked
 from ...runtime.handles import PersonAnswer
 from ...runtime.history import Call
@@ -96,15 +97,24 @@ class UserQuestions:
         self._over: deque[str] = deque(maxlen=MAX_REMEMBERED)
 
     async def ask(
-        self, place: CallPlace, call: Call, served: Served, text: str, options: tuple[str, ...]
+        self,
+        place: CallPlace,
+        call: Call,
+        served: Served,
+        text: str,
+        options: tuple[str, ...],
+        form: QuestionForm | None = None,
     ) -> PersonAnswer:
         """Ask, and wait for the first answer, whoever gives it.
+
+        A call with a form may ask several times, and is never made again after a restart.
 
         Raises:
             ToolFailure: Nobody answers in time, or the channel takes no questions.
         """
         seconds = self._limits.approval_seconds
-        if left := await self._left(place.session_id, call.call_id):
+        left = None if form is not None else await self._left(place.session_id, call.call_id)
+        if left is not None:
             question = _known(left.asked, place.session_id, served.asked_in, served.origin)
             late = self._late.get(question.question_id)
             if late is not None or left.answered is not None:
@@ -121,6 +131,7 @@ class UserQuestions:
                 expires_at_ms=now_ms() + int(seconds * 1000),
                 asked_in=served.asked_in,
                 origin=served.origin,
+                form=form,
             )
         name = question.question_id
         entry = self._open[name] = OpenUserQuestion(question)
@@ -212,6 +223,7 @@ class UserQuestions:
             question=question.question,
             options=question.options,
             expires_at_ms=question.expires_at_ms,
+            form=question.form,
         )
         await self._append(question.session_id, asked)
         if question.asked_in:
@@ -263,6 +275,7 @@ def _known(asked: QuestionAsked, session_id: str, asked_in: str, origin: str = "
         expires_at_ms=asked.expires_at_ms,
         asked_in=asked_in,
         origin=origin,
+        form=asked.form,
     )
 
 
@@ -331,6 +344,12 @@ def checked_answer(answer: object, question: UserQuestion) -> PersonAnswer:
         option = options.index(text.strip())
     if option is not None and not text:
         text = options[option]
+    if question.form is not None and option is None:
+        if question.form.url:
+            raise ValidationError("answer with one of the options", field="answer")
+        from ...runtime.event_types.form import form_answer  # servers of tools alone ask with forms
+
+        form_answer(question.form.fields, text)
     if len(text) > MAX_ANSWER_CHARACTERS:
         raise ValidationError(
             f"the answer has {len(text)} characters; {MAX_ANSWER_CHARACTERS} may be given",

@@ -14,6 +14,7 @@ import trio
 
 from ...runtime.channel import UserQuestion
 from ...runtime.errors import CallboardError, ValidationError
+from ...runtime.event_types.people import FormField
 from ...runtime.handles import PersonAnswer
 from ...runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..show.question_text import ANSWERED_BY, binding_asked, block, changed_question, coverage
@@ -121,19 +122,42 @@ class Asker:
         The number of an option is an answer, and so is any text.
         """
         who = f" ({safe_line(question.origin)})" if question.origin else ""
-        options = question.options
-        lines = ["", f"the model asks you{who}:", *block(question.question)]
+        options, form = question.options, question.form
+        if form is not None and form.fields:
+            return await self._fill_in(question, form.fields, who)
+        whose = "the model" if form is None else "the server of a tool"
+        lines = ["", f"{whose} asks you{who}:", *block(question.question)]
         lines += (f"  [{number}] {exact(text)}" for number, text in enumerate(options, 1))
         self.keyboard.write("\n".join(lines) + "\n")
         await self.keyboard.settle()
         prompt = "a number, or your own answer: " if options else PROMPT
+        if form is not None:
+            prompt = "a number: "
         while (typed := await self.keyboard.line(prompt)) is not None:
             if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(options):
                 typed = options[int(typed) - 1]
-            if typed:
+            if typed and (form is None or typed in options):
                 option = options.index(typed) if typed in options else None
                 return PersonAnswer(text=typed, answered_by=ANSWERED_BY, option=option)
         return None
+
+    async def _fill_in(
+        self, question: UserQuestion, fields: tuple[FormField, ...], who: str
+    ) -> PersonAnswer | None:
+        """Ask for the fields of a form; nothing is sent before the person has seen it whole."""
+        from .forms import fill_in  # seldom is any asked
+
+        lines = ["", f"the server of a tool asks you{who}:", *block(question.question)]
+        self.keyboard.write("\n".join(lines) + "\n")
+        await self.keyboard.settle()
+        key = None
+        while key not in {"y", "yes", "d", "n", "no"}:
+            if (key := await self.keyboard.choice("[y] answer  [d] decline: ")) is None:
+                return None
+        text = await fill_in(self.keyboard, fields) if key in {"y", "yes"} else ""
+        if text is None:
+            return None
+        return PersonAnswer(text=text, answered_by=ANSWERED_BY, option=None if text else 0)
 
 
 class Dialogue:

@@ -7,27 +7,35 @@ is imported in a thread (`server`).
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     asynccontextmanager,
+    contextmanager,
     suppress,
 )
+from contextvars import ContextVar
 from importlib.metadata import version
 from typing import Any, Protocol
 
 import trio
+from mcp.client import InputRequiredRoundsExceededError
 from mcp.client.client import Client
-from mcp.client.session import IncomingMessage
+from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     REQUEST_TIMEOUT,
     CallToolResult,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
     Implementation,
     PaginatedRequestParams,
     ToolListChangedNotification,
@@ -37,8 +45,11 @@ from pydantic import ValidationError
 
 from ...config.mcp.wire import ServerInfo
 from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import ValidationError as NotAForm
+from ...runtime.event_types.people import QuestionForm
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redact
+from .questions import DECLINE, AskPeople, ServerAnswer, ServerQuestion, read_form, read_url
 from .state import CallFaults, ConnectionLost, ShowProgress
 
 CLOSED = "Connection closed"
@@ -64,9 +75,12 @@ class ServerConnection:
         lost: Set when it can't be spoken with any more.
     """
 
-    def __init__(self, client: Client, wire: ServerWire, changes: _Changes) -> None:
+    def __init__(
+        self, client: Client, wire: ServerWire, changes: _Changes, askers: _Askers
+    ) -> None:
         self._client = client
         self._wire = wire
+        self._askers = askers
         self.lost = wire.lost
         self._changes = changes
         its = client.server_info
@@ -103,17 +117,22 @@ class ServerConnection:
         return found, (f"its list has more than {MAX_PAGES} pages; the rest is left out",)
 
     async def call(
-        self, name: str, arguments: dict[str, Any], progress: ShowProgress | None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: ShowProgress | None,
+        ask: AskPeople | None = None,
     ) -> dict[str, Any]:
         """Call a tool; return its answer in the form of the protocol.
 
-        Being cancelled tells the server so, and waits for no answer.
+        Being cancelled tells the server so, and waits for no answer. `ask` puts what the server asks meanwhile
+        to people; without it, it is told no.
 
         Raises:
             ConnectionLost: The server ended before it answered.
             ToolFailure: It answered with an error of the protocol, or can't be reached.
         """
-        with self._wire.calling() as faults:
+        with self._askers.during(ask), self._wire.calling() as faults:
             return await self._called(name, arguments, progress, faults)
 
     async def _called(
@@ -133,6 +152,10 @@ class ServerConnection:
             ):
                 raise ConnectionLost from None
             raise _failure(error) from None
+        except InputRequiredRoundsExceededError:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR, "The server asks again and again, and answers nothing."
+            ) from None
         except ValidationError as error:
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR,
@@ -168,7 +191,7 @@ async def open_connection(wire: ServerWire, name: str) -> AsyncGenerator[ServerC
 
     Raises whatever the package raises; the caller takes it for a broken connection.
     """
-    changes = _Changes()
+    changes, askers = _Changes(), _Askers()
 
     async def heard(message: IncomingMessage) -> None:
         await trio.lowlevel.checkpoint()
@@ -179,6 +202,7 @@ async def open_connection(wire: ServerWire, name: str) -> AsyncGenerator[ServerC
         wire.open(changes.note),
         client_info=Implementation(name="callboard", version=version("callboard")),
         message_handler=heard,
+        elicitation_callback=askers.ask,
         cache=None,
     )
     async with client:
@@ -187,7 +211,7 @@ async def open_connection(wire: ServerWire, name: str) -> AsyncGenerator[ServerC
         async with open_service_nursery("the connection is closed") as nursery:
             if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 nursery.start_soon(_follow, client, changes, name=f"changes of {name}")
-            yield ServerConnection(client, wire, changes)
+            yield ServerConnection(client, wire, changes, askers)
 
 
 async def _follow(client: Client, changes: _Changes) -> None:
@@ -210,6 +234,74 @@ class _Changes:
     def note(self) -> None:
         """Note it."""
         self.event.set()
+
+
+_CALLER: ContextVar[_Asker | None] = ContextVar("the call that a server asks about", default=None)
+"""Whose input rounds run (2026-07-28); a request of an older server does not say for which call it is."""
+
+
+class _Asker:
+    """A call that runs, and what asks its people; its questions end with it."""
+
+    def __init__(self, ask: AskPeople | None) -> None:
+        self._ask = ask
+        self._asking: set[trio.CancelScope] = set()
+
+    async def put(self, question: ServerQuestion) -> ServerAnswer:
+        """Ask its people; `cancel` when the call is over."""
+        if self._ask is None:
+            return ServerAnswer(DECLINE)
+        with trio.CancelScope() as scope:
+            self._asking.add(scope)
+            try:
+                return await self._ask(question)
+            finally:
+                self._asking.discard(scope)
+        return ServerAnswer("cancel")
+
+    def end(self) -> None:
+        """Take back what it asks."""
+        for scope in self._asking:
+            scope.cancel(reason="the call is over")
+
+
+class _Askers:
+    """The calls of a connection that run, for what its server asks about them."""
+
+    def __init__(self) -> None:
+        self._running: list[_Asker] = []
+
+    @contextmanager
+    def during(self, ask: AskPeople | None) -> Generator[None]:
+        """Have these people asked what the server asks in the block."""
+        caller = _Asker(ask)
+        self._running.append(caller)
+        token = _CALLER.set(caller)
+        try:
+            yield
+        finally:
+            _CALLER.reset(token)
+            self._running.remove(caller)
+            caller.end()
+
+    async def ask(
+        self, context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult | ErrorData:
+        """Ask the people of the call that it is about; tell the server no when that is not clear."""
+        caller = _CALLER.get()
+        if caller is None and len(self._running) == 1:
+            caller = self._running[0]
+        try:
+            if isinstance(params, ElicitRequestURLParams):
+                form = QuestionForm(url=read_url(params.url))
+            else:
+                form = QuestionForm(fields=read_form(params.requested_schema))
+        except NotAForm as error:
+            return ErrorData(code=INVALID_REQUEST, message=str(error))
+        if caller is None:
+            return ElicitResult(action=DECLINE)
+        answer = await caller.put(ServerQuestion(params.message, form))
+        return ElicitResult(action=answer.action, content=answer.content)
 
 
 async def _unchecked(name: str, result: CallToolResult) -> None:

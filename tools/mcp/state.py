@@ -16,6 +16,7 @@ from ...runtime.kernel.mailbox import Message, Request
 from ...runtime.redaction import Secret
 from ...runtime.taint.tracked_network import Connect
 from ..sandbox.sandbox import Sandbox
+from .questions import AskPeople
 
 
 class ConnectionLost(Exception):
@@ -142,7 +143,11 @@ class Callee(Protocol):
     lost: trio.Event
 
     async def call(
-        self, name: str, arguments: dict[str, Any], progress: ShowProgress | None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: ShowProgress | None,
+        ask: AskPeople | None = None,
     ) -> dict[str, Any]:
         """See `connection.Connection.call`."""
         ...

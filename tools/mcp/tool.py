@@ -15,6 +15,7 @@ from ...runtime.taint.tracked_network import TrackedNetwork
 from ..foreign_tool import ForeignTool
 from ..tool import Arguments, Tool, ToolContext
 from .definition import definition_of
+from .questions import asker
 from .result import result_of_answer
 from .state import ConnectionLost, ServerLink, ShowProgress
 
@@ -45,6 +46,7 @@ class McpTool(Tool):
     ) -> None:
         self.definition = definition_of(server, pin)
         self.is_trusted = server.content == "trusted"
+        self.may_ask = True
         self._server = server.name
         self._host = server.host
         self._pin = pin
@@ -87,7 +89,9 @@ class McpTool(Tool):
             raise ToolFailure(ErrorType.TOOL_NOT_AVAILABLE, f"Not run: {withheld(self._server)}")
         if self._host and isinstance(context.network, TrackedNetwork):
             context.network.note(self._host)
-        answer = await link.connection.call(self._pin.original, arguments, _progress(context))
+        answer = await link.connection.call(
+            self._pin.original, arguments, _progress(context), asker(self._server, context)
+        )
         return result_of_answer(self.name, answer)
 
     def _interrupted(self) -> ToolFailure:

@@ -48,7 +48,7 @@ _BLANK: dict[type[Event], dict[str, Any]] = {
     TurnEnded: {"answer": ""},
     AnswerRejected: {"problem": DELETED},
     CallDeferred: {"result": _NO_RESULT},
-    QuestionAsked: {"question": DELETED, "options": ()},
+    QuestionAsked: {"question": DELETED, "options": (), "form": None},
     QuestionAnswered: {"answer": DELETED},
 }
 """What says something in events of inputs, summaries and calls, and what is left of it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ OPTIONS = {
 FAULT = OPTIONS.get("fault", "")
 LOCK = threading.Lock()
 CANCELLED: list[object] = []
+ANSWERS: dict[object, queue.Queue[Any]] = {}
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
 TEXT = {"type": "string"}
@@ -82,6 +84,7 @@ def tools() -> list[dict[str, Any]]:
         tool("environment", "Says its environment."),
         tool("cancelled", "Says which calls were cancelled."),
         tool("change", "Has another tool from now on."),
+        tool("ask", "Asks people.", {"how": TEXT, "times": {"type": "integer"}}),
     ]
     if FAULT == "hidden":
         found += [
@@ -113,6 +116,49 @@ def send(message: dict[str, Any]) -> None:
 
 def text(said: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": said}]}
+
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name", "minLength": 2},
+        "age": {"type": "integer", "minimum": 0},
+        "colour": {"type": "string", "enum": ["red", "green"], "default": "green"},
+        "api_key": {"type": "string"},
+    },
+    "required": ["name", "age"],
+}
+
+
+def question(how: str) -> dict[str, Any]:
+    """Return the parameters of a question to people."""
+    if how == "url":
+        url = "https://login.example/start?id=1"
+        return {"mode": "url", "message": "Log in.", "url": url, "elicitationId": "e1"}
+    if how == "page of this machine":
+        return {
+            "mode": "url",
+            "message": "Look.",
+            "url": "file:///etc/passwd",
+            "elicitationId": "e",
+        }
+    schema: dict[str, Any] = FORM
+    if how == "deep":
+        inner = {"type": "object", "properties": {}}
+        schema = {"type": "object", "properties": {"a": inner}}
+    if how == "wide":
+        wide = {f"f{number}": {"type": "string"} for number in range(21)}
+        schema = {"type": "object", "properties": wide}
+    return {"mode": "form", "message": "Who are you?", "requestedSchema": schema}
+
+
+def asked(params: dict[str, Any]) -> Any:
+    """Ask the client, and return its answer (revisions before 2026-07-28)."""
+    ident = f"q{len(ANSWERS)}"
+    answers = ANSWERS[ident] = queue.Queue()
+    send({"id": ident, "method": "elicitation/create", "params": params})
+    found = answers.get()
+    return found.get("result", found.get("error"))
 
 
 def call(  # ruff: ignore[complex-structure]  a case for each tool
@@ -160,6 +206,9 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
                     )
             time.sleep(arguments.get("seconds", 0))
             return text("waited")
+        case "ask" if OPTIONS.get("era") != "modern":
+            how, times = arguments.get("how", ""), arguments.get("times", 1)
+            return text(json.dumps([asked(question(how)) for _ in range(times)]))
         case "environment":
             return text(json.dumps({**os.environ, "cwd": os.getcwd(), "pid": os.getpid()}))
         case "cancelled":
@@ -172,14 +221,37 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
             return text("?")
 
 
+COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+
+def round_of(params: dict[str, Any]) -> dict[str, Any]:
+    """Ask in rounds, as the revision 2026-07-28 does; the state says which round it is."""
+    number, said = json.loads(params.get("requestState") or "[0, []]")
+    said += [answer for _, answer in sorted((params.get("inputResponses") or {}).items())]
+    if number >= params["arguments"].get("times", 1):
+        return {**text(json.dumps(said)), **COMPLETE}
+    asking = {
+        "method": "elicitation/create",
+        "params": question(params["arguments"].get("how", "")),
+    }
+    return {
+        "resultType": "input_required",
+        "inputRequests": {"one": asking},
+        "requestState": json.dumps([number + 1, said]),
+    }
+
+
 def raw_arguments(line: str, params: dict[str, Any]) -> str:
     """Return the arguments as they stand in the line."""
     return json.dumps(params.get("arguments"), separators=(",", ":"), ensure_ascii=False)
 
 
-def answer(line: str) -> None:
+def answer(line: str) -> None:  # ruff: ignore[complex-structure]  a case for each method
     message = json.loads(line)
     method, ident, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if method is None and ident in ANSWERS:
+        ANSWERS[ident].put(message)
+        return
     if method == "notifications/cancelled":
         CANCELLED.append(params.get("requestId"))
     if ident is None:
@@ -198,8 +270,15 @@ def answer(line: str) -> None:
                     },
                 }
             )
+        case "server/discover" if OPTIONS.get("era") == "modern":
+            its = {"name": "fake", "version": "2"}
+            offer = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+            meta = {"io.modelcontextprotocol/serverInfo": its}
+            send({"id": ident, "result": {**offer, **COMPLETE, "serverInfo": its, "_meta": meta}})
+        case "tools/call" if params["name"] == "ask" and OPTIONS.get("era") == "modern":
+            send({"id": ident, "result": round_of(params)})
         case "tools/list":
-            result: dict[str, Any] = {"tools": tools()}
+            result: dict[str, Any] = {"tools": tools(), **COMPLETE}
             if FAULT == "cursor":
                 result["nextCursor"] = "again"
             if FAULT == "pages":
