@@ -9,7 +9,7 @@ Begin with `tool`: the class `Tool`, and the decorator that makes one of a typed
 what a call gets; `failures` has short forms of the two failures that most tools raise; `builtin` knows
 the tools that come with callboard, from a file of definitions; `registry` lists the tools, imports one
 at its first call, and decides which of them a kind of session is offered.
-`foreign_tool` takes tools with a JSON Schema of their own, `plugins` finds those of other
+`foreign_tool` takes tools with a JSON Schema of their own, `client_tool` those that a client runs itself, `plugins` finds those of other
 distributions. `workshop` holds the operator's settings for development tools, and `function_worker` is
 the other end of `processes.function_process`.
 

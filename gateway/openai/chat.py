@@ -8,29 +8,19 @@ from contextlib import AsyncExitStack
 import msgspec
 import trio
 
-from ...embedding.options import check_turn_options
 from ...embedding.runtime import host_of
-from ...embedding.turn import checked_text
-from ...runtime.definitions import InputMode, SessionKind
 from ...runtime.errors import ActorStopped, CallboardError
-from ...runtime.kernel.delivery import Subscription
-from ...runtime.messages import SubmitInput
-from ...runtime.turn_options import TurnOptions
+from ...runtime.turn_options import ClientContext
 from ...runtime.wire.fields import Role
 from ..connection.caller import Requester
 from ..door.exchange import Exchange
 from ..door.http import JSON, Headers, HttpAnswer
-from ..http_turns import HttpTurn, HttpTurns, trace_of
+from ..http_turns import HttpTurn, HttpTurns
 from ..shared.state import DaemonState
+from .asked import Asked, TurnOpener
 from .chat_answer import ChatAnswer, ChatStream, event_of
-from .chat_request import (
-    ChatInput,
-    ChatRequest,
-    client_of,
-    conversation_of,
-    decoded,
-)
-from .problems import NO_RETRY, ApiProblem, answer_of, error_body, no_model, problem_of
+from .chat_request import ChatInput, ChatRequest, conversation_of, decoded
+from .problems import ApiProblem, error_body, late, problem_of
 from .turn_view import TurnView
 
 SESSION = "x-callboard-session"
@@ -49,6 +39,7 @@ class ChatApi:
     def __init__(self, daemon: DaemonState, turns: HttpTurns) -> None:
         self._daemon = daemon
         self._turns = turns
+        self._opener = TurnOpener(turns)
 
     async def answer(self, exchange: Exchange, requester: Requester) -> HttpAnswer | None:
         """Answer a request; the turn is cancelled when the client leaves."""
@@ -59,25 +50,18 @@ class ChatApi:
         else:
             request, said = await trio.to_thread.run_sync(_read, body)
         del body
-        agent, model = agent_of(requester, request.model)
-        options = msgspec.structs.replace(request.options, model=model)
-        check_turn_options(host_of(requester.runtime), options)
-        own = host_of(requester.runtime).agents[agent].tools
-        registry = host_of(requester.runtime).plan.registry
-        request.check_tools(each.name for each in registry.definitions(own, SessionKind.MAIN))
+        asked = Asked(
+            model=request.model,
+            options=request.options,
+            given=said.given,
+            text=said.text,
+            attachments=said.attachments,
+            results=said.results,
+            client=ClientContext(said.instructions, request.client_tools),
+            session_id=exchange.head.one(SESSION) or "",
+        )
         async with AsyncExitStack() as stack:
-            if (parked := self._turns.take(requester, said.results)) is not None:
-                turn = parked.turn
-                stack.push_async_exit(turn)
-                if said.text:
-                    await self._steer(requester, turn, said)
-                self._turns.answer(parked, said.results)
-            else:
-                with self._turns.room():
-                    message = await self._message(
-                        exchange, requester, agent, request, said, options
-                    )
-                    turn = await stack.enter_async_context(self._turns.turn(message))
+            turn = await self._opener.open(stack, exchange.head, requester, asked)
             view = TurnView(turn.client_tools)
             headers = _headers(turn.session_id, turn.input_id, request)
             answer = None
@@ -89,49 +73,6 @@ class ChatApi:
                 stack.pop_all()
                 self._turns.park(turn, requester, (each.call_id for each in calls))
             return answer
-
-    async def _steer(self, requester: Requester, turn: HttpTurn, said: ChatInput) -> None:
-        """Have a turn that goes on read what the client says beside the results."""
-        await host_of(requester.runtime).directory.ask(
-            SubmitInput(
-                session_id=turn.session_id,
-                text=said.text,
-                attachments=said.attachments,
-                mode=InputMode.STEER,
-                via=requester.name,
-            )
-        )
-
-    async def _message(
-        self,
-        exchange: Exchange,
-        requester: Requester,
-        agent: str,
-        request: ChatRequest,
-        said: ChatInput,
-        options: TurnOptions,
-    ) -> SubmitInput:
-        """Return the input of a request, for the session that it names or one of its own."""
-        head = exchange.head
-        text = checked_text(said.text or "(Go on with these results.)")
-        if session_id := head.one(SESSION):
-            row = await requester.session(session_id)
-            if row.agent != agent:
-                why = f"the session {session_id} has the agent {row.agent}: name that as the model"
-                raise ApiProblem(why, "model", status=409, code="conflict")
-        else:
-            session = await self._turns.begin_session(requester, agent, given=said.given)
-            session_id = session.session_id
-        return SubmitInput(
-            session_id=session_id,
-            text=text,
-            attachments=said.attachments,
-            subscription=Subscription(),
-            options=None if options == TurnOptions() else options,
-            via=requester.name,
-            client=client_of(said.instructions, request.client_tools),
-            trace=trace_of(head),
-        )
 
     async def _whole(
         self,
@@ -150,14 +91,14 @@ class ChatApi:
                     for event in events:
                         view.take(event)
         except CallboardError as error:
-            return _late(problem_of(error), headers)
+            return late(problem_of(error), headers)
         if exchange.has_left:
             return None
         answer = ChatAnswer(turn.input_id, request.model, int(time.time()))
         try:
             body = answer.whole(view)
         except ApiProblem as problem:
-            return _late(problem, headers)
+            return late(problem, headers)
         return HttpAnswer(200, msgspec.json.encode(body), JSON, headers=headers)
 
     async def _stream(
@@ -197,21 +138,6 @@ def _read(body: bytes) -> tuple[ChatRequest, ChatInput]:
     return request, conversation_of(request.messages)
 
 
-def agent_of(requester: Requester, model: str) -> tuple[str, str | None]:
-    """Return the agent that a model is, and the model that it is to ask; raise `ApiProblem`."""
-    name, _, wanted = model.partition(":")
-    if name not in host_of(requester.runtime).agents or not requester.knows_agent(name):
-        raise no_model(model)
-    return name, wanted or None
-
-
 def _headers(session_id: str, input_id: str, request: ChatRequest) -> Headers:
     ignored = (("x-callboard-ignored", ", ".join(request.ignored)),) if request.ignored else ()
     return ((SESSION, session_id), ("x-request-id", input_id), *ignored)
-
-
-def _late(problem: ApiProblem, headers: Headers) -> HttpAnswer:
-    """Return an error of a turn that has begun: its request is not to be sent again."""
-    own = tuple(each for each in problem.headers if each not in NO_RETRY)
-    problem.headers = (*headers, *own, *NO_RETRY)
-    return answer_of(problem)

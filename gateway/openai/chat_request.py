@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -10,8 +9,7 @@ import msgspec
 from ...runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Attachment, ThinkingEffort
 from ...runtime.history import Answer, Call, Input, Item, Part, Result, Text, checked_attachments
 from ...runtime.text import without_surrogates
-from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, GivenTool, TurnOptions
-from ...tools.tool import checked_name
+from ...runtime.turn_options import MAX_CLIENT_TOOLS, GivenTool, TurnOptions
 from .content import NO_WORDS, Content, read_content
 from .problems import ApiProblem
 
@@ -197,17 +195,6 @@ class ChatRequest(msgspec.Struct):
             raise ApiProblem("json_schema is missing", "response_format")
         return msgspec.json.encode(form.json_schema.schema).decode()
 
-    def check_tools(self, own: Iterable[str]) -> None:
-        """Raise `ApiProblem` for tools of the client that can't be told from others."""
-        taken = {*own}
-        for number, each in enumerate(self.client_tools):
-            param = f"tools[{number}].function.name"
-            if each.name in taken:
-                raise ApiProblem(
-                    f"there is a tool {each.name!r} already: call yours otherwise", param
-                )
-            taken.add(checked_name(each.name))
-
     @property
     def client_tools(self) -> tuple[GivenTool, ...]:
         """The client's tools, unless it wants none of them called."""
@@ -343,11 +330,6 @@ def check_tool_choice(choice: object) -> None:
     """Raise `ApiProblem` for a choice that no model here can be held to."""
     if choice not in (None, "auto", "none"):
         raise ApiProblem("it is auto or none: no model is made to call a tool here", "tool_choice")
-
-
-def client_of(instructions: str, tools: tuple[GivenTool, ...]) -> ClientContext | None:
-    """Return what the client gives beside the text, if anything."""
-    return ClientContext(instructions, tools) if instructions or tools else None
 
 
 def decoded(body: bytes, kind: type[Read]) -> Read:

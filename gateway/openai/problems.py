@@ -104,3 +104,10 @@ def problem_of_end(ended: TurnEnded) -> ApiProblem:
     status = STATUSES_OF_TURNS.get(kind, 409 if ended.outcome == "cancelled" else 500)
     message = ended.message or f"the turn ended: {ended.outcome}"
     return ApiProblem(message, status=status, code=kind, headers=NO_RETRY)
+
+
+def late(problem: ApiProblem, headers: Headers) -> HttpAnswer:
+    """Return an error of a turn that has begun: its request is not to be sent again."""
+    own = tuple(each for each in problem.headers if each not in NO_RETRY)
+    problem.headers = (*headers, *own, *NO_RETRY)
+    return answer_of(problem)

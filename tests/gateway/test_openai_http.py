@@ -91,9 +91,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str | None]] = {
     ),
     "the agent's own tool": (
         {"tools": [{"type": "function", "function": {"name": "read_file"}}]},
-        "tools[0].function.name",
+        "tools[0]",
     ),
-    "one tool twice": ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),
+    "one tool twice": ({"tools": [TOOL, TOOL]}, "tools[1]"),
     "10,000 tools": ({"tools": [TOOL] * 10_000}, "tools"),
     "a tool with no name": ({"tools": [{"type": "function", "function": {"name": "  "}}]}, "name"),
 }
