@@ -151,12 +151,15 @@ class HttpTurns:
 
     # ── turns that wait for the results of their client's tools ──────────────────────────────────
 
-    def park(self, turn: HttpTurn, requester: Requester, calls: Iterable[str]) -> None:
+    def park(
+        self, turn: HttpTurn, requester: Requester, calls: Iterable[str], *, goes_on: bool = False
+    ) -> None:
         """Keep a turn, whose block is not left, until its client brings the results of these calls.
 
-        When it does not, the turn is cancelled: nobody would hear its answer.
+        Questions about calls are named among them, by their own ids. When the client does not come, the turn is
+        cancelled: nobody would hear its answer. One that `goes_on` does so without it.
         """
-        parked = ParkedTurn(turn, requester.credential.digest, frozenset(calls))
+        parked = ParkedTurn(turn, requester.credential.digest, frozenset(calls), goes_on)
         self._parked |= dict.fromkeys(parked.calls, parked)
         self._nursery.start_soon(self._hold, parked, name=f"parked turn of {turn.input_id}")
 
@@ -182,8 +185,13 @@ class HttpTurns:
 
     def answer(self, parked: ParkedTurn, results: Mapping[str, str]) -> None:
         """Give a turn that was taken what it waits for."""
-        for call_id in parked.calls:
+        for call_id in parked.calls & results.keys():
             host_of(self._daemon.runtime).client_calls.answer(call_id, results[call_id])
+
+    def waits_for(self, session_id: str) -> frozenset[str]:
+        """Return what the turn of a session waits for from its client."""
+        found = (each for each in self._parked.values() if each.turn.session_id == session_id)
+        return next((each.calls for each in found), frozenset())
 
     def announce_end(self) -> None:
         """Cancel the turns that wait for their clients: the daemon stops, and takes no results."""
@@ -195,6 +203,8 @@ class HttpTurns:
             await parked.over.wait()
         if not parked.is_taken:
             self._forget(parked)
+            if parked.goes_on:
+                parked.turn.let_go()
             await parked.turn.__aexit__(None, None, None)
 
     def _forget(self, parked: ParkedTurn) -> None:
@@ -207,12 +217,15 @@ class HttpTurn(Turn[str]):
 
     Attributes:
         client_tools: The names of the tools that its client runs.
+        client: What the client gave it.
+        answers: How many answers it was given in: one more than it waited for its client.
     """
 
     def __init__(self, host: Host, message: SubmitInput) -> None:
         super().__init__(host, message)
-        given = message.client or NO_CLIENT
-        self.client_tools = frozenset(each.name for each in given.tools)
+        self.client = message.client or NO_CLIENT
+        self.client_tools = frozenset(each.name for each in self.client.tools)
+        self.answers = 0
 
     @property
     def session_id(self) -> str:
@@ -231,14 +244,16 @@ class ParkedTurn:
         turn: Entered, and not left.
         owner: The digest of the token whose turn it is.
         calls: What it waits for.
+        goes_on: Whether it goes on when the client does not come.
         over: Set when the waiting is.
         is_taken: Whether the client has come.
     """
 
-    def __init__(self, turn: HttpTurn, owner: str, calls: frozenset[str]) -> None:
+    def __init__(self, turn: HttpTurn, owner: str, calls: frozenset[str], goes_on: bool) -> None:
         self.turn = turn
         self.owner = owner
         self.calls = calls
+        self.goes_on = goes_on
         self.over = trio.Event()
         self.is_taken = False
 

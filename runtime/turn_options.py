@@ -73,10 +73,12 @@ class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         instructions: Stands behind the agent's prompt, as the program's words.
         tools: Tools that the program runs itself: their calls wait for its results.
+        metadata: What the program wants to find again beside the answer; nothing reads it here.
     """
 
     instructions: str = ""
     tools: tuple[GivenTool, ...] = ()
+    metadata: dict[str, str] = {}
 
 
 NO_CLIENT = ClientContext()

@@ -17,6 +17,9 @@ CLIENT_SECONDS = 600.0
 MAX_EARLY = 1024
 """Results that are here before their calls wait for them, which is a moment later; the oldest go."""
 
+BY_CLIENT = "by the client"
+"""What people see of a result that a client brought."""
+
 
 class ClientCalls:
     """The calls of clients' tools that wait in this process, and their results."""
@@ -73,7 +76,7 @@ class ClientTool(Tool):
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""
-        return ToolResult(output=await self._calls.wait(context.call_id), display="by the client")
+        return ToolResult(output=await self._calls.wait(context.call_id), display=BY_CLIENT)
 
 
 def definition_of(tool: GivenTool) -> ToolDefinition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from urllib.parse import unquote
@@ -19,8 +20,11 @@ from ..http_turns import HttpTurns
 from ..shared.state import DaemonState
 from .chat import ChatApi
 from .problems import ApiProblem, answer_of, no_model, problem_of
+from .responses import ResponsesApi
 
 VIA = "openai"
+
+_ID = re.compile(r"^responses/resp_[0-9A-Za-z_]+")
 
 Body = TypeVar("Body")
 Answering = Callable[[Exchange, Requester], Awaitable[HttpAnswer | None]]
@@ -53,6 +57,7 @@ class OpenAiApi:
     def __init__(self, daemon: DaemonState, turns: HttpTurns) -> None:
         self._daemon = daemon
         self._chat = ChatApi(daemon, turns)
+        self._responses = ResponsesApi(turns)
 
     async def answer(self, exchange: Exchange) -> HttpAnswer | None:
         """Answer a request, or refuse it in OpenAI's words."""
@@ -72,8 +77,11 @@ class OpenAiApi:
         known: dict[str, dict[str, Answering]] = {
             "models": {"GET": self._models},
             "chat/completions": {"POST": self._chat.answer},
+            "responses": {"POST": self._responses.create},
+            "responses/ID": {"GET": self._responses.one},
+            "responses/ID/cancel": {"POST": self._responses.cancel},
         }
-        answers = known.get("models" if first == "models" else path)
+        answers = known.get("models" if first == "models" else _ID.sub("responses/ID", path))
         if answers is None:
             raise ApiProblem(f"there is nothing at /v1/{path}", status=404, code="not_found")
         if method not in answers:

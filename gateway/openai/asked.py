@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import msgspec
 
 from ...embedding.options import check_turn_options
 from ...embedding.runtime import host_of
 from ...embedding.turn import checked_text
+from ...runtime.approval import ApprovalAnswer
 from ...runtime.budget import Budget
 from ...runtime.definitions import Attachment, InputMode, SessionKind
+from ...runtime.errors import ConflictError
 from ...runtime.history import Item
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.messages import SubmitInput
@@ -38,6 +40,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         client: What the client gives the turn beside that.
         session_id: The session that it goes on in; empty for one of its own.
         budget: What the turn may use.
+        approvals: Answers to questions about calls, by their ids.
     """
 
     model: str
@@ -49,6 +52,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientContext
     session_id: str = ""
     budget: Budget | None = None
+    approvals: Mapping[str, ApprovalAnswer] = msgspec.field(default_factory=dict)
 
 
 class TurnOpener:
@@ -71,13 +75,22 @@ class TurnOpener:
             CallboardError: It can't begin.
         """
         agent, options = self._checked(requester, asked)
-        if (parked := self._turns.take(requester, asked.results)) is not None:
+        brought = {*asked.results, *asked.approvals}
+        if (parked := self._turns.take(requester, brought)) is not None:
             turn = parked.turn
             stack.push_async_exit(turn)
+            for approval_id in parked.calls & asked.approvals.keys():
+                await _resolve(requester, approval_id, asked.approvals[approval_id])
             if asked.text:
                 await _steer(requester, turn, asked)
             self._turns.answer(parked, asked.results)
             return turn
+        if asked.approvals:
+            why = "no answer waits for this: look at the response, or at `callboard approvals`"
+            raise ApiProblem(why, "input", status=404, code="not_found")
+        if asked.session_id and (left := self._turns.waits_for(asked.session_id)):
+            why = f"this session waits for the results of {', '.join(sorted(left))}"
+            raise ApiProblem(why, "input")
         with self._turns.room():
             session_id = asked.session_id
             if session_id:
@@ -90,11 +103,12 @@ class TurnOpener:
                 session_id = session.session_id
             message = SubmitInput(
                 session_id=session_id,
-                text=checked_text(asked.text or GO_ON),
+                text=checked_text(_late_results(asked) + asked.text or GO_ON),
                 attachments=asked.attachments,
                 budget=asked.budget,
                 subscription=Subscription(),
                 options=None if options == TurnOptions() else options,
+                is_untrusted=bool(asked.session_id and asked.results),
                 via=requester.name,
                 client=None if asked.client == ClientContext() else asked.client,
                 trace=trace_of(head),
@@ -114,6 +128,19 @@ class TurnOpener:
                 raise ApiProblem(why, f"tools[{number}]")
             taken.add(checked_name(tool.name))
         return agent, options
+
+
+async def _resolve(requester: Requester, approval_id: str, answer: ApprovalAnswer) -> None:
+    """Answer a question about a call; somebody else may have been first, which is then what counts."""
+    with suppress(ConflictError):
+        await requester.runtime.answer(approval_id, answer)
+
+
+def _late_results(asked: Asked) -> str:
+    """Return results of calls that nobody waits for any more, as the model reads them."""
+    if not asked.session_id:
+        return ""  # they are part of what was given
+    return "".join(f"The result of {name}: {text}\n\n" for name, text in asked.results.items())
 
 
 async def _steer(requester: Requester, turn: HttpTurn, asked: Asked) -> None:

@@ -129,7 +129,7 @@ class ChatApi:
                     await stream.send(event_of(error_body(problem_of(error))))
                     return
                 data = answer.take(events)
-                await stream.send(data + answer.waits(stream))
+                await stream.send(data + view.waits(stream))
 
 
 def _read(body: bytes) -> tuple[ChatRequest, ChatInput]:

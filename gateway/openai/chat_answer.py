@@ -17,7 +17,6 @@ from ...runtime.events import (
 from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
 from ...runtime.text import excerpt
-from ..door.exchange import COMMENT, ResponseStream
 from .problems import error_body, problem_of_end
 from .turn_view import TurnView
 from .usage import ChatUsage
@@ -201,7 +200,6 @@ class ChatStream:
         self._has_text = self._is_between = False
         self._said = 0
         self._deltas: list[Delta] = []
-        self._waits: dict[str, None] = {}
 
     def begin(self) -> bytes:
         """Return the first chunk."""
@@ -220,15 +218,6 @@ class ChatStream:
         elif self.view.ended is not None:
             data += self._ended(self.view.ended)
         return b"".join(data)
-
-    def waits(self, stream: ResponseStream) -> bytes:
-        """Return a comment about each person that the turn waits for, when that is new; they are repeated."""
-        if (waits := self.view.waits_for.copy()) == self._waits:
-            return b""
-        self._waits = waits
-        said = "".join(f": waits for a person {each}\n\n" for each in waits).encode()
-        stream.comment = said or COMMENT
-        return said
 
     def _add(self, event: TurnEvent) -> None:
         match event:

@@ -18,6 +18,7 @@ from ...runtime.events import (
     QuestionAsked,
     TurnEnded,
 )
+from ..door.exchange import COMMENT, ResponseStream
 from .usage import TurnUsage
 
 
@@ -32,6 +33,7 @@ class TurnView:
         messages: The complete answers, in order.
         open_calls: Calls without a result, by id.
         waits_for: What a person is asked about, by id.
+        asks: The questions about calls among these.
         ended: The end.
     """
 
@@ -40,7 +42,9 @@ class TurnView:
         self.messages: list[MessageCompleted] = []
         self.open_calls: dict[str, CallProposed] = {}
         self.waits_for: dict[str, None] = {}
+        self.asks: dict[str, ApprovalAsked] = {}
         self.ended: TurnEnded | None = None
+        self._told: dict[str, None] = {}
         self._client_tools = frozenset(client_tools)
 
     def is_clients(self, call: CallProposed | CallFinished) -> bool:
@@ -54,9 +58,26 @@ class TurnView:
         return calls if not self.waits_for and all(map(self.is_clients, calls)) else []
 
     @property
+    def asked_alone(self) -> bool:
+        """Whether nothing happens until questions about calls, or the client's calls, are answered."""
+        asked = {each.call_id for each in self.asks.values()}
+        return bool(asked) and all(
+            call_id in asked or self.is_clients(call) for call_id, call in self.open_calls.items()
+        )
+
+    @property
     def is_complete(self) -> bool:
         """Whether nothing more comes without the client."""
         return self.ended is not None or bool(self.client_calls)
+
+    def waits(self, stream: ResponseStream) -> bytes:
+        """Return a comment about each person that the turn waits for, when that is new; they are repeated."""
+        if (waits := self.waits_for.copy()) == self._told:
+            return b""
+        self._told = waits
+        said = "".join(f": waits for a person {each}\n\n" for each in waits).encode()
+        stream.comment = said or COMMENT
+        return said
 
     def take(self, event: TurnEvent) -> None:
         """Take the next event into account."""
@@ -72,8 +93,11 @@ class TurnView:
                 self.open_calls.pop(event.call_id, None)
             case ApprovalAsked(approval_id=name) | QuestionAsked(question_id=name):
                 self.waits_for[name] = None
+                if isinstance(event, ApprovalAsked):
+                    self.asks[name] = event
             case ApprovalAnswered(approval_id=name) | QuestionAnswered(question_id=name):
                 self.waits_for.pop(name, None)
+                self.asks.pop(name, None)
             case TurnEnded():
                 self.ended = event
             case _:

@@ -30,11 +30,28 @@ class ChatUsage(msgspec.Struct):
     completion_tokens_details: CompletionDetails
 
 
+class InputDetails(msgspec.Struct):
+    """Of the tokens that the model read, as responses have it."""
+
+    cached_tokens: int
+    cache_write_tokens: int
+
+
+class ResponseUsage(msgspec.Struct):
+    """The same as `ChatUsage`, in the words of responses."""
+
+    input_tokens: int
+    input_tokens_details: InputDetails
+    output_tokens: int
+    output_tokens_details: CompletionDetails
+    total_tokens: int
+
+
 class TurnUsage:
     """Adds up the tokens of a turn."""
 
     def __init__(self) -> None:
-        self.input = self.output = self.cached = self.reasoning = 0
+        self.input = self.output = self.cached = self.cache_writes = self.reasoning = 0
 
     def take(self, event: MessageCompleted | AttemptFailed | AttemptCharged) -> None:
         """Count a model call."""
@@ -43,6 +60,7 @@ class TurnUsage:
             self.input += used.input_tokens or 0
             self.output += used.output_tokens or 0
             self.cached += used.cached_tokens or 0
+            self.cache_writes += used.cache_write_tokens or 0
             self.reasoning += used.reasoning_tokens or 0
 
     @property
@@ -54,4 +72,15 @@ class TurnUsage:
             self.input + self.output,
             PromptDetails(self.cached),
             CompletionDetails(self.reasoning),
+        )
+
+    @property
+    def of_response(self) -> ResponseUsage:
+        """As responses have it."""
+        return ResponseUsage(
+            self.input,
+            InputDetails(self.cached, self.cache_writes),
+            self.output,
+            CompletionDetails(self.reasoning),
+            self.input + self.output,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -297,3 +298,64 @@ async def test_a_turn_whose_client_is_away_ends_with_the_daemon() -> None:
     assert isinstance(ended, TurnEnded)
     assert ended.outcome == "cancelled"
     assert refused.status == 503
+
+
+# ── responses ────────────────────────────────────────────────────────────────────────────────────
+
+RESPONSES = "/v1/responses"
+OTHER_RESPONSES: dict[str, tuple[dict[str, Any], str | None]] = {
+    "nothing": ({"input": []}, "input"),
+    "a hosted tool": ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+    "another's server": ({"tools": [{"type": "mcp", "server_label": "x"}]}, "tools[0]"),
+    "a prompt that is kept elsewhere": ({"prompt": {"id": "p"}}, "prompt"),
+    "an item of no kind": ({"input": [{"type": "computer_call"}]}, "input[0]"),
+    "a file that lies elsewhere": (
+        {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]},
+        "input[0]",
+    ),
+    "a stream in the background": ({"background": True, "stream": True}, "background"),
+    "17 pairs of metadata": ({"metadata": {str(at): "x" for at in range(17)}}, "metadata"),
+    "10,000 tools": ({"tools": [{"type": "function", "name": "f"}] * 10_000}, "tools"),
+}
+
+
+async def test_what_a_response_can_t_have_is_refused_with_its_parameter() -> None:
+    async with open_daemon(callboard.ScriptedModel([])) as daemon:
+        for name, (fields, param) in OTHER_RESPONSES.items():
+            body = msgspec.json.encode({"model": "general", "input": "Hello."} | fields)
+            answer = await ask(daemon, body, RESPONSES)
+            assert (answer.status, problem(answer)["param"]) == (400, param), name
+        before = msgspec.json.encode(
+            {"model": "general", "input": "x", "previous_response_id": "resp_a_b"}
+        )
+        assert (await ask(daemon, before, RESPONSES)).status == 404
+        assert await daemon.runtime.sessions() == []
+
+
+async def test_the_turn_of_a_response_goes_on_when_its_client_leaves() -> None:
+    model = saying("One, ", "two.")
+    async with open_daemon(model) as daemon:
+        body = msgspec.json.encode({"model": "general", "input": "Count.", "stream": True})
+        async with open_stream(daemon) as stream:
+            await stream.send_all(request(daemon, RESPONSES, body))
+            model.let()
+            seen = b""
+            while b"One, " not in seen:
+                seen += await stream.receive_some()
+        model.let_all()
+        with trio.fail_after(PATIENCE):
+            await until(lambda: daemon.gateway.turns.count == 0)
+        found = re.search(rb'"id":"(resp_\w+)"', seen)
+        assert found is not None
+        name = found[1].decode()
+        target = f"{RESPONSES}/{name}"
+        answer = await answer_to(daemon, request(daemon, target, method="GET"))
+        stranger = daemon.new_token("poet", Role.OBSERVER, agents=("poet",))
+        bearer = f"Bearer {stranger}"
+        hidden = await answer_to(
+            daemon, request(daemon, target, method="GET", authorization=bearer)
+        )
+    response = msgspec.json.decode(answer.body)
+    assert response["status"] == "completed"
+    assert response["output"][0]["content"][0]["text"] == "One, two."
+    assert hidden.status == 404

@@ -19,9 +19,12 @@ from openai.types.chat import (
 from pydantic import BaseModel
 
 import callboard
+from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
+from callboard.runtime.stream import Done, StopReason, TextDelta
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, open_daemon
+from support.gateway.gated_model import GatedModel
 
 Body = TypeVar("Body", bound=BaseModel)
 Result = TypeVar("Result")
@@ -266,3 +269,159 @@ async def test_results_that_no_turn_waits_for_begin_a_session_with_their_history
         assert checked(answer).choices[0].message.content == "So it rains."
     (first, *_) = model.requests[0].rounds
     assert [type(item).__name__ for item in first.items] == ["Input", "Answer", "Result"]
+
+
+# ── responses ────────────────────────────────────────────────────────────────────────────────────
+
+FUNCTION: Any = {"type": "function", **WEATHER["function"], "strict": False}
+
+
+async def test_a_response_is_answered_read_again_and_goes_on() -> None:
+    model = general(reply("Hello, Ada.", thinking="A name."), reply("You are Ada."))
+    async with open_daemon(model) as daemon, asked(daemon) as client:
+        first = checked(
+            await client.responses.create(
+                model="general", input="I am Ada.", instructions="Be kind.", metadata={"a": "b"}
+            )
+        )
+        again = checked(await client.responses.retrieve(first.id))
+        second = checked(
+            await client.responses.create(
+                model="general", input="Who am I?", previous_response_id=first.id
+            )
+        )
+        (row,) = await daemon.runtime.sessions()
+    assert (first.status, first.output_text) == ("completed", "Hello, Ada.")
+    assert [each.type for each in first.output] == ["reasoning", "message"]
+    assert first.usage is not None
+    assert first.usage.total_tokens == 15
+    assert again.output == first.output
+    assert (again.metadata, again.instructions) == ({"a": "b"}, "Be kind.")
+    assert second.output_text == "You are Ada."
+    assert not row.is_tainted
+
+
+async def test_a_response_is_streamed_with_the_calls_of_the_agent() -> None:
+    model = general(reply("I look.", calls=[("get_current_time", {})]), reply(["It is ", "noon."]))
+
+    def use(client: openai.OpenAI) -> tuple[list[Any], Any]:
+        with client.responses.create(model="general", input="Time?", stream=True) as stream:
+            events: list[Any] = [checked(each) for each in stream]
+        return events, checked(client.responses.retrieve(events[-1].response.id))
+
+    async with open_daemon(model) as daemon:
+        events, again = await blocking(daemon, use)
+    kinds = [each.type for each in events]
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert [each.sequence_number for each in events] == [*range(len(events))]
+    assert kinds[-1] == "response.completed"
+    last = events[-1].response
+    assert [each.type for each in last.output] == ["message", "mcp_call", "message"]
+    assert [getattr(each, "phase", None) for each in last.output] == [
+        "commentary",
+        None,
+        "final_answer",
+    ]
+    assert last.output[1].status == "completed"
+    assert '"status":"success"' in last.output[1].output
+    deltas = [each.delta for each in events if each.type == "response.output_text.delta"]
+    assert "".join(deltas) == "I look.It is noon."
+    assert again.output == last.output
+
+
+async def test_the_helper_for_streams_puts_a_response_together() -> None:
+    def use(client: openai.OpenAI) -> Any:
+        with client.responses.stream(model="general", input="Time?") as stream:
+            stream.until_done()
+            return stream.get_final_response()
+
+    async with open_daemon(general(reply(["No", "on."], thinking="Hm."))) as daemon:
+        assert (await blocking(daemon, use)).output_text == "Noon."
+
+
+async def test_a_response_ends_with_the_calls_of_the_client() -> None:
+    model = general(reply(calls=[("get_weather", {"city": "Oslo"})]), reply("It rains."))
+    async with open_daemon(model) as daemon, asked(daemon) as client:
+        first = checked(
+            await client.responses.create(model="general", input="Oslo?", tools=[FUNCTION])
+        )
+        (call,) = first.output
+        assert call.type == "function_call"
+        with pytest.raises(openai.BadRequestError):
+            await client.responses.create(
+                model="general", input="Well?", previous_response_id=first.id
+            )
+        output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "Rain."}
+        second = checked(
+            await client.responses.create(
+                model="general", input=[output], previous_response_id=first.id, tools=[FUNCTION]
+            )
+        )
+        kept = [checked(await client.responses.retrieve(each.id)) for each in (first, second)]
+    assert second.output_text == "It rains."
+    assert first.id != second.id
+    assert [each.output for each in kept] == [first.output, second.output]
+    assert [each.status for each in kept] == ["completed", "completed"]
+
+
+async def test_a_response_asks_about_calls_and_takes_the_answer() -> None:
+    call = ("write_file", {"path": "a.txt", "content": "x"})
+    model = general(reply(calls=[call]), reply("Written."))
+    strict = Settings(policy=callboard.Preset.STRICT)
+    server: Any = {
+        "type": "mcp", "server_label": "callboard", "server_url": "x", "require_approval": "always",
+    }  # fmt: skip
+    async with open_daemon(model, configured=strict) as daemon:
+        async with asked(daemon) as client:
+            first = checked(
+                await client.responses.create(model="general", input="Write.", tools=[server])
+            )
+            (question,) = first.output
+            assert question.type == "mcp_approval_request"
+            assert question.name == "write_file"
+            answer: Any = {
+                "type": "mcp_approval_response",
+                "approval_request_id": question.id,
+                "approve": True,
+            }
+            second = checked(
+                await client.responses.create(
+                    model="general", input=[answer], previous_response_id=first.id, tools=[server]
+                )
+            )
+            kept = [checked(await client.responses.retrieve(each.id)) for each in (first, second)]
+            (row,) = await daemon.runtime.store.approvals()
+        operator = daemon.new_token("operator", Role.OPERATOR)
+        async with asked(daemon, operator) as client:
+            with pytest.raises(openai.PermissionDeniedError):
+                await client.responses.create(model="general", input="Write.", tools=[server])
+    assert [each.type for each in second.output] == ["mcp_call", "message"]
+    assert second.output_text == "Written."
+    assert [[each.type for each in one.output] for one in kept] == [
+        ["mcp_approval_request"],
+        ["mcp_call", "message"],
+    ]
+    assert row.state == "used"
+
+
+async def test_a_response_in_the_background_goes_on_and_is_cancelled() -> None:
+    model = GatedModel([TextDelta("One."), TextDelta("Two."), Done(StopReason.END)])
+    async with open_daemon(model) as daemon, asked(daemon) as client:
+        begun = checked(
+            await client.responses.create(model="general", input="Count.", background=True)
+        )
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve("resp_x_y")
+        cancelled = checked(await client.responses.cancel(begun.id))
+        again = checked(await client.responses.cancel(begun.id))
+    assert begun.status == "in_progress"
+    assert [each.status for each in (cancelled, again)] == ["cancelled", "cancelled"]
+
+
+async def test_a_response_that_is_not_stored_leaves_nothing() -> None:
+    async with open_daemon(general(reply("Gone."))) as daemon, asked(daemon) as client:
+        answer = checked(await client.responses.create(model="general", input="Hi.", store=False))
+        assert answer.output_text == "Gone."
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(answer.id)
+        assert await daemon.runtime.sessions() == []

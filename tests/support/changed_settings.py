@@ -41,6 +41,7 @@ WRITTEN = {
     "server.allowed_hosts": '[server]\nallowed_hosts = ["board.example"]',
     "server.allowed_origins": '[server]\nallowed_origins = ["https://board.example"]',
     "server.roots": '[server]\nroots = ["/srv"]',
+    "openai.items": '[openai]\nitems = "plain"',
     "openai.tool_progress": '[openai]\ntool_progress = "off"',
     "server.log_level": '[server]\nlog_level = "error"',
     "mcp_server.agents": '[mcp_server]\nagents = ["reader"]',

@@ -1,0 +1,160 @@
+"""A response and its events, as OpenAI's clients read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .problems import ErrorBody as ErrorBody
+from .usage import ResponseUsage
+
+
+class OutputText(msgspec.Struct):
+    """Words of the answer."""
+
+    text: str
+    type: str = "output_text"
+    annotations: list[str] = []
+    logprobs: list[str] = []
+
+
+class OutputRefusal(msgspec.Struct):
+    """Words with which the model refused."""
+
+    refusal: str
+    type: str = "refusal"
+
+
+class MessageItem(msgspec.Struct):
+    """A message."""
+
+    id: str
+    content: list[OutputText | OutputRefusal]
+    status: str = "in_progress"
+    phase: str | None = None
+    role: str = "assistant"
+    type: str = "message"
+
+
+class SummaryText(msgspec.Struct):
+    """What the model thought."""
+
+    text: str
+    type: str = "summary_text"
+
+
+class ReasoningItem(msgspec.Struct):
+    """Its reasoning."""
+
+    id: str
+    summary: list[SummaryText]
+    status: str = "in_progress"
+    type: str = "reasoning"
+
+
+class FunctionCallItem(msgspec.Struct):
+    """A call of a client's tool."""
+
+    id: str
+    call_id: str
+    name: str
+    arguments: str
+    status: str = "in_progress"
+    type: str = "function_call"
+
+
+class McpCallItem(msgspec.Struct):
+    """A call of an agent's tool, which has run here."""
+
+    id: str
+    name: str
+    arguments: str
+    status: str = "in_progress"
+    output: str | None = None
+    error: str | None = None
+    server_label: str = "callboard"
+    type: str = "mcp_call"
+
+
+class ApprovalItem(msgspec.Struct):
+    """A question about a call of an agent's tool."""
+
+    id: str
+    name: str
+    arguments: str
+    server_label: str = "callboard"
+    type: str = "mcp_approval_request"
+
+
+OutputItem = MessageItem | ReasoningItem | FunctionCallItem | McpCallItem | ApprovalItem
+
+
+class FunctionOfClient(msgspec.Struct):
+    """A tool of the client, as its response names it."""
+
+    name: str
+    parameters: msgspec.Raw
+    description: str
+    strict: bool = False
+    type: str = "function"
+
+
+class IncompleteWhy(msgspec.Struct):
+    """Why a response is incomplete."""
+
+    reason: str
+
+
+class ResponseError(msgspec.Struct):
+    """Why a response failed."""
+
+    code: str
+    message: str
+
+
+class ResponseBody(msgspec.Struct, kw_only=True):
+    """A response."""
+
+    id: str
+    created_at: int
+    model: str
+    status: str
+    output: list[OutputItem]
+    tools: list[FunctionOfClient]
+    instructions: str | None
+    metadata: dict[str, str]
+    previous_response_id: str | None = None
+    error: ResponseError | None = None
+    incomplete_details: IncompleteWhy | None = None
+    usage: ResponseUsage | None = None
+    background: bool = False
+    store: bool = True
+    object: str = "response"
+    parallel_tool_calls: bool = True
+    tool_choice: str = "auto"
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    truncation: str = "auto"
+    text: dict[str, Any] = msgspec.field(default_factory=lambda: {"format": {"type": "text"}})
+
+
+class ResponseEvent(msgspec.Struct, kw_only=True):
+    """An event of a stream; which fields it has depends on its type."""
+
+    type: str
+    sequence_number: int
+    response: ResponseBody | UnsetType = UNSET
+    output_index: int | UnsetType = UNSET
+    item_id: str | UnsetType = UNSET
+    item: OutputItem | UnsetType = UNSET
+    content_index: int | UnsetType = UNSET
+    summary_index: int | UnsetType = UNSET
+    part: OutputText | OutputRefusal | SummaryText | UnsetType = UNSET
+    delta: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    refusal: str | UnsetType = UNSET
+    arguments: str | UnsetType = UNSET
+    logprobs: list[str] | UnsetType = UNSET

@@ -1,0 +1,293 @@
+"""A request for a response: read, checked, and turned into what a session gets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ...runtime.approval import ApprovalAnswer
+from ...runtime.budget import Budget
+from ...runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Attachment
+from ...runtime.history import Answer, Call, Input, Item, Result, Text, checked_attachments
+from ...runtime.text import without_surrogates
+from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, GivenTool, TurnOptions
+from .asked import Asked
+from .chat_request import NO_PARAMETERS, check_tool_choice, effort_of, result_text
+from .content import NO_WORDS, data_url
+from .problems import ApiProblem
+
+MAX_INPUT_ITEMS = 30_000
+"""Items of one request: hundreds of times what a model reads."""
+MAX_METADATA = 16
+"""Pairs of metadata, as many as OpenAI takes."""
+
+MetadataText = Annotated[str, msgspec.Meta(max_length=512)]
+
+
+class InputPart(msgspec.Struct):
+    """A part of a content; which fields it has depends on its type."""
+
+    type: str
+    text: str = ""
+    refusal: str = ""
+    image_url: str | None = None
+    file_data: str | None = None
+    filename: str = ""
+
+
+class InputItem(msgspec.Struct):
+    """An item of an input; a message may leave its type out."""
+
+    type: str = "message"
+    role: str = ""
+    content: str | list[InputPart] | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = "{}"
+    output: str | list[InputPart] = ""
+    approval_request_id: str = ""
+    approve: bool = False
+    reason: str | None = None
+
+
+class ResponseTool(msgspec.Struct):
+    """A tool of the client, or callboard itself as a server of tools."""
+
+    type: str
+    name: str = ""
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    server_label: str = ""
+    require_approval: Any = None
+
+
+class Reasoning(msgspec.Struct):
+    """How much the model reasons."""
+
+    effort: str | None = None
+
+
+class TextFormat(msgspec.Struct):
+    """Whether an answer has a form."""
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    schema: dict[str, Any] | None = None
+
+
+class TextOptions(msgspec.Struct):
+    """How the answer is written."""
+
+    format: TextFormat | None = None
+
+
+class ResponseRequest(msgspec.Struct):
+    """A request for a response; what is not named here is passed over."""
+
+    model: str
+    input: str | Annotated[list[InputItem], msgspec.Meta(max_length=MAX_INPUT_ITEMS)] = ""
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    stream: bool | None = False
+    background: bool | None = False
+    store: bool | None = True
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
+    max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
+    max_tool_calls: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    reasoning: Reasoning | None = None
+    text: TextOptions | None = None
+    tools: Annotated[list[ResponseTool], msgspec.Meta(max_length=MAX_CLIENT_TOOLS)] | None = None
+    tool_choice: Any = None
+    metadata: Annotated[dict[str, MetadataText], msgspec.Meta(max_length=MAX_METADATA)] | None = (
+        None
+    )
+    conversation: Any = None
+    prompt: Any = None
+    top_logprobs: int | None = None
+    top_p: Any = None
+    include: Any = None
+    parallel_tool_calls: Any = None
+    service_tier: Any = None
+    prompt_cache_key: Any = None
+    safety_identifier: Any = None
+    truncation: Any = None
+    user: Any = None
+
+    def check(self) -> None:
+        """Raise `ApiProblem` for what would change the answer and can't be had."""
+        for name in ("conversation", "prompt", "top_logprobs"):
+            if getattr(self, name):
+                raise ApiProblem(f"{name} can't be had here: leave it out", name)
+        check_tool_choice(self.tool_choice)
+        for number, tool in enumerate(self.tools or ()):
+            if tool.type == "mcp" and tool.server_label == SERVER:
+                continue
+            if tool.type != "function":
+                why = (
+                    f"tools of the type {tool.type!r:.50} can't be had here: the agent has its own"
+                )
+                raise ApiProblem(why, f"tools[{number}]")
+        if self.background and self.client_tools:
+            raise ApiProblem("nobody hears the calls of tools of yours: leave it out", "background")
+        if self.background and (self.stream or self.store is False):
+            raise ApiProblem("it goes with neither stream nor store: false", "background")
+
+    @property
+    def ignored(self) -> list[str]:
+        """The parameters that were given and are passed over."""
+        return [name for name in IGNORED if getattr(self, name) not in (None, [], {})]
+
+    @property
+    def wants_approvals(self) -> bool:
+        """Whether the client answers questions about calls of the agent's tools."""
+        return any(
+            each.type == "mcp" and each.require_approval != "never" for each in self.tools or ()
+        )
+
+    @property
+    def client_tools(self) -> tuple[GivenTool, ...]:
+        """The client's tools, unless it wants none of them called."""
+        if self.tool_choice == "none":
+            return ()
+        return tuple(
+            GivenTool(
+                each.name,
+                each.description or "",
+                msgspec.json.encode(each.parameters or NO_PARAMETERS).decode(),
+            )
+            for each in self.tools or ()
+            if each.type == "function"
+        )
+
+    @property
+    def options(self) -> TurnOptions:
+        """The options of its turn, without a model."""
+        return TurnOptions(
+            temperature=self.temperature,
+            max_output_tokens=self.max_output_tokens,
+            thinking=effort_of(
+                None if self.reasoning is None else self.reasoning.effort, "reasoning"
+            ),
+            answer_schema=self._schema,
+        )
+
+    @property
+    def _schema(self) -> str | None:
+        form = None if self.text is None else self.text.format
+        if form is None or form.type == "text":
+            return None
+        if form.type == "json_schema" and form.schema is None:
+            raise ApiProblem("schema is missing", "text.format")
+        return msgspec.json.encode(form.schema or {"type": "object"}).decode()
+
+
+SERVER = "callboard"
+"""The label of the server whose tools are the agent's."""
+
+IGNORED = (
+    "top_p",
+    "parallel_tool_calls",
+    "service_tier",
+    "prompt_cache_key",
+    "safety_identifier",
+    "user",
+)
+
+
+def asked_of(request: ResponseRequest, session_id: str, by: str) -> Asked:
+    """Return what a request asks for; `by` is who answers its questions. Raise `ApiProblem`."""
+    items = request.input
+    if isinstance(items, str):
+        items = [InputItem(role="user", content=items)]
+    brought: list[Item] = []
+    instructions = [request.instructions] if request.instructions else []
+    results: dict[str, str] = {}
+    approvals: dict[str, ApprovalAnswer] = {}
+    names: dict[str, str] = {}
+    last_answer = -1
+    for number, item in enumerate(items):
+        param = f"input[{number}]"
+        match item.type, item.role:
+            case "message", "system" | "developer":
+                instructions.append(_read(item.content, param)[0])
+            case "message", "user":
+                text, files = _read(item.content, param)
+                brought.append(Input(text if text.strip() else NO_WORDS, files))
+            case "message", "assistant":
+                last_answer = len(brought)
+                results.clear()
+                brought.append(Answer((Text(_read(item.content, param)[0]),)))
+            case "function_call", _:
+                last_answer = _add_call(brought, Call(item.call_id, item.name, item.arguments))
+                names[item.call_id] = item.name
+                results.pop(item.call_id, None)
+            case "function_call_output", _:
+                text = _read(item.output, param)[0]
+                name = names.get(item.call_id, "")
+                results[item.call_id] = text
+                brought.append(Result(item.call_id, name, result_text(text)))
+            case "mcp_approval_response", _:
+                approvals[item.approval_request_id] = ApprovalAnswer(
+                    decision="allow" if item.approve else "deny",
+                    reason=item.reason or "",
+                    answered_by=by,
+                )
+            case "reasoning" | "mcp_call" | "mcp_list_tools" | "mcp_approval_request", _:
+                pass  # what callboard said itself; its session has it
+            case _:
+                raise ApiProblem(f"a {item.type!r:.50} of {item.role!r:.50} is not known", param)
+    new = [each for each in brought[last_answer + 1 :] if isinstance(each, Input)]
+    if not (new or results or approvals):
+        raise ApiProblem("the last item is what is asked, or the result of a call", "input")
+    files = tuple(file for each in new for file in each.attachments)
+    return Asked(
+        model=request.model,
+        options=request.options,
+        given=_given(brought, last_answer),
+        text="\n\n".join(each.text for each in new),
+        attachments=checked_attachments(files),
+        results=results,
+        client=ClientContext(
+            "\n\n".join(filter(None, instructions)), request.client_tools, request.metadata or {}
+        ),
+        session_id=session_id,
+        budget=(
+            None if request.max_tool_calls is None else Budget(tool_calls=request.max_tool_calls)
+        ),
+        approvals=approvals,
+    )
+
+
+def _add_call(brought: list[Item], call: Call) -> int:
+    """Add a call to the answer that it is part of; return where that is."""
+    if brought and isinstance(last := brought[-1], Answer):
+        brought[-1] = msgspec.structs.replace(last, parts=(*last.parts, call))
+    else:
+        brought.append(Answer((call,)))
+    return len(brought) - 1
+
+
+def _read(content: str | list[InputPart] | None, param: str) -> tuple[str, tuple[Attachment, ...]]:
+    if content is None or isinstance(content, str):
+        return without_surrogates(content or ""), ()
+    words: list[str] = []
+    files: list[Attachment] = []
+    for part in content:
+        match part.type:
+            case "input_text" | "output_text" | "text" | "summary_text":
+                words.append(part.text)
+            case "refusal":
+                words.append(part.refusal)
+            case "input_image" if part.image_url is not None:
+                files.append(data_url(part.image_url, param))
+            case "input_file" if part.file_data is not None:
+                files.append(data_url(part.file_data, param, part.filename))
+            case _:
+                raise ApiProblem(f"a part {part.type!r:.50} can't be taken here", param)
+    return without_surrogates("\n".join(words)), tuple(files)
+
+
+def _given(brought: list[Item], last_answer: int) -> tuple[Item, ...]:
+    """Return what was said up to the last answer, its results included."""
+    behind = (each for each in brought[last_answer + 1 :] if isinstance(each, Result))
+    return (*brought[: last_answer + 1], *behind) if last_answer >= 0 else ()

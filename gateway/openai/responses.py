@@ -1,0 +1,168 @@
+"""`/v1/responses`: turns that go on when their client leaves, and are read again from the record."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import msgspec
+import trio
+
+from ...embedding.runtime import host_of
+from ...embedding.turn import TurnEvent
+from ...runtime.errors import ActorStopped, CallboardError
+from ...runtime.turn_options import ClientContext
+from ...runtime.wire.fields import Role
+from ..connection.caller import Requester
+from ..door.exchange import Exchange
+from ..door.http import JSON, Headers, HttpAnswer
+from ..http_turns import HttpTurn, HttpTurns
+from .asked import TurnOpener
+from .chat_request import decoded
+from .problems import late, problem_of
+from .response_fold import ResponseFold
+from .response_items import ResponseBody, ResponseEvent
+from .response_record import Place, body_of, place_of, recorded
+from .response_request import ResponseRequest, asked_of
+from .turn_view import TurnView
+
+LARGE_BODY = 64 * 1024
+"""Bytes; a larger body is read in a thread, so that others have their turns meanwhile."""
+PURGE_SECONDS = 5.0
+"""For removing the session of a response that is not to be stored."""
+
+
+class ResponsesApi:
+    """Answers requests about responses.
+
+    Args:
+        turns: Where turns begin.
+    """
+
+    def __init__(self, turns: HttpTurns) -> None:
+        self._turns = turns
+        self._opener = TurnOpener(turns)
+
+    async def create(self, exchange: Exchange, requester: Requester) -> HttpAnswer | None:
+        """Answer a request; its turn goes on when the client leaves, unless it is not stored."""
+        requester.check_role(Role.OPERATOR)
+        body = await exchange.body(host_of(requester.runtime).settings.openai.max_body_bytes)
+        if len(body) <= LARGE_BODY:
+            request = decoded(body, ResponseRequest)
+        else:
+            request = await trio.to_thread.run_sync(decoded, body, ResponseRequest)
+        del body
+        request.check()
+        if request.wants_approvals:
+            requester.check_role(Role.APPROVER)
+        before = request.previous_response_id
+        session_id = place_of(before).session_id if before else ""
+        asked = asked_of(request, session_id, requester.name)
+        async with AsyncExitStack() as stack:
+            turn = await self._opener.open(stack, exchange.head, requester, asked)
+            if request.store is not False:
+                stack.callback(turn.let_go)
+            place = Place(turn.session_id, turn.input_id, turn.answers)
+            items = host_of(requester.runtime).settings.openai.items
+            fold = _begun(place, request, turn.client, shows_calls=items == "all")
+            headers = _headers(place, request)
+            if request.background:
+                turn.let_go()
+                return _answer(fold.body, headers)
+            answer = None
+            if request.stream:
+                await _stream(exchange, turn, fold, headers)
+            else:
+                answer = await _whole(exchange, turn, fold, headers)
+            if fold.is_complete and fold.view.ended is None and not exchange.has_left:
+                turn.answers += 1
+                waits = (*fold.view.asks, *(each.call_id for each in fold.view.client_calls))
+                stack.pop_all()
+                stored = request.store is not False
+                self._turns.park(turn, requester, waits, goes_on=stored)
+        if request.store is False and not session_id and fold.view.ended is not None:
+            await _purge(requester, turn.session_id)
+        return answer
+
+    async def one(self, exchange: Exchange, requester: Requester) -> HttpAnswer:
+        """Return a response from the record."""
+        name = exchange.rest.split("/")[1]
+        return _answer(await recorded(requester, place_of(name)), ())
+
+    async def cancel(self, exchange: Exchange, requester: Requester) -> HttpAnswer:
+        """Cancel the turn of a response, and return that; idempotent."""
+        requester.check_role(Role.OPERATOR)
+        name = exchange.rest.split("/")[1]
+        place = place_of(name)
+        await recorded(requester, place)
+        session = await requester.runtime.get_session(place.session_id)
+        await session.cancel(f"cancelled by {requester.name}", input_id=place.input_id)
+        return _answer(await recorded(requester, place_of(name)), ())
+
+
+async def _whole(
+    exchange: Exchange, turn: HttpTurn, fold: ResponseFold, headers: Headers
+) -> HttpAnswer | None:
+    try:
+        async with exchange.until_left():
+            while not fold.is_complete:
+                fold.take(await _events(turn))
+    except CallboardError as error:
+        return late(problem_of(error), headers)
+    return None if exchange.has_left else _answer(fold.body, headers)
+
+
+async def _stream(exchange: Exchange, turn: HttpTurn, fold: ResponseFold, headers: Headers) -> None:
+    async with exchange.stream(headers=headers) as stream:
+        await stream.send(_bytes(fold.begin()))
+        while not fold.is_complete:
+            try:
+                told = fold.take(await _events(turn))
+            except CallboardError as error:
+                told = fold.fail(error.type, str(error))
+            await stream.send(_bytes(told) + fold.view.waits(stream))
+
+
+async def _events(turn: HttpTurn) -> list[TurnEvent]:
+    events = await turn.next_events()
+    if not events:
+        raise ActorStopped("the session has ended without an answer")
+    return events
+
+
+def _bytes(events: list[ResponseEvent]) -> bytes:
+    return b"".join(
+        b"event: %b\ndata: %b\n\n" % (each.type.encode(), msgspec.json.encode(each))
+        for each in events
+    )
+
+
+def _begun(
+    place: Place, request: ResponseRequest, client: ClientContext, *, shows_calls: bool
+) -> ResponseFold:
+    body = body_of(place, request.model, client, request.options)
+    body.previous_response_id = request.previous_response_id
+    body.background, body.store = bool(request.background), request.store is not False
+    return ResponseFold(
+        body,
+        TurnView(each.name for each in client.tools),
+        has_form=request.options.answer_schema is not None,
+        shows_calls=shows_calls,
+        asks=request.wants_approvals,
+    )
+
+
+def _headers(place: Place, request: ResponseRequest) -> Headers:
+    ignored = (("x-callboard-ignored", ", ".join(request.ignored)),) if request.ignored else ()
+    return (("x-callboard-session", place.session_id), ("x-request-id", place.input_id), *ignored)
+
+
+def _answer(body: ResponseBody, headers: Headers) -> HttpAnswer:
+    return HttpAnswer(200, msgspec.json.encode(body), JSON, headers=headers)
+
+
+async def _purge(requester: Requester, session_id: str) -> None:
+    """Remove the session of a response that is not to be stored."""
+    keeping = host_of(requester.runtime).keeping
+    with trio.move_on_after(PURGE_SECONDS, shield=True):
+        await keeping.delete([session_id])
+        await keeping.purge([session_id])
