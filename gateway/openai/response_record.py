@@ -31,7 +31,7 @@ from .response_items import FunctionOfClient, ResponseBody
 from .turn_view import TurnView
 
 
-class Place(msgspec.Struct, frozen=True):
+class ResponsePlace(msgspec.Struct, frozen=True):
     """Where a response is on record, and which answer of its turn it is."""
 
     session_id: str
@@ -45,16 +45,16 @@ class Place(msgspec.Struct, frozen=True):
         return f"resp_{session}_{asked}" + (f"_{self.part}" if self.part else "")
 
 
-def place_of(name: str) -> Place:
+def place_of(name: str) -> ResponsePlace:
     """Return where a response is; raise `ApiProblem` for what can't be one."""
     kind, *words = name.split("_")
     if kind != "resp" or len(words) not in {2, 3} or (len(words) == 3 and not words[2].isdecimal()):
         raise no_response(name)
     part = int(words[2][:9]) if len(words) == 3 else 0
-    return Place(f"session_{words[0]}", f"input_{words[1]}", part)
+    return ResponsePlace(f"session_{words[0]}", f"input_{words[1]}", part)
 
 
-async def recorded(requester: Requester, place: Place) -> ResponseBody:
+async def recorded(requester: Requester, place: ResponsePlace) -> ResponseBody:
     """Return a response from the record; raise `ApiProblem` if there is none, for this token."""
     try:
         row = await requester.session(place.session_id)
@@ -76,7 +76,7 @@ class _Reader:
     def __init__(
         self,
         requester: Requester,
-        place: Place,
+        place: ResponsePlace,
         agent: str,
         accepted: InputAccepted,
         at_ms: int,
@@ -147,7 +147,9 @@ def no_response(name: str) -> ApiProblem:
     return ApiProblem(f"there is no response {name!r:.200}", status=404, code="not_found")
 
 
-def body_of(place: Place, model: str, client: ClientContext, options: TurnOptions) -> ResponseBody:
+def body_of(
+    place: ResponsePlace, model: str, client: ClientContext, options: TurnOptions
+) -> ResponseBody:
     """Return a response as it begins."""
     return ResponseBody(
         id=place.name,

@@ -21,7 +21,7 @@ from .chat_request import decoded
 from .problems import late, problem_of
 from .response_fold import ResponseFold
 from .response_items import ResponseBody, ResponseEvent
-from .response_record import Place, body_of, place_of, recorded
+from .response_record import ResponsePlace, body_of, place_of, recorded
 from .response_request import ResponseRequest, asked_of
 from .turn_view import TurnView
 
@@ -61,7 +61,7 @@ class ResponsesApi:
             turn = await self._opener.open(stack, exchange.head, requester, asked)
             if request.store is not False:
                 stack.callback(turn.let_go)
-            place = Place(turn.session_id, turn.input_id, turn.answers)
+            place = ResponsePlace(turn.session_id, turn.input_id, turn.answers)
             items = host_of(requester.runtime).settings.openai.items
             fold = _begun(place, request, turn.client, shows_calls=items == "all")
             headers = _headers(place, request)
@@ -137,7 +137,7 @@ def _bytes(events: list[ResponseEvent]) -> bytes:
 
 
 def _begun(
-    place: Place, request: ResponseRequest, client: ClientContext, *, shows_calls: bool
+    place: ResponsePlace, request: ResponseRequest, client: ClientContext, *, shows_calls: bool
 ) -> ResponseFold:
     body = body_of(place, request.model, client, request.options)
     body.previous_response_id = request.previous_response_id
@@ -151,7 +151,7 @@ def _begun(
     )
 
 
-def _headers(place: Place, request: ResponseRequest) -> Headers:
+def _headers(place: ResponsePlace, request: ResponseRequest) -> Headers:
     ignored = (("x-callboard-ignored", ", ".join(request.ignored)),) if request.ignored else ()
     return (("x-callboard-session", place.session_id), ("x-request-id", place.input_id), *ignored)
 
