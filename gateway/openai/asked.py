@@ -28,7 +28,7 @@ GO_ON = "(Go on with these results.)"
 """The text of an input that brings results alone, of which nobody here knows the calls."""
 
 
-class AskedTurn(msgspec.Struct, frozen=True, kw_only=True):
+class WantedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """What a request asks for.
 
     Attributes:
@@ -66,7 +66,7 @@ class TurnOpener:
         self._turns = turns
 
     async def open(
-        self, stack: AsyncExitStack, head: RequestHead, requester: Requester, asked: AskedTurn
+        self, stack: AsyncExitStack, head: RequestHead, requester: Requester, asked: WantedTurn
     ) -> HttpTurn:
         """Return the turn of a request, entered on the stack: the one that waits for it, or a new one.
 
@@ -115,7 +115,7 @@ class TurnOpener:
             )
             return await stack.enter_async_context(self._turns.turn(message))
 
-    def _checked(self, requester: Requester, asked: AskedTurn) -> tuple[str, TurnOptions]:
+    def _checked(self, requester: Requester, asked: WantedTurn) -> tuple[str, TurnOptions]:
         host = host_of(requester.runtime)
         agent, model = agent_of(requester, asked.model)
         options = msgspec.structs.replace(asked.options, model=model)
@@ -136,14 +136,14 @@ async def _resolve(requester: Requester, approval_id: str, answer: ApprovalAnswe
         await requester.runtime.answer(approval_id, answer)
 
 
-def _late_results(asked: AskedTurn) -> str:
+def _late_results(asked: WantedTurn) -> str:
     """Return results of calls that nobody waits for any more, as the model reads them."""
     if not asked.session_id:
         return ""  # they are part of what was given
     return "".join(f"The result of {name}: {text}\n\n" for name, text in asked.results.items())
 
 
-async def _steer(requester: Requester, turn: HttpTurn, asked: AskedTurn) -> None:
+async def _steer(requester: Requester, turn: HttpTurn, asked: WantedTurn) -> None:
     """Have a turn that goes on read what the client says beside the results."""
     await host_of(requester.runtime).directory.ask(
         SubmitInput(

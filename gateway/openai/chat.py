@@ -17,7 +17,7 @@ from ..door.exchange import Exchange
 from ..door.http import JSON, Headers, HttpAnswer
 from ..http_turns import HttpTurn, HttpTurns
 from ..shared.state import DaemonState
-from .asked import AskedTurn, TurnOpener
+from .asked import TurnOpener, WantedTurn
 from .chat_answer import ChatAnswer, ChatStream, event_of
 from .chat_request import ChatInput, ChatRequest, conversation_of, decoded
 from .problems import ApiProblem, error_body, late, problem_of
@@ -50,7 +50,7 @@ class ChatApi:
         else:
             request, said = await trio.to_thread.run_sync(_read, body)
         del body
-        asked = AskedTurn(
+        asked = WantedTurn(
             model=request.model,
             options=request.options,
             given=said.given,

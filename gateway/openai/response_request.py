@@ -12,7 +12,7 @@ from ...runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Attachmen
 from ...runtime.history import Answer, Call, Input, Item, Result, Text, checked_attachments
 from ...runtime.text import without_surrogates
 from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, GivenTool, TurnOptions
-from .asked import AskedTurn
+from .asked import WantedTurn
 from .chat_request import NO_PARAMETERS, check_tool_choice, effort_of, result_text
 from .content import NO_WORDS, data_url
 from .problems import ApiProblem
@@ -194,7 +194,7 @@ IGNORED = (
 )
 
 
-def asked_of(request: ResponseRequest, session_id: str, by: str) -> AskedTurn:
+def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
     """Return what a request asks for; `by` is who answers its questions. Raise `ApiProblem`."""
     items = request.input
     if isinstance(items, str):
@@ -240,7 +240,7 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> AskedTurn:
     if not (new or results or approvals):
         raise ApiProblem("the last item is what is asked, or the result of a call", "input")
     files = tuple(file for each in new for file in each.attachments)
-    return AskedTurn(
+    return WantedTurn(
         model=request.model,
         options=request.options,
         given=_given(brought, last_answer),
