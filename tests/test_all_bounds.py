@@ -82,6 +82,7 @@ ALONE: dict[str, str] = {
         gateway/feeds/session_feed: PAGE_EVENTS
         gateway/feeds/topic_feed: PAGE_EVENTS
         gateway/mcp/desk: PAGE_EVENTS
+        gateway/mcp/resources: PAGE_ROWS
         gateway/methods/session_files: PAGE_EVENTS
         gateway/shared/pages: STEP_ROWS
         providers/anthropic/models: PAGE_SIZE
@@ -204,6 +205,7 @@ ALONE: dict[str, str] = {
         config/policy/new_hosts: MAX_NAMED
         embedding/status: MAX_SESSION_ACTORS
         gateway/door/monitoring: MAX_NAMED
+        gateway/mcp/resources: MAX_CALL_CHARS MAX_TRANSCRIPT_CHARS
         gateway/mcp/server: MAX_SHOWN
         gateway/mcp/turn: MAX_LINE
         gateway/shared/stall_watch: MAX_FRAMES
@@ -408,7 +410,7 @@ ALONE: dict[str, str] = {
         gateway/door/authentication: MAX_TOKEN_LENGTH
         gateway/door/http: MAX_HEADERS MAX_HEAD_BYTES
         gateway/mcp/endpoint: MAX_BODY_BYTES
-        gateway/mcp/server: ROUNDS_STATE_BYTES
+        gateway/mcp/server: MAX_CURSOR_CHARS ROUNDS_STATE_BYTES
         gateway/quotas: OWN_BYTES
         runtime/hooks/signatures: MAX_SIGNATURES
         runtime/http/http1: MAX_CHUNK_LINE_BYTES MAX_HEAD_BYTES MAX_INFORMATIONAL

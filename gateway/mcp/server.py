@@ -24,9 +24,16 @@ from mcp_types import (
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
     TextContent,
+    TextResourceContents,
     Tool,
     ToolAnnotations,
 )
@@ -42,6 +49,7 @@ from ...runtime.wire.fields import Nothing
 from ...runtime.wire.sessions import Prompt
 from ..feeds.frames import wire_json
 from .desk import Desk
+from .resources import SCHEME, TEMPLATE, list_sessions, transcript
 from .tools import (
     RESULT,
     STATUS,
@@ -59,6 +67,9 @@ from .tools import (
 )
 from .turn import Asked, AskedTurn, Place
 
+MARKDOWN = "text/markdown"
+MAX_CURSOR_CHARS = 19
+"""Of a number of 64 bits."""
 MAX_CALLS = 256
 """Calls of all clients at once: each may be a turn that waits for a person."""
 PROGRESS_SECONDS = 0.5
@@ -91,6 +102,9 @@ class McpHandlers:
             title="callboard",
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
         )
 
     async def _list_tools(
@@ -113,6 +127,51 @@ class McpHandlers:
                 for each in found
             ]
         )
+
+    async def _list_resources(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        cursor = None if params is None else params.cursor
+        if cursor is not None and not (cursor.isdecimal() and len(cursor) < MAX_CURSOR_CHARS):
+            raise MCPError(INVALID_PARAMS, "the cursor is not one of this server")
+        try:
+            page = await list_sessions(self._find_desk(context), int(cursor) if cursor else None)
+        except CallboardError as error:
+            raise MCPError(REFUSED, str(error)) from None
+        return ListResourcesResult(
+            resources=[
+                Resource(
+                    uri=f"{SCHEME}{row.session_id}",
+                    name=row.session_id,
+                    title=row.title or None,
+                    description=f"What was said in a session of the agent {row.agent!r}",
+                    mime_type=MARKDOWN,
+                )
+                for row in page.sessions
+            ],
+            next_cursor=None if page.next_before is None else str(page.next_before),
+        )
+
+    async def _list_templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        await trio.lowlevel.checkpoint()
+        said = "What was said in a session"
+        its = ResourceTemplate(
+            uri_template=TEMPLATE, name="session", description=said, mime_type=MARKDOWN
+        )
+        return ListResourceTemplatesResult(resource_templates=[its])
+
+    async def _read_resource(
+        self, context: Context, params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
+        uri = str(params.uri)
+        try:
+            text = await transcript(self._find_desk(context), uri)
+        except CallboardError as error:
+            raise MCPError(INVALID_PARAMS, str(error), {"uri": uri}) from None
+        its = TextResourceContents(uri=uri, mime_type=MARKDOWN, text=text)
+        return ReadResourceResult(contents=[its])
 
     async def _call_tool(
         self, context: Context, params: CallToolRequestParams

@@ -324,3 +324,33 @@ async def test_what_is_not_of_the_protocol_is_refused() -> None:
         nobody = request(daemon, "/mcp", b"{}", authorization=None)
         for sent, status in ((page, 403), (rebound, 421), (form, 415), (large, 413), (nobody, 401)):
             assert (await answer_to(daemon, sent)).status == status
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_session_is_read_as_a_resource(era: str) -> None:
+    async with serving() as daemon:
+        observer = daemon.new_token("reads", Role.OBSERVER, agents=("general",))
+        session = await daemon.runtime.create_session(title="The clock")
+        await session.run("What time is it in Tokyo?")
+        async with open_mcp(daemon, observer, mode=era) as client:
+            [found] = (await client.list_resources()).resources
+            assert (found.uri, found.title) == (
+                f"callboard://session/{session.session_id}",
+                "The clock",
+            )
+            [content] = (await client.read_resource(found.uri)).contents
+            lines = content.text.splitlines()
+            assert lines[:5] == ["# The clock", "", "## Asked", "", "What time is it in Tokyo?"]
+            assert "- calls `get_current_time`" in content.text
+            for wrong in (
+                "callboard://session/session_none",
+                "callboard://session/../x",
+                "file:///etc",
+            ):
+                with pytest.raises(MCPError):
+                    await client.read_resource(wrong)
+        stranger = daemon.new_token("other", Role.ADMIN, agents=("nobody",))
+        async with open_mcp(daemon, stranger, mode=era) as client:
+            assert (await client.list_resources()).resources == []
+            with pytest.raises(MCPError, match="no session"):
+                await client.read_resource(found.uri)
