@@ -100,6 +100,8 @@ class McpHandlers:
             "callboard",
             version=own_version(),
             title="callboard",
+            # None of the tools wants arguments in headers; without this, each call lists the tools to find out.
+            get_tool_input_schema=lambda _: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,

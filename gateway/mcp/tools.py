@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import suppress
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -225,6 +226,7 @@ async def _agents(desk: Desk) -> list[AgentRow]:
     return [row for row in rows if not only or row.name in only]
 
 
+@cache
 def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of a type, with its parts in place of references."""
     _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
