@@ -17,6 +17,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
@@ -44,6 +45,7 @@ from ...runtime.definitions import CallStatus
 from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.identity import own_version
 from ...runtime.kernel.service_nursery import open_service_nursery
+from ...runtime.redaction import redacting_logger
 from ...runtime.wire.approvals import OneApproval, Resolve
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.sessions import Prompt
@@ -80,6 +82,7 @@ ROUNDS_STATE_BYTES = 16 * 1024
 """Of the place of a turn that a client comes back to."""
 
 Context = ServerRequestContext[Any, Any]
+logger = redacting_logger(__name__)
 
 # The package logs what clients do wrong, and what they ask for; callboard logs what its own methods do.
 logging.getLogger("mcp.server").setLevel(logging.CRITICAL)
@@ -189,6 +192,11 @@ class McpHandlers:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         except CallboardError as error:
             return _failed(error)
+        except MCPError:
+            raise
+        except Exception:
+            logger.exception("a call of MCP failed")
+            raise MCPError(INTERNAL_ERROR, "this failed; the server's log says why") from None
         finally:
             self._calls -= 1
 

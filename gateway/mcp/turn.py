@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
 import trio
@@ -62,7 +62,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: str
     input_id: str
-    seq: int
+    seq: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
     left: tuple[str, ...] = ()
 
 

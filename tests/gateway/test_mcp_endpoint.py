@@ -354,3 +354,22 @@ async def test_a_session_is_read_as_a_resource(era: str) -> None:
             assert (await client.list_resources()).resources == []
             with pytest.raises(MCPError, match="no session"):
                 await client.read_resource(found.uri)
+
+
+async def test_a_crash_is_one_calls_failure_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving() as daemon, open_mcp(daemon) as client:
+        its = {"session_id": (await daemon.runtime.create_session()).session_id}
+        assert not (await client.call_tool("session_status", its)).is_error
+        with monkeypatch.context() as patched:
+            patched.setattr("callboard.gateway.mcp.server.session_state", None)
+            with pytest.raises(MCPError, match="log says why"):
+                await client.call_tool("session_status", its)
+        assert "a call of MCP failed" in caplog.text
+        assert not (await client.call_tool("session_status", its)).is_error
+        state = '{"session_id":"s","input_id":"i","seq":-1}'
+        forged = await client.session.call_tool(
+            "ask_general", {"prompt": "hello"}, request_state=state
+        )
+        assert "requestState" in forged.content[0].text
