@@ -7,7 +7,7 @@ processor time: it is imported with the first request, in a thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -43,7 +43,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ...runtime.approval import ApprovalRequest
 from ...runtime.definitions import CallStatus
 from ...runtime.errors import CallboardError, ValidationError
-from ...runtime.identity import own_version
+from ...runtime.identity import TraceContext, own_version
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redacting_logger
 from ...runtime.wire.approvals import OneApproval, Resolve
@@ -219,6 +219,8 @@ class McpHandlers:
         else:
             agent, asked = await agent_of(desk, name), read_arguments(AskArguments, given)
             begins, waits = await prompt_of(desk, agent, asked), asked.wait
+        if isinstance(begins, Prompt):
+            begins = msgspec.structs.replace(begins, trace=_trace(context))
         async with AskedTurn(desk, begins) as turn:
             turn.goes_on = not waits
             if waits and (question := await _wait(desk, context, turn)) is not None:
@@ -369,6 +371,15 @@ def client_name(context: Context) -> str:
     """Return what a client says that it is called."""
     params = context.session.client_params
     return "" if params is None else params.client_info.name[:100]
+
+
+def _trace(context: Context) -> TraceContext | None:
+    """Return where the request stands in a trace of its client, if it says so."""
+    meta: Mapping[str, Any] = context.meta or {}
+    parent, state = meta.get("traceparent"), meta.get("tracestate", "")
+    if not isinstance(parent, str) or not isinstance(state, str):
+        return None
+    return TraceContext(parent, state)
 
 
 def _structured(found: msgspec.Struct) -> CallToolResult:

@@ -106,6 +106,7 @@ async def test_a_token_reads_or_calls_as_its_role_says() -> None:
             assert not answered.is_error
 
 
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 DELETES = {"prompt": "Write 'buy milk' to list.txt, then delete list.txt."}
 
 
@@ -123,12 +124,14 @@ async def test_an_approver_is_asked_by_a_form(era: str, answer: str) -> None:
     async with serving() as daemon:
         token = daemon.new_token("answers", Role.APPROVER)
         async with open_mcp(daemon, token, mode=era, elicitation_callback=ask) as client:
-            done = await client.call_tool("ask_general", DELETES)
+            done = await client.call_tool("ask_general", DELETES, meta={"traceparent": PARENT})
             assert done.structured_content["outcome"] == "answered"
         [session] = await daemon.runtime.sessions()
         events = await daemon.runtime.store.events(session.session_id)
         [given] = [each.event for each in events if isinstance(each.event, InputAccepted)]
         assert given.via == "token:answers via mcp"
+        assert given.trace is not None
+        assert given.trace.traceparent == PARENT
         [approval] = await daemon.runtime.store.approvals(state=None)
         assert approval.answered_by == "token:answers via mcp"
         assert approval.state == ("used" if answer == "allow" else "denied")
