@@ -15,6 +15,7 @@ import trio
 
 from ...client.client import Client, connect_here
 from ...client.subscriptions import RemoteEvents
+from ...config.daemon_file import RunningDaemon
 from ...config.settings import Settings
 from ...runtime.budget import Budget
 from ...runtime.definitions import ToolDefinition
@@ -40,7 +41,7 @@ from ..ask.daemon_questions import DaemonQuestions
 from ..ask.terminal_channel import TerminalChannel
 from ..daemon.away import watch_connection
 from ..daemon.roots import create_session
-from ..sharing.holder import holding, running
+from ..sharing.holder import holding
 from ..sharing.lending import Lender, read_rules, wish_of_command
 from ..sharing.own_runtime import OwnRuntime
 from ..sharing.rules import OwnRules
@@ -91,6 +92,7 @@ def turn_options(options: RunOptions, session: SessionRow | None) -> TurnOptions
 
 @asynccontextmanager
 async def open_remote_place(
+    daemon: RunningDaemon,
     data: Path,
     settings: Settings,
     options: RunOptions,
@@ -100,7 +102,7 @@ async def open_remote_place(
     confirm: Callable[[str], Awaitable[bool]],
     stay: Callable[[str], None],
 ) -> AsyncGenerator[RemotePlace]:
-    """Give the daemon as the place of a run, around the block.
+    """Give the daemon as the place of a run, around the block: the one that was found, or what takes its place.
 
     Questions go to the channel, or a line of the view says what waits; `confirm` asks for a yes.
 
@@ -112,8 +114,7 @@ async def open_remote_place(
         ConflictError: An option is about the runtime itself, which is that of a `callboard serve`, or the daemon
             goes by the rules of another configuration.
     """
-    daemon = running(data)
-    is_shared = daemon is not None and daemon.command != "serve"
+    is_shared = daemon.command != "serve"
     if not is_shared:
         check_options(options)
     own = OwnRuntime(

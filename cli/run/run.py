@@ -307,10 +307,11 @@ class _Job:
         """Open where the run works: the daemon that has the sessions, else a runtime of its own."""
         data, waited = self._data, 0
         while True:
-            if running(data) is not None:
+            if (daemon := running(data)) is not None:
                 from .remote import open_remote_place  # mostly no daemon runs
 
                 async with open_remote_place(
+                    daemon,
                     data,
                     self._settings,
                     self._options,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 import trio
@@ -283,6 +284,39 @@ async def test_a_run_that_lost_its_daemon_becomes_it_and_says_what_came_of_its_t
             assert await second.end() == 1
             assert "The process ended while this turn ran." in second.seen
     assert await command.outcomes() == ["failed", "failed"]
+
+
+STALE = """
+import sys
+
+from callboard.__main__ import main
+from callboard.cli.run import run
+from callboard.config.daemon_file import RunningDaemon
+from callboard.runtime.redaction import Secret
+
+gone = RunningDaemon(
+    url="ws://127.0.0.1:9/ws", pid=1, token=Secret("cb_gone"), started_at_ms=0, command="run", drain_seconds=1.0
+)
+looks = iter([gone])
+find = run.running
+run.running = lambda data: next(looks, None) or find(data)
+sys.exit(main())
+"""
+
+
+async def test_a_run_whose_daemon_ends_before_it_comes_in_takes_its_place(command: Command) -> None:
+    """Many short runs at once: of each the sessions may be gone when the next one has found them."""
+    async with open_scripted_server([reply("Done.")]) as server:
+        with trio.fail_after(PATIENCE_SECONDS):
+            done = await trio.run_process(
+                [sys.executable, "-c", STALE, "run", *at(server), "One"],
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                cwd=command.workspace,
+                env=command.environ,
+            )
+    assert (done.returncode, done.stdout) == (0, b"Done.\n"), done.stderr.decode()
 
 
 async def until_outcomes(command: Command, outcomes: list[str]) -> None:

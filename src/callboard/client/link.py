@@ -140,6 +140,7 @@ LONG_METHODS = frozenset(
         "hook/resend",
         "hook/test",
         "list/wait",
+        "mcp/look",
         "model/lend",
         "model/list",
         "model/refresh",
@@ -155,6 +156,10 @@ LONG_METHODS = frozenset(
         "usage/get",
     }
 )
+REPEATED_METHODS = frozenset(
+    {"config/reload", "model/default", "model/lend", "root/add", "session/give_options"}
+)
+"""A second time changes nothing more than the first: asked again without a key, as what only reads is."""
 AWAY_SECONDS = 120.0
 """How long a request waits for a daemon that is away: it may be draining and restarting."""
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
@@ -359,7 +364,7 @@ class Link:
         *,
         key: str | None = None,
     ) -> Result:
-        """Send a request and wait for its answer; with a key, again over the next connection.
+        """Send a request and wait for its answer; again over the next connection with a key, or where that does no harm.
 
         Raises:
             CallboardError: What the daemon says is wrong, by its type.
@@ -367,6 +372,7 @@ class Link:
             DeadlineError: The daemon is there, and does not answer.
         """
         text = _params_text(params, key)
+        is_sent_again = key is not None or _may_repeat(method)
         deadline = trio.current_time() + AWAY_SECONDS
         refused: OverloadedError | None = None
         while True:
@@ -375,10 +381,10 @@ class Link:
             try:
                 return read_result(await self._ask(method, text), result, method, self.url)
             except ConnectionBroke:
-                if key is None or trio.current_time() > deadline:
+                if not is_sent_again or trio.current_time() > deadline:
                     raise
             except OverloadedError as error:
-                if key is None or error.kind != "stopping":
+                if not is_sent_again or error.kind != "stopping":
                     raise
                 refused = error
             if refused is not None:
@@ -536,6 +542,10 @@ class Link:
                 f"{method}: the request has {size} bytes, and the daemon at {self.url} takes {most} at "
                 "most: send less at a time, or raise [server] max_frame_bytes there"
             )
+
+
+def _may_repeat(method: str) -> bool:
+    return method in REPEATED_METHODS or method.endswith(("/get", "/list"))
 
 
 def _params_text(params: msgspec.Struct, key: str | None = None) -> msgspec.Raw:
