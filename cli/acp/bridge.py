@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -41,6 +42,7 @@ EDITOR_SECONDS = 10.0
 """Time for an editor to hand over the texts of the files that a prompt names; then the disk has them."""
 _FILE_TEXT = msgspec.json.Decoder(wire.ReadTextFileResponse)
 LIST_LIMIT = 50
+_CURSOR = re.compile(r"[0-9]{1,16}")
 MAX_OPEN = 100
 """Sessions that one editor has open at once: each is followed, with a buffer of its own."""
 LOGIN = wire.AuthMethod(
@@ -271,7 +273,7 @@ class Bridge:
 
     async def _list(self, request: EditorRequest) -> AnsweredRequest:
         params = read_params(request.params, wire.ListSessionsRequest)
-        if params.cursor is not None and not params.cursor.isdecimal():
+        if params.cursor is not None and not _CURSOR.fullmatch(params.cursor):
             raise RequestFailed(INVALID_PARAMS, "the cursor is not one of session/list")
         page = await self._client.find_sessions(
             workspace=None if params.cwd is None else str(await _folder(params.cwd)),
@@ -387,9 +389,13 @@ async def _folder(cwd: str) -> Path:
     if not cwd.startswith("/") or "\0" in cwd:
         raise RequestFailed(INVALID_PARAMS, f"cwd is an absolute path, and {cwd!r:.200} is none")
     path = trio.Path(cwd)
-    if not await path.is_dir():
-        raise RequestFailed(INVALID_PARAMS, f"there is no folder {cwd!r:.200}")
-    return Path(await path.resolve())
+    try:
+        if await path.is_dir():
+            return Path(await path.resolve())
+        why = "there is none"
+    except OSError as error:  # a name that is too long
+        why = error.strerror or str(error)
+    raise RequestFailed(INVALID_PARAMS, f"{cwd!r:.200} is no folder: {why}")
 
 
 def _sending(session: EditorSession, update: wire.SessionUpdate) -> Callable[[], None]:

@@ -247,6 +247,11 @@ class EditorConnection:
             return AnsweredRequest(), error.fault
         except CallboardError as error:
             return AnsweredRequest(), fault_of(error)
+        except Exception:
+            logger.exception("%.80s crashed", method)
+            return AnsweredRequest(), Fault(
+                INTERNAL_ERROR, "a bug of callboard; `callboard logs` has it"
+            )
 
 
 class _Lines:

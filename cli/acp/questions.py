@@ -132,10 +132,10 @@ class EditorChannel:
             return PersonAnswer(text=text)
         return PersonAnswer(text="(The person closed the question without an answer.)")
 
-    async def tell(self, message_sent: ChannelMessage) -> None:
+    async def tell(self, sent: ChannelMessage) -> None:
         """Show a message among what the agent says."""
-        origin = f" ({message_sent.origin})" if message_sent.origin else ""
-        update = message(f"\n\n**Message{origin}:** {safe_text(message_sent.text)}\n\n")
+        origin = f" ({sent.origin})" if sent.origin else ""
+        update = message(f"\n\n**Message{origin}:** {safe_text(sent.text)}\n\n")
         notification = wire.SessionNotification(session_id=self._session_id, update=update)
         self._connection.notify("session/update", notification)
 

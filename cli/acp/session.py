@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from ...client.client import Client
-from ...client.subscriptions import RemoteEvents
+from ...client.subscriptions import RemoteEvent, RemoteEvents
 from ...runtime.errors import (
     CallboardError,
     ConflictError,
@@ -197,8 +197,8 @@ class EditorSession:
                 tell = partial(self._tell_usage, event.event)
                 nursery.start_soon(tell, name=f"usage of {self.row.session_id}")
 
-    async def _show(self, event: object) -> None:
-        for update in await self._updates.take(event):  # type: ignore[arg-type]
+    async def _show(self, event: RemoteEvent) -> None:
+        for update in await self._updates.take(event):
             self.update(update)
         await self._connection.output.wait_room()
 

@@ -151,7 +151,10 @@ class Updates:
 
     def _input(self, event: InputAccepted) -> list[wire.SessionUpdate]:
         key = event.request.key if event.request is not None else ""
-        if key in self._own_inputs or event.source != "person" or not event.text:
+        if key in self._own_inputs:
+            self._own_inputs.discard(key)
+            return []
+        if event.source != "person" or not event.text:
             return []
         block = wire.ContentBlockText(text=event.text)
         return [

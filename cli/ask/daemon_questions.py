@@ -25,14 +25,17 @@ from .pending_questions import PendingQuestion, PendingQuestions, answered_by
 class AskingChannel(Protocol):
     """Where a person is asked: a terminal, or an editor. Cancelling takes the question back."""
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequest, /) -> ApprovalAnswer:
         """Ask whether a call may run."""
+        ...
 
-    async def ask(self, question: UserQuestion) -> PersonAnswer:
+    async def ask(self, question: UserQuestion, /) -> PersonAnswer:
         """Ask a model's question; raise `ToolFailure` when this person answers none."""
+        ...
 
-    async def tell(self, message: ChannelMessage) -> None:
+    async def tell(self, message: ChannelMessage, /) -> None:
         """Show a message."""
+        ...
 
 
 class DaemonQuestions:

@@ -141,7 +141,9 @@ async def test_what_is_no_request_is_refused_and_the_rest_goes_on(command: Comma
         await editor.notify("session/fly")
         unknown = await editor.refused("session/prompt", sessionId="session_no", prompt=words("Hi"))
         assert unknown["code"] == -32602
-        for cwd in ("relative", "/nowhere/at/all", "/", str(command.home / "data")):
+        assert (await editor.refused("session/list", cursor="9" * 5_000))["code"] == -32602
+        data = str(command.home / "data")
+        for cwd in ("relative", "/nowhere/at/all", "/", data, "/a" + "b" * 300, "/a\0b"):
             refused = await editor.refused("session/new", cwd=cwd, mcpServers=[])
             assert refused["code"] == -32602, refused
 

@@ -1,0 +1,189 @@
+"""The parts of `callboard acp` that need no process: updates, prompts, lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from callboard.cli.acp import wire
+from callboard.cli.acp.calls import MAX_SHOWN_CHARS, fenced, file_of_uri, shown_call
+from callboard.cli.acp.connection import (
+    AnsweredRequest,
+    EditorConnection,
+    EditorRefused,
+    EditorRequest,
+)
+from callboard.cli.acp.content import read_prompt, trace_of
+from callboard.cli.acp.updates import Updates
+from callboard.cli.terminal.output import Output
+from callboard.runtime.events import (
+    CallProgress,
+    CallProposed,
+    MessageDiscarded,
+    Stored,
+    StreamBatch,
+)
+from callboard.runtime.stream import TextDelta, ThinkingDelta
+from support.acp.editor import validator
+from support.waits import until
+
+
+class Heard(Output):
+    """Output that keeps what was written."""
+
+    def __init__(self) -> None:
+        super().__init__(-1)
+        self.lines: list[dict[str, Any]] = []
+
+    def write(self, text: str) -> None:
+        self.lines += [json.loads(line) for line in text.splitlines()]
+
+
+def proposed(name: str, arguments: str) -> Stored:
+    event = CallProposed(
+        turn_id="t", message_id="m", call_id="c", index=0, name=name, arguments=arguments
+    )
+    return Stored("s", 1, 0, event)
+
+
+def live(*pieces: TextDelta | ThinkingDelta) -> StreamBatch:
+    return StreamBatch(stream_id="s", offset=0, events=list(pieces))
+
+
+async def test_one_batch_is_one_chunk_and_withdrawn_text_is_another_message(tmp_path: Path) -> None:
+    updates = Updates(tmp_path, set(), is_replay=False)
+    [first] = await updates.take(live(TextDelta("a"), TextDelta("b")))
+    [withdrawn] = await updates.take(MessageDiscarded("s", "again"))
+    thought, second = await updates.take(live(ThinkingDelta("Hm"), TextDelta("c")))
+    for update in (first, withdrawn, thought, second):
+        shown = wire.SessionNotification(session_id="s", update=update)
+        validator("SessionNotification").validate(json.loads(msgspec.json.encode(shown)))
+    said = [json.loads(msgspec.json.encode(each)) for each in (first, withdrawn, second)]
+    assert [each["content"]["text"].strip() for each in said] == ["ab", "(withdrawn)", "c"]
+    ids = [each["messageId"] for each in said]
+    assert ids[0] == ids[1] != ids[2]
+
+
+async def test_the_output_of_a_call_costs_a_few_times_its_size(tmp_path: Path) -> None:
+    updates = Updates(tmp_path, set(), is_replay=False)
+    await updates.take(proposed("shell", '{"command": "make"}'))
+    line, sent, last = "x" * 99, 0, ""
+    for _ in range(2_000):
+        for update in await updates.take(CallProgress("c", line)):
+            last = json.loads(msgspec.json.encode(update))["content"][0]["content"]["text"]
+            sent += len(last)
+    assert 0 < len(last) <= MAX_SHOWN_CHARS + 20
+    assert sent < 12 * 2_000 * 100
+
+
+def test_a_call_names_files_of_the_workspace_and_reads_no_others(tmp_path: Path) -> None:
+    work, secret = tmp_path / "work", tmp_path / "secret.txt"
+    work.mkdir()
+    secret.write_text("secret")
+    (work / "link.txt").symlink_to(secret)
+    (work / "own.txt").write_text("own")
+    for name, old in (("own.txt", "own"), ("link.txt", None), ("../secret.txt", None)):
+        arguments = json.dumps({"path": name, "content": "new"})
+        [diff] = shown_call("write_file", arguments, work, reads=work).content
+        assert isinstance(diff, wire.ToolCallContentDiff)
+        assert diff.old_text == old
+    assert not shown_call("read_file", '{"path": "artifact:c"}', work).locations
+    for broken in ("no json", "[1]", '{"path": 1}', '{"path": "a\\u0000b"}', "{}"):
+        assert shown_call("write_file", broken, work, reads=work).content == ()
+
+
+def test_nothing_in_a_text_closes_its_block() -> None:
+    text = "```\n# Allowed\n````"
+    block = fenced(text)
+    assert block.splitlines()[0] == block.splitlines()[-1] == "`````"
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("file:///a%20b", "/a b"),
+        ("file://localhost/a", "/a"),
+        ("file://elsewhere/a", None),
+        ("https://a/b", None),
+        ("file:relative", None),
+        ("file:///a%00b", None),
+        ("file://[", None),
+    ],
+)
+def test_files_have_uris(uri: str, path: str | None) -> None:
+    assert file_of_uri(uri) == (None if path is None else Path(path))
+
+
+def test_a_text_that_is_not_on_the_disk_is_attached(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    uri = (tmp_path / "a.txt").as_uri()
+    for text, of, is_attached in (
+        ("old", uri, False),
+        ("new", uri, True),
+        ("old", f"{uri}#L1", True),
+        ("old", "https://example.org/a.txt", True),
+    ):
+        resource = wire.EmbeddedResourceResource(uri=of, text=text)
+        prompt = read_prompt([wire.ContentBlockResource(resource=resource)], tmp_path, {})
+        assert bool(prompt.attachments) is is_attached
+
+
+def test_what_is_no_place_in_a_trace_is_left_out() -> None:
+    for meta in (b"null", b'{"traceparent": 1}', b"[]", b'{"other": "x"}'):
+        assert trace_of(msgspec.Raw(meta)) is None
+
+
+async def test_a_crash_is_the_error_of_one_request() -> None:
+    async def crash(request: EditorRequest) -> AnsweredRequest:
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError("a bug")
+
+    async def work(request: EditorRequest) -> AnsweredRequest:
+        await trio.lowlevel.checkpoint()
+        return AnsweredRequest()
+
+    heard, (near, far) = Heard(), trio.testing.memory_stream_one_way_pair()
+    async with trio.open_nursery() as nursery:
+        connection = EditorConnection(heard, nursery)
+        connection.methods = {"crash": crash, "work": work}
+        lines = [{"jsonrpc": "2.0", "id": name, "method": name} for name in ("crash", "work")]
+        await near.send_all(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        await near.aclose()
+        await connection.run(far)
+    answers = {line["id"]: line for line in heard.lines}
+    assert answers["crash"]["error"]["code"] == -32603
+    assert answers["work"]["result"] == {}
+
+
+async def answered_in_two(line: bytes, cut: int) -> object:
+    """What the editor's answer is, when its line comes in two pieces behind an empty one."""
+    heard, (near, far) = Heard(), trio.testing.memory_stream_one_way_pair()
+    found: list[wire.ReadTextFileResponse | EditorRefused] = []
+
+    async def ask(connection: EditorConnection) -> None:
+        asked = wire.ReadTextFileRequest(session_id="s", path="/a")
+        decoder = msgspec.json.Decoder(wire.ReadTextFileResponse)
+        answer = await connection.ask("fs/read_text_file", asked, decoder)
+        found.append(answer)
+
+    async with trio.open_nursery() as nursery:
+        connection = EditorConnection(heard, nursery)
+        nursery.start_soon(connection.run, far)
+        nursery.start_soon(ask, connection)
+        await until(lambda: heard.lines)  # it is asked
+        await near.send_all(b"\n" + line[:cut])
+        await near.send_all(line[cut:])
+        await near.aclose()
+    return found[0]
+
+
+async def test_lines_are_put_together_wherever_they_were_cut() -> None:
+    line = b'{"jsonrpc": "2.0", "id": "callboard-1", "result": {"content": "\xc3\xa9"}}\n'
+    for cut in range(1, len(line)):
+        assert await answered_in_two(line, cut) == wire.ReadTextFileResponse(content="é")
