@@ -233,7 +233,7 @@ class Bridge:
         is_loaded: bool = False,
     ) -> EditorSession:
         """Follow a session from now on, in the place of an earlier look at it."""
-        self._forget(row.session_id)
+        await self._forget(row.session_id)
         if len(self._sessions) >= MAX_OPEN:
             raise RequestFailed(
                 INVALID_REQUEST, f"{MAX_OPEN} sessions are open: close one with session/close"
@@ -254,13 +254,14 @@ class Bridge:
         try:
             await self._nursery.start(session.run, name=f"session {row.session_id}")
         except BaseException:
-            self._sessions.pop(row.session_id, None)
+            if self._sessions.get(row.session_id) is session:
+                del self._sessions[row.session_id]
             raise
         return session
 
-    def _forget(self, session_id: str) -> None:
+    async def _forget(self, session_id: str) -> None:
         if (session := self._sessions.pop(session_id, None)) is not None:
-            session.scope.cancel(reason="the editor has closed the session")
+            await session.close()
 
     def _session(self, session_id: str) -> EditorSession:
         session = self._sessions.get(session_id)
@@ -288,13 +289,13 @@ class Bridge:
     async def _delete(self, request: EditorRequest) -> AnsweredRequest:
         session_id = read_params(request.params, wire.DeleteSessionRequest).session_id
         await self._client.delete_sessions([session_id])
-        self._forget(session_id)
+        await self._forget(session_id)
         return AnsweredRequest()
 
     async def _close(self, request: EditorRequest) -> AnsweredRequest:
         session = self._session(read_params(request.params, wire.CloseSessionRequest).session_id)
         await session.leave()
-        self._forget(session.row.session_id)
+        await self._forget(session.row.session_id)
         return AnsweredRequest()
 
     # ── what is chosen, and said ─────────────────────────────────────────────────────────────────

@@ -74,7 +74,7 @@ class _Waiting:
         self.is_wanted_gone = trio.Event()
 
     def end(self, ended: TurnEnded | CallboardError) -> None:
-        self.ended = ended
+        self.ended = self.ended or ended
         self.over.set()
 
 
@@ -91,6 +91,7 @@ class EditorSession:
         left_servers: The names of MCP servers that the editor has, and this session has not.
 
     Attributes:
+        is_gone: Set when it is followed no more.
         lent: The model of this command, where the daemon is another command, and nothing else was chosen.
     """
 
@@ -109,7 +110,9 @@ class EditorSession:
         self.folder = Path(row.workspace)
         self.choices = choices
         self.lent: str | None = None
-        self.scope = trio.CancelScope()
+        self.is_gone = trio.Event()
+        self._scope = trio.CancelScope()
+        self._failure: CallboardError | None = None
         self._connection = connection
         self._client = client
         self._own_inputs: set[str] = set()
@@ -138,7 +141,7 @@ class EditorSession:
         has_started = False
         after, epoch = (0, self._client.welcome.epoch) if self._is_loaded else (None, None)
         try:
-            with self.scope:
+            with self._scope:
                 async with (
                     self._client.events(
                         self.row.session_id, after_seq=after, epoch=epoch
@@ -153,13 +156,16 @@ class EditorSession:
                     has_started = True
                     task_status.started()
                     await self._follow(events, questions, nursery)
+            self._failure = ConflictError("the session was closed, or opened again")
         except CallboardError as error:
-            if not has_started:
-                raise
+            self._failure = error
             logger.warning("%s is not followed any more: %s", self.row.session_id, error)
-            self._end_all(error)
-        else:
-            self._end_all(ConflictError("the session was closed"))
+        finally:
+            self.is_gone.set()
+        if not has_started:
+            raise self._failure
+        for waiting in self._waiting.values():
+            waiting.end(self._failure)
 
     async def _catch_up(self, events: RemoteEvents) -> None:
         """Send what was said before, up to the present."""
@@ -240,11 +246,6 @@ class EditorSession:
                 mine.input_id = event.input_id
                 mine.accepted.set()
 
-    def _end_all(self, error: CallboardError) -> None:
-        for waiting in self._waiting.values():
-            if not waiting.over.is_set():
-                waiting.end(error)
-
     async def _tell_usage(self, event: MessageCompleted) -> None:
         usage = event.usage or Usage()
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
@@ -261,6 +262,8 @@ class EditorSession:
         Raises:
             CallboardError: It was not taken, or its turn failed.
         """
+        if self._failure is not None:
+            raise self._failure
         key, waiting = new_id("request"), _Waiting()
         request.cancel = partial(self._cancel_one, waiting)
         self._own_inputs.add(key)
@@ -296,6 +299,11 @@ class EditorSession:
             key=key,
             trace=prompt.trace,
         )
+
+    async def close(self) -> None:
+        """End the look at it, and return when that has ended; its turns go on."""
+        self._scope.cancel(reason="the editor has closed the session")
+        await self.is_gone.wait()
 
     async def leave(self) -> None:
         """Cancel the editor's prompts, and return when nothing of them runs any more."""

@@ -177,3 +177,22 @@ async def test_a_models_question_is_a_form_where_the_editor_has_forms(command: C
         async with editing(command) as (editor, session):
             await ask(editor, session, *words("Go in."))
             assert "Nobody was asked" in str(server.requests[-1].body["messages"][-1])
+
+
+async def test_a_session_that_is_lost_answers_its_prompts(command: Command) -> None:
+    """Loaded twice at once, it is open once; purged elsewhere, a prompt is an error, and the editor goes on."""
+    async with scripted(command, reply("Hello."), reply("Other.")):
+        async with editing(command) as (editor, session):
+            await ask(editor, session, *words("Greet me."))
+            place = {"sessionId": session, "cwd": str(command.workspace), "mcpServers": []}
+            numbers = [await editor.begin("session/load", **place) for _ in range(3)]
+            answers = [await editor.answer(number) for number in numbers]
+            assert [each for each in answers if "result" in each]
+            assert (await command("session", "delete", session)).code == 0
+            purged = await command("session", "purge", session)
+            assert purged.code == 0, purged.err
+            lost = await editor.refused("session/prompt", sessionId=session, prompt=words("Hi"))
+            assert lost["code"] in {-32602, -32603}
+            new = await editor.ask("session/new", cwd=str(command.workspace), mcpServers=[])
+            await ask(editor, new["sessionId"], *words("Greet me."))
+            await editor.said("Other.")
