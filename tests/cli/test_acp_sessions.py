@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from callboard.providers.catalog.known import KNOWN_MODELS
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import InputAccepted, SessionTainted, TurnStarted
 from callboard.runtime.store.sqlite_store import open_reader
@@ -196,3 +197,18 @@ async def test_a_session_that_is_lost_answers_its_prompts(command: Command) -> N
             new = await editor.ask("session/new", cwd=str(command.workspace), mcpServers=[])
             await ask(editor, new["sessionId"], *words("Greet me."))
             await editor.said("Other.")
+
+
+async def test_how_full_the_context_is_where_the_window_is_known(command: Command) -> None:
+    async with scripted(command, reply("Hello.")) as server:
+        known = next(iter(KNOWN_MODELS["openai"]))
+        config = command.home / "config" / "callboard.toml"
+        moved = config.read_text().replace("local/scripted", f"openai/{known.model}")
+        config.write_text(f'{moved}[providers.openai]\nbase_url = "{server.base_url}"\n')
+        command.extra["OPENAI_API_KEY"] = "sk-no-key-of-anybody"
+        async with editing(command) as (editor, session):
+            await ask(editor, session, *words("Greet me."))
+            await editor.hear(lambda _: editor.of("usage_update"))
+            [told] = editor.of("usage_update")
+            assert told["size"] == known.context_tokens
+            assert told["used"] > 0
