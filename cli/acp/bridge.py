@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -325,6 +326,7 @@ class Bridge:
         return AnsweredRequest(wire.SetSessionConfigOptionResponse(config_options=options), then)
 
     async def _prompt(self, request: EditorRequest) -> AnsweredRequest:
+        request.when_cancelled = wire.PromptResponse(stop_reason="cancelled")
         params = read_params(request.params, wire.PromptRequest)
         session = self._session(params.session_id)
         unsaved = await self._unsaved(session, params.prompt)
@@ -339,6 +341,7 @@ class Bridge:
             )
             session.update(message(f"{said}\n"))
             return AnsweredRequest(wire.PromptResponse(stop_reason="end_turn"))
+        await trio.lowlevel.checkpoint()  # cancelled meanwhile, it is not sent
         self._at_work[params.session_id] += 1
         self._holder.show(*self._at_work)
         try:
@@ -373,9 +376,12 @@ class Bridge:
         return found
 
     def _cancel(self, params: msgspec.Raw) -> None:
+        """Cancel the prompts of a session, also one that has come with the same read."""
         wanted = read_params(params, wire.CancelNotification).session_id
-        if (session := self._sessions.get(wanted)) is not None:
-            session.cancel()
+        for request in self._connection.requests_of("session/prompt"):
+            with suppress(RequestFailed):  # which is its answer, too
+                if read_params(request.params, wire.CancelNotification).session_id == wanted:
+                    request.cancel()
 
 
 async def _agreed(question: str) -> bool:

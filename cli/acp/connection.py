@@ -81,12 +81,16 @@ class EditorRequest:
     """A request of the editor that is at work.
 
     Attributes:
+        method: What is asked for.
         params: What it takes.
-        cancel: Ends it, when the editor cancels it; a prompt ends its turn instead.
+        cancel: Ends it, when the editor cancels it; a prompt that was sent ends its turn instead.
+        when_cancelled: The result of one that was ended so; without, it is an error.
     """
 
-    def __init__(self, params: msgspec.Raw) -> None:
+    def __init__(self, method: str, params: msgspec.Raw) -> None:
+        self.method = method
         self.params = params
+        self.when_cancelled: wire.AcpMessage | None = None
         self.scope = trio.CancelScope()
         self.cancel: Callable[[], None] = self.scope.cancel
 
@@ -149,6 +153,10 @@ class EditorConnection:
         """Say something that has no answer; never waits."""
         self._write({"method": method, "params": params})
 
+    def requests_of(self, method: str) -> list[EditorRequest]:
+        """Return the requests of a method that are at work, also those that have just come."""
+        return [request for request in self._requests.values() if request.method == method]
+
     def cancel_request(self, params: msgspec.Raw) -> None:
         """Cancel a request of the editor, whose answer comes all the same."""
         wanted = read_params(params, wire.CancelRequestNotification).request_id
@@ -190,9 +198,9 @@ class EditorConnection:
             said = f"{MAX_REQUESTS} requests are at work: wait for one of them"
             self._fail(message.id, Fault(INTERNAL_ERROR, said))
         else:
-            request = self._requests[message.id] = EditorRequest(message.params)
+            request = self._requests[message.id] = EditorRequest(message.method, message.params)
             name = f"request {message.method:.40}"
-            self._nursery.start_soon(self._work, message.id, message.method, request, name=name)
+            self._nursery.start_soon(self._work, message.id, request, name=name)
 
     def _noticed(self, method: str, params: msgspec.Raw) -> None:
         notice = self.notices.get(method)
@@ -219,15 +227,17 @@ class EditorConnection:
                 asked.answer = EditorRefused(f"the editor's answer can't be read: {error}")
         asked.is_answered.set()
 
-    async def _work(self, number: Id, method: str, request: EditorRequest) -> None:
+    async def _work(self, number: Id, request: EditorRequest) -> None:
         done = AnsweredRequest()
         fault: Fault | None = Fault(REQUEST_CANCELLED, "cancelled")
         try:
             with request.scope:
-                done, fault = await self._answer(method, request)
+                done, fault = await self._answer(request)
             await self.output.wait_room()
         finally:
             self._requests.pop(number, None)
+        if request.scope.cancelled_caught and request.when_cancelled is not None:
+            done, fault = AnsweredRequest(request.when_cancelled), None
         if fault is not None:
             self._fail(number, fault)
             return
@@ -235,9 +245,8 @@ class EditorConnection:
         if done.then is not None:
             done.then()
 
-    async def _answer(
-        self, method: str, request: EditorRequest
-    ) -> tuple[AnsweredRequest, Fault | None]:
+    async def _answer(self, request: EditorRequest) -> tuple[AnsweredRequest, Fault | None]:
+        method = request.method
         known = self.methods.get(method)
         if known is None:
             return AnsweredRequest(), Fault(METHOD_NOT_FOUND, f"there is no method {method!r:.80}")

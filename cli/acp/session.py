@@ -307,8 +307,10 @@ class EditorSession:
 
     async def leave(self) -> None:
         """Cancel the editor's prompts, and return when nothing of them runs any more."""
-        self.cancel()
-        for waiting in [*self._waiting.values()]:
+        left = [*self._waiting.values()]
+        for waiting in left:
+            self._cancel_one(waiting)
+        for waiting in left:
             await waiting.over.wait()
 
     async def change_agent(self, agent: str) -> None:
@@ -316,11 +318,6 @@ class EditorSession:
         chosen = self.choices.turn
         self.choices = await read_choices(self._client, agent, self.choices.own_model)
         self.choices.turn = chosen
-
-    def cancel(self) -> None:
-        """Cancel all prompts of the editor; they are answered when nothing of them runs any more."""
-        for waiting in self._waiting.values():
-            self._cancel_one(waiting)
 
     def _cancel_one(self, waiting: _Waiting) -> None:
         waiting.is_wanted_gone.set()

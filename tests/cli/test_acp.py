@@ -96,6 +96,14 @@ async def test_a_cancelled_prompt_is_answered_when_its_turn_is_gone(command: Com
     assert await command.outcomes() == ["cancelled", "answered"]
 
 
+async def test_a_cancel_that_comes_with_its_prompt_is_not_lost(command: Command) -> None:
+    async with scripted(command, *[stall("Well, ")] * 3, reply("After.")):
+        async with editing(command) as (editor, session):
+            for _ in range(3):
+                number = await editor.begin_and_cancel(session, words("Talk."))
+                assert (await editor.answer(number))["result"] == {"stopReason": "cancelled"}
+
+
 async def test_a_cancel_takes_the_question_back(command: Command) -> None:
     async with scripted(command, reply(calls=[OVERWRITE]), reply("Done.")):
         async with editing(command) as (editor, session):

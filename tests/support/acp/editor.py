@@ -70,6 +70,17 @@ class Editor:
         await self._say(id=self._count, method=method, params=params)
         return self._count
 
+    async def begin_and_cancel(self, session: str, prompt: list[dict[str, str]]) -> int:
+        """Sends a prompt and its cancel with one write; returns the prompt's id."""
+        self._count += 1
+        self._methods[self._count] = "session/prompt"
+        params = {"sessionId": session, "prompt": prompt}
+        prompted = {"id": self._count, "method": "session/prompt", "params": params}
+        cancelled = {"method": "session/cancel", "params": {"sessionId": session}}
+        lines = [json.dumps({"jsonrpc": "2.0", **each}) for each in (prompted, cancelled)]
+        await self.send("\n".join(lines).encode())
+        return self._count
+
     async def ask(self, method: str, **params: Any) -> Any:
         """Sends a request; returns its result."""
         answer = await self.answer(await self.begin(method, **params))
