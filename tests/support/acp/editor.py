@@ -109,7 +109,7 @@ class Editor:
 
     # ── what it hears ────────────────────────────────────────────────────────────────────────────
 
-    async def hear(self, is_meant: Callable[[Message], bool], start: int = 0) -> Message:
+    async def hear(self, is_meant: Callable[[Message], object], start: int = 0) -> Message:
         """Waits until something was said; returns the first such message from `start` on."""
         with trio.fail_after(PATIENCE_SECONDS):
             while True:
