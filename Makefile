@@ -39,7 +39,7 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/python scripts/acp-types --check
 	$(BIN)/python scripts/dependencies check
 
-protocols: .venv/dev-ready       ## SDKs and suites of others, from npm, against callboard: half a minute
+protocols: .venv/dev-ready       ## SDKs, servers and suites of others, from npm and PyPI, against callboard: a minute
 	$(BIN)/python scripts/protocols
 
 docs: .venv/dev-ready            ## the site build/site/index.html from docs/ and docstrings; a lost link fails
