@@ -117,6 +117,14 @@ async def test_a_program_gets_its_own_variables_and_nothing_else(tmp_path: Path)
         assert found["HOME"] == "/tmp/home"
 
 
+async def test_a_home_that_stays_is_the_programs_alone(tmp_path: Path) -> None:
+    server = await accepted(fake(state=True), data=tmp_path)
+    async with open_stage(server, data=tmp_path) as runtime:
+        assert (await called(runtime, "say")).status == "success"
+        # Nothing stands in the way of what programs keep at home, as .gitconfig.
+        assert [each.name for each in (tmp_path / "mcp/fake").iterdir()] == ["starts"]
+
+
 async def test_a_secret_that_is_not_there_is_named() -> None:
     plain = await accepted(fake())
     server = msgspec.structs.replace(plain, env={"API_TOKEN": "${key:token}"})

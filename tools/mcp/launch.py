@@ -52,8 +52,6 @@ async def open_program(places: McpPlaces, server: McpSettings) -> AsyncGenerator
         recipe, strength = await places.sandbox.recipe_in(folder)
         if server.read_only:
             recipe = await run_read(_showing, recipe, server)
-        if server.state and places.sandbox.stale_stubs.needs(folder):
-            await run_write(places.sandbox.stale_stubs.note, folder)
         order = Order(
             argv=server.command,
             workspace=folder,
@@ -64,6 +62,7 @@ async def open_program(places: McpPlaces, server: McpSettings) -> AsyncGenerator
             name=f"mcp {server.name}",
             sockets=_way_out(places, server),
             is_read_only=not server.state,
+            is_home=server.state,
         )
         program = PipedProgram(recipe, order, sandbox=str(strength), running=places.sandbox.running)
         async with open_piped(program):

@@ -36,7 +36,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     arguments: Mapping[str, Any] = {}
     says: str = ""
-    state: bool = True
 
 
 def servers(repository: Path) -> tuple[Server, ...]:
@@ -48,14 +47,14 @@ def servers(repository: Path) -> tuple[Server, ...]:
         Server(name="memory", words=(), tool="read_graph", says="entities"),
         Server(name="sequential-thinking", words=(), tool="sequentialthinking", arguments=THOUGHT, says="thoughtNumber"),
         Server(name="time", words=("mcp-server-time",), tool="get_current_time", arguments={"timezone": "Asia/Tokyo"}, says="Asia/Tokyo"),
-        Server(name="git", words=("mcp-server-git",), tool="git_status", arguments={"repo_path": str(repository)}, says="branch", state=False),
+        Server(name="git", words=("mcp-server-git",), tool="git_status", arguments={"repo_path": str(repository)}, says="branch"),
         Server(name="fetch", words=("mcp-server-fetch",)),
         Server(name="sqlite", words=("mcp-server-sqlite", "--db-path", "a.db"), tool="list_tables"),
     )  # fmt: skip
 
 
 def settings_of(server: Server, node: Path, folder: Path, repository: Path) -> McpSettings:
-    """Return the settings of a server: its program sees its installation."""
+    """Return the settings of a server: its program sees its installation, and keeps a home."""
     program = folder / "node_modules/@modelcontextprotocol" / f"server-{server.name}/dist/index.js"
     first, *rest = server.words or ("",)
     if program.is_file():
@@ -70,7 +69,7 @@ def settings_of(server: Server, node: Path, folder: Path, repository: Path) -> M
         name=server.name,
         command=command,
         read_only=(str(node), str(folder), str(repository)),
-        state=server.state,
+        state=True,
         tier=callboard.Tier.READ_ONLY,
         start_seconds=60.0,
     )

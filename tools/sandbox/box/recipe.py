@@ -131,6 +131,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
         gate: The descriptor where its first process waits for the filter.
         has_sockets: Whether sockets are made below `FILES`, which is writable then.
         is_read_only: Whether the workspace is only shown.
+        is_home: Whether it is writable as a whole.
     """
 
     workspace: str
@@ -144,6 +145,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     gate: int
     has_sockets: bool = False
     is_read_only: bool = False
+    is_home: bool = False
 
 
 def arguments(recipe: Recipe, box: Box) -> bytes:

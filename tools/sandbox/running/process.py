@@ -58,6 +58,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         identity: The folder that the workspace must be; `None` accepts any.
         sealed: Files of the workspace that must be read-only.
         is_read_only: Whether the whole workspace is.
+        is_home: Whether it is the program's own home, in which there is nothing to protect from it.
     """
 
     argv: tuple[str, ...]
@@ -72,6 +73,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     identity: FolderIdentity | None = None
     sealed: tuple[str, ...] = ()
     is_read_only: bool = False
+    is_home: bool = False
 
 
 class SandboxProcess:
@@ -107,7 +109,7 @@ class SandboxProcess:
             is_mounted = recipe.confiner is None
             self._covers = covers(order.workspace, is_mounted=is_mounted)
             self._protected: list[Mount] = []
-            if not order.is_read_only:  # then all of it is protected
+            if not (order.is_read_only or order.is_home):  # then all of it is protected, or nothing
                 protection = Protection(order.workspace, order.sealed, is_mounted=is_mounted)
                 undo.callback(protection.close)
                 self._protected = protection.mounts
@@ -318,6 +320,7 @@ def hand_over(
         gate=gate,
         has_sockets=order.sockets is not None and order.sockets.has_names,
         is_read_only=order.is_read_only,
+        is_home=order.is_home,
     )
     said = _held(stack, (arguments if recipe.confiner is None else plan_of)(recipe, box))
     return said, (said, gate, *copies.values(), *masks.values(), *data.values())

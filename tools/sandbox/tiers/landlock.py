@@ -99,8 +99,8 @@ def _workspace(box: Box) -> list[tuple[str, bool]]:
 
     A folder that holds something protected is not writable at all.
     """
-    if box.is_read_only:
-        return [(box.workspace, False)]
+    if box.is_read_only or box.is_home:
+        return [(box.workspace, box.is_home)]
     sealed = [path for how, path in box.mounts if how == "--ro-bind"]
     with os.scandir(box.workspace) as entries:
         writable = [
