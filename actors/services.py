@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import trio
@@ -29,6 +29,9 @@ from .delegation.tree import SessionTree
 from .model.choice import ProviderHealth
 from .model.stream import ModelStream, StartModelCall
 from .people.lineage import Channels, Lineage
+
+if TYPE_CHECKING:
+    from ..runtime.telemetry.context import Tracing
 
 
 class Programs(Protocol):
@@ -111,6 +114,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     is_policy_given: bool = False
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
     marked_files: MarkedFiles = msgspec.field(default_factory=MarkedFiles)
+    tracing: Tracing | None = None
 
     async def silent_window(self, target: ModelTarget) -> int | None:
         """Return the window to which the server of a model cuts off requests in silence, as far as that is known."""

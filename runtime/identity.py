@@ -81,6 +81,12 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tracestate: Annotated[str, Meta(max_length=MAX_TRACE_CHARS)] = ""
 
     @property
+    def environment(self) -> dict[str, str]:
+        """The variables that tell a program, as OpenTelemetry's tools read them."""
+        told = {"TRACEPARENT": self.traceparent, "TRACESTATE": self.tracestate}
+        return {name: text for name, text in told.items() if text}
+
+    @property
     def is_valid(self) -> bool:
         """Whether the traceparent is one of the version that is known here."""
         return _TRACEPARENT.fullmatch(self.traceparent) is not None

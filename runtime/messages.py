@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -26,6 +27,9 @@ from .store.rows import ApprovalRow
 from .taint.marks import UNMARKED, SessionMarks
 from .turn_options import ClientContext, TurnOptions
 from .turns.live_state import UnderWay
+
+if TYPE_CHECKING:
+    from .telemetry.context import TurnTrace
 
 
 class InputTicket(msgspec.Struct, frozen=True):
@@ -120,6 +124,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         lineage: The sessions that delegated to it, the parent first.
         task: Its delegated task, in short; empty for a main session.
         options: The options of the turn, which delegated sessions get too.
+        trace: Where the turn stands in a trace; `None` without telemetry.
         client_tools: Tools that the program which sent the input runs itself.
     """
 
@@ -133,6 +138,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     task: str = ""
     options: TurnOptions | None = None
     client_tools: tuple[ToolDefinition, ...] = ()
+    trace: TurnTrace | None = None
 
 
 class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):

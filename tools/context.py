@@ -25,6 +25,7 @@ from ..runtime.handles import (
     SkillReader,
     WritableFiles,
 )
+from ..runtime.identity import TraceContext
 from ..runtime.memory.memories import MemoryReader, MemoryWriter
 from ..runtime.processes import Processes
 from .workshop import Workshop
@@ -103,6 +104,7 @@ class ToolContext(Generic[App]):
             replace a file that appeared meanwhile.
         shown_preview: The preview that a person saw before they allowed this call; `None` when
             nobody was asked, or the arguments that run are others.
+        trace: Where the call stands in a trace, for whatever it asks elsewhere; `None` without `[telemetry]`.
 
     Example:
         @callboard.tool(needs=["files.read"])
@@ -135,6 +137,7 @@ class ToolContext(Generic[App]):
     max_result_bytes: int | None = None
     approval_reason: str | None = None
     shown_preview: str | None = None
+    trace: TraceContext | None = None
     on_progress: InitVar[Callable[[str], None] | None] = None
 
     def __post_init__(self, on_progress: Callable[[str], None] | None) -> None:

@@ -314,6 +314,7 @@ class CallPreparation:
             skills=handles.skills(place.workspace, place.agent.skills),
             artifacts=handles.artifacts(place.session_id),
             max_result_bytes=self.limits.max_result_bytes,
+            trace=None if place.trace is None else place.trace.below(call.call_id),
             on_progress=on_progress,
         )
         if needs:  # most tools need nothing

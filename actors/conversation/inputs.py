@@ -32,7 +32,7 @@ from ...runtime.events import (
     TurnStarted,
 )
 from ...runtime.history import Input
-from ...runtime.identity import checked_trace
+from ...runtime.identity import TraceContext, checked_trace
 from ...runtime.messages import SubmitInput
 from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.marks import SessionMarks, marked
@@ -180,10 +180,13 @@ class SessionOptions:
 
     Attributes:
         turn: The options of the latest turn.
+        trace: Where the sender of its input stands in a trace.
     """
 
     def __init__(self) -> None:
         self.turn: InputOptions | None = None
+        self.trace: TraceContext | None = None
+        self._traces: dict[str, TraceContext] = {}
         self._of_inputs: dict[str, InputOptions] = {}
         self._of_calls: dict[str, InputOptions] = {}
         self._wideners: set[str] = set()
@@ -223,12 +226,18 @@ class SessionOptions:
                     self._of_inputs[event.input_id] = brought
                 if event.widens:
                     self._wideners.add(event.input_id)
+                if event.trace is not None:
+                    self._traces[event.input_id] = event.trace
             case InputDelivered() | InputCancelled():
                 self._take(event.input_id)
             case TurnStarted():
+                traces = [self._traces.get(name) for name in event.input_ids]
+                self.trace = next(filter(None, traces), None)
                 found = [self._take(name) for name in event.input_ids]
                 self.turn = next(filter(None, found), None)
             case TurnSetAside():
+                if self.trace is not None and event.input_ids:
+                    self._traces[event.input_ids[0]] = self.trace
                 if self.again is not None and event.input_ids:
                     self._of_inputs[event.input_ids[0]] = self.again
             case CallDeferred():
@@ -237,6 +246,7 @@ class SessionOptions:
 
     def _take(self, input_id: str) -> InputOptions | None:
         self._wideners.discard(input_id)
+        self._traces.pop(input_id, None)
         return self._of_inputs.pop(input_id, None)
 
 

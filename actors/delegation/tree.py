@@ -155,12 +155,14 @@ class _Below:
     async def _submit(
         self, child_id: str, delegation: Delegation, subscription: Subscription
     ) -> InputTicket:
+        trace = self._place.trace
         ticket: InputTicket = await self._tree.directory.ask(
             SubmitInput(
                 session_id=child_id,
                 text=delegation.task,
                 subscription=subscription if delegation.wait else None,
                 options=self._place.options,
+                trace=None if trace is None else trace.below(self._call.call_id),
             )
         )
         return ticket

@@ -178,6 +178,7 @@ class OpenHandles:
             way_out,
             self._call_versions(place, call),
             workspace.identity,
+            None if place.trace is None else place.trace.below(call.call_id),
         )
 
     def _call_versions(self, place: CallPlace, call: Call) -> CallVersions:

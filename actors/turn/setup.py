@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -25,6 +25,9 @@ from ..model.choice import ModelChoice, ProviderHealth
 from ..model.stream import StartModelCall
 from ..people.lineage import agent_named, narrowed, under
 from ..services import SessionServices
+
+if TYPE_CHECKING:
+    from ...runtime.telemetry.context import Tracing, TurnTrace
 
 _NO_OPTIONS = TurnOptions()
 
@@ -90,6 +93,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         answer_schema: The text of the form of the final answer, if one is given.
         answer_type: Reads that form for whoever waits for the answer; without, the schema alone counts.
         timeout_seconds: How long whoever asked gives the turn.
+        tracing: Says where the turn stands in a trace; `None` without telemetry.
         silent_window: Returns the window to which the server of a model cuts off requests without a word, if it is one.
     """
 
@@ -112,6 +116,13 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     answer_type: AnswerReader | None = None
     timeout_seconds: float | None = None
     silent_window: Callable[[ModelTarget], Awaitable[int | None]] | None = None
+    tracing: Tracing | None = None
+
+    def trace_of(self, host: TurnHost, turn_id: str) -> TurnTrace | None:
+        """Return where the turn stands in a trace; `None` without telemetry."""
+        if self.tracing is None:
+            return None
+        return self.tracing.of_turn(host.conversation.options.trace, host.session_id, turn_id)
 
 
 def setup_turn(
@@ -186,6 +197,7 @@ def setup_turn(
         answer_type=None if pacer is None else pacer.answer_type,
         timeout_seconds=wanted.timeout_seconds,
         silent_window=services.silent_window,
+        tracing=services.tracing,
     )
 
 

@@ -408,6 +408,7 @@ class Turn:
             task=conversation.task,
             options=given.options.inherited if (given := conversation.options.turn) else None,
             client_tools=self._setup.client_tools,
+            trace=self._setup.trace_of(self._host, self.turn_id),
         )
 
     def _has_run(self, call_id: str) -> bool:

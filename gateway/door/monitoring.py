@@ -97,7 +97,8 @@ async def metrics_text(daemon: DaemonState) -> str:
     restarts = float(sum(host.restarts.values()))
     page.one("actor_restarts_total", "counter", "of actors that crashed", restarts)
     _add_vitals(page, daemon)
-    return page.text
+    telemetry = host.plan.telemetry
+    return page.text if telemetry is None else page.text + "\n" + await telemetry.metrics_text()
 
 
 def _add_vitals(page: Page, daemon: DaemonState) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..identity import own_version
+from ..identity import TraceContext, own_version
 from ..redaction import redacting_logger
 from .metrics import Metrics
 from .span import Span
@@ -216,3 +216,14 @@ class Handover:
     def close(self) -> None:
         """Have the processor pass on what it holds; the program shuts it down."""
         self._processor.force_flush()
+
+
+def current_trace() -> TraceContext | None:
+    """Return the program's current span, as a place in a trace; `None` where there is none."""
+    from opentelemetry.trace import get_current_span
+
+    its = get_current_span().get_span_context()
+    if not its.is_valid:
+        return None
+    place = f"00-{its.trace_id:032x}-{its.span_id:016x}-{its.trace_flags:02x}"
+    return TraceContext(place, its.trace_state.to_header())

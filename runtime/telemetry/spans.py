@@ -44,6 +44,7 @@ from ..events import (
     Stored,
     TurnEnded,
     TurnResumed,
+    TurnSetAside,
     TurnStarted,
     TurnSuspended,
 )
@@ -102,15 +103,20 @@ class _Turn:
         self.attempts = 0
 
 
+_Given = tuple[TraceContext | None, TurnOptions | None]
+"""What came with an input: where its sender stands, and options of its turn."""
+
+
 class _Session:
     """What is open in a session; `said` belongs to who makes content."""
 
-    __slots__ = ("agent", "calls", "inputs", "questions", "said", "session_id", "turns")
+    __slots__ = ("agent", "calls", "inputs", "latest", "questions", "said", "session_id", "turns")
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.agent = ""
-        self.inputs: dict[str, tuple[TraceContext | None, TurnOptions | None]] = {}
+        self.inputs: dict[str, _Given] = {}
+        self.latest: _Given = (None, None)
         self.turns: dict[str, _Turn] = {}
         self.calls: dict[str, _Call] = {}
         self.questions: dict[str, tuple[ApprovalAsked, int, TurnTrace]] = {}
@@ -199,6 +205,11 @@ class SpanBuilder:
         if len(session.inputs) < MAX_OPEN:
             session.inputs[event.input_id] = (event.trace, event.options)
 
+    def _set_aside(self, session: _Session, event: TurnSetAside, *_: int) -> None:
+        """The inputs of a turn get another one, which stands where the first one did."""
+        if event.input_ids:
+            session.inputs[event.input_ids[0]] = session.latest
+
     def _delivered(self, session: _Session, event: InputDelivered, *_: int) -> None:
         session.inputs.pop(event.input_id, None)
 
@@ -209,6 +220,7 @@ class SpanBuilder:
             event.turn_id, at_ms, self._tracing.of_turn(trace, session.session_id, event.turn_id)
         )
         turn.options = next((options for _, options in given if options is not None), None)
+        session.latest = (trace, turn.options)
         turn.provider, turn.model = event.provider, event.model
         session.turns[event.turn_id] = turn
 
@@ -514,6 +526,7 @@ _FOLDS: dict[type, Callable[..., None]] = {
     AgentSwitched: SpanBuilder._switched_agent,
     InputAccepted: SpanBuilder._accepted,
     InputDelivered: SpanBuilder._delivered,
+    TurnSetAside: SpanBuilder._set_aside,
     TurnStarted: SpanBuilder._started,
     TurnResumed: SpanBuilder._resumed,
     TurnSuspended: SpanBuilder._suspended,

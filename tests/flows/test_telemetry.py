@@ -8,13 +8,20 @@ from typing import Any, Literal
 
 import pytest
 import trio
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import callboard
+import callboard.runtime.telemetry.telemetry as telemetry_module
 from callboard import Runtime
 from callboard.actors.permissions.asking import Approver
-from callboard.providers.testing.script import Answered, ScriptedReply, Step, reply
+from callboard.embedding.runtime import host_of
+from callboard.providers.testing.script import Answered, ScriptedReply, Step, fail, reply
 from callboard.providers.testing.scripted_server import open_scripted_server
+from support.cast import Cast, open_cast, part, task
 from support.otlp import Collector, attributes_of, open_collector, tree
+from support.sandbox.sandbox_users import needs_sandbox
 
 
 @pytest.fixture
@@ -142,3 +149,197 @@ async def test_a_question_that_outlives_its_process(tmp_path: Path, collector: C
     assert len({each.span_id for each in collector.spans}) == len(
         collector.spans
     )  # none came twice
+
+
+async def test_a_delegated_session_stands_below_its_call(
+    tmp_path: Path, collector: Collector
+) -> None:
+    cast = Cast(
+        {"Go.": part(task("Look."), task("Look too.")), "Look.": part(), "Look too.": part()}
+    )
+    asked = callboard.TraceContext(f"00-{'a' * 32}-{'b' * 16}-01", "vendor=1")
+    async with open_cast(tmp_path, cast, settings=collector.settings()) as runtime:
+        session = await runtime.create_session()
+        await session.run("Go.", trace=asked)
+    assert tree(collector.spans, ["callboard.outcome"]) == golden("""
+        invoke_agent general outcome=answered
+          chat Cast
+          chat Cast
+          execute_tool delegate
+            invoke_agent general outcome=answered
+              chat Cast
+          execute_tool delegate
+            invoke_agent general outcome=answered
+              chat Cast
+    """)
+    assert {each.trace_id.hex() for each in collector.spans} == {"a" * 32}
+    assert {each.trace_state for each in collector.spans} == {"vendor=1"}
+    [root] = [each for each in collector.spans if each.parent_span_id.hex() == "b" * 16]
+    assert root.name == "invoke_agent general"
+
+
+@pytest.mark.parametrize("has_telemetry", [True, False])
+async def test_a_tool_is_told_where_its_call_stands(
+    tmp_path: Path, collector: Collector, has_telemetry: bool
+) -> None:
+    told: list[callboard.TraceContext | None] = []
+
+    @callboard.tool
+    def look(context: callboard.ToolContext) -> None:
+        """Looks."""
+        told.append(context.trace)
+
+    model = callboard.ScriptedModel([reply(calls=[("look", {})]), reply("Done.")])
+    async with callboard.open_runtime(
+        model=model,
+        workspace=tmp_path,
+        tools=[look],
+        on_approval="allow",
+        settings=collector.settings() if has_telemetry else None,
+    ) as runtime:
+        await (await runtime.create_session()).run("Look.")
+    if has_telemetry:
+        [call] = [each for each in collector.spans if each.name == "execute_tool look"]
+        place = f"00-{call.trace_id.hex()}-{call.span_id.hex()}-01"
+        assert told == [callboard.TraceContext(place)]
+        assert callboard.TraceContext(place).environment == {"TRACEPARENT": place}
+    else:
+        assert (told, collector.spans) == ([None], [])
+
+
+@pytest.mark.parametrize("content", ["none", "full"])
+async def test_what_was_said_is_nowhere_but_with_content(
+    tmp_path: Path, collector: Collector, content: str
+) -> None:
+    said = [f"canary-{place}" for place in ("prompt", "answer", "arguments", "result", "agent")]
+    hidden = ["canary-tool", "canary-failure"]  # of the model's own making
+
+    @callboard.tool
+    def look(text: str) -> str:
+        """Looks."""
+        if text == "fail":
+            raise RuntimeError("canary-failure")
+        return "canary-result"
+
+    calls = [
+        *[("look", {"text": "canary-arguments"}), ("look", {"text": "fail"})],
+        ("canary-tool", {}),
+    ]
+    steps: list[Step] = [
+        reply(thinking="canary-answer", calls=calls),
+        reply("canary-answer"),
+        fail("canary-end"),
+    ]
+    agent = callboard.Agent(prompt="canary-agent")
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel(steps),
+        workspace=tmp_path,
+        tools=[look],
+        agents=[agent],
+        on_approval="allow",
+        settings=collector.settings(content=content),
+    ) as runtime:
+        session = await runtime.create_session()
+        await session.run("canary-prompt")
+        with pytest.raises(callboard.CallboardError):
+            await session.run("canary-prompt")
+    sent = b"".join(collector.bodies)
+    assert len(collector.spans) == 8
+    found = [each for each in said if each.encode() in sent]
+    assert found == (said if content == "full" else [])
+    if content == "none":
+        assert b"canary" not in sent
+    else:
+        assert all(each.encode() in sent for each in hidden)
+
+
+async def test_metrics_are_counted_once_for_all(tmp_path: Path, collector: Collector) -> None:
+    (tmp_path / "a.txt").write_text("A")
+    steps = [reply(calls=[("read_file", {"path": "a.txt"})] * 2), reply("Done.")]
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel(steps), workspace=tmp_path, settings=collector.settings()
+    ) as runtime:
+        await (await runtime.create_session()).run("Look.")
+        telemetry = host_of(runtime).plan.telemetry
+        assert telemetry is not None
+    text = await telemetry.metrics_text()
+    [tools] = collector.points("gen_ai.execute_tool.duration").values()
+    assert attributes_of(tools) == {
+        "gen_ai.tool.name": "read_file",
+        "gen_ai.agent.name": "general",
+    }
+    tokens = collector.points("gen_ai.client.token.usage")
+    assert sorted((its.count, its.sum) for its in tokens.values()) == [(2, 10.0), (2, 20.0)]
+    assert len(collector.points("gen_ai.client.operation.duration")) == 1
+    count = 'gen_ai_execute_tool_duration_seconds_count{gen_ai_agent_name="general",gen_ai_tool_name="read_file"} 2'
+    assert count in text.splitlines()
+    assert sum(tools.bucket_counts) == tools.count == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+async def test_a_collector_that_refuses_costs_spans_and_no_turn(
+    tmp_path: Path, collector: Collector, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector.status = status
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply("Done.")]),
+        workspace=tmp_path,
+        environ={"TOKEN": "a-long-secret"},
+        settings=collector.settings(headers={"Authorization": "Bearer ${env:TOKEN}"}),
+    ) as runtime:
+        assert await (await runtime.create_session()).run("Go.") == "Done."
+    assert {each["authorization"] for each in collector.headers} == {"Bearer a-long-secret"}
+    assert "2 spans were not delivered" in caplog.text
+    assert "a-long-secret" not in caplog.text
+
+
+async def test_a_collector_that_never_answers_holds_no_end_up(
+    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry_module, "FLUSH_SECONDS", 0.05)
+    collector.may_answer.clear()
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply("Done.")]),
+        workspace=tmp_path,
+        settings=collector.settings(),
+    ) as runtime:
+        assert await (await runtime.create_session()).run("Go.") == "Done."
+    assert collector.spans == []
+
+
+async def test_a_program_gets_the_spans_itself_below_its_own(tmp_path: Path) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    processor = SimpleSpanProcessor(kept)
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply("Done.")]),
+        workspace=tmp_path,
+        span_processor=processor,
+    ) as runtime:
+        session = await runtime.create_session()
+        with provider.get_tracer("program").start_as_current_span("request") as own:
+            await session.run("Go.")
+    found = {each.name: each for each in kept.get_finished_spans()}
+    turn, chat = found["invoke_agent general"], found["chat ScriptedModel"]
+    assert turn.parent is not None
+    assert chat.parent is not None
+    assert turn.parent.span_id == own.get_span_context().span_id
+    assert chat.parent.span_id == turn.context.span_id
+    assert turn.context.trace_id == own.get_span_context().trace_id
+
+
+async def test_a_program_is_told_where_its_call_stands(
+    tmp_path: Path, collector: Collector
+) -> None:
+    needs_sandbox()
+    shown = ("shell", {"command": "printenv TRACEPARENT"})
+    model = callboard.ScriptedModel([reply(calls=[shown]), reply("Done.")])
+    async with callboard.open_runtime(
+        model=model, workspace=tmp_path, on_approval="allow", settings=collector.settings()
+    ) as runtime:
+        session = await runtime.create_session()
+        await session.run("Show it.")
+        [call] = await runtime.store.calls(session_id=session.session_id)
+    [span] = [each for each in collector.spans if each.name == "execute_tool shell"]
+    assert call.result is not None
+    assert f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01" in call.result

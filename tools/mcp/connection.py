@@ -17,7 +17,7 @@ from contextlib import (
 )
 from contextvars import ContextVar
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import trio
 from mcp.client import InputRequiredRoundsExceededError
@@ -47,6 +47,7 @@ from ...config.mcp.wire import ServerInfo
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ValidationError as NotAForm
 from ...runtime.event_types.people import QuestionForm
+from ...runtime.identity import TraceContext
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redact
 from .questions import DECLINE, AskPeople, ServerAnswer, ServerQuestion, read_form, read_url
@@ -122,6 +123,7 @@ class ServerConnection:
         arguments: dict[str, Any],
         progress: ShowProgress | None,
         ask: AskPeople | None = None,
+        trace: TraceContext | None = None,
     ) -> dict[str, Any]:
         """Call a tool; return its answer in the form of the protocol.
 
@@ -133,17 +135,21 @@ class ServerConnection:
             ToolFailure: It answered with an error of the protocol, or can't be reached.
         """
         with self._askers.during(ask), self._wire.calling() as faults:
-            return await self._called(name, arguments, progress, faults)
+            return await self._called(name, arguments, progress, trace, faults)
 
     async def _called(
         self,
         name: str,
         arguments: dict[str, Any],
         progress: ShowProgress | None,
+        trace: TraceContext | None,
         faults: CallFaults,
     ) -> dict[str, Any]:
         try:
-            answer = await self._client.call_tool(name, arguments, progress_callback=progress)
+            meta = None if trace is None else _meta_of(trace)
+            answer = await self._client.call_tool(
+                name, arguments, progress_callback=progress, meta=cast("Any", meta)
+            )
         except MCPError as error:
             if faults.failure is not None:
                 raise faults.failure from None
@@ -163,6 +169,14 @@ class ServerConnection:
                 "Whether the call was done is not known.",
             ) from None
         return answer.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def _meta_of(trace: TraceContext) -> dict[str, Any]:
+    """Return what tells a server where a call stands in a trace."""
+    meta = {"traceparent": trace.traceparent}
+    if trace.tracestate:
+        meta["tracestate"] = trace.tracestate
+    return meta
 
 
 class ServerWire(Protocol):

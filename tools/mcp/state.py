@@ -12,6 +12,7 @@ import trio
 from ...config.mcp.wire import McpOffer, ServerInfo, StateWord
 from ...runtime.definitions import ToolFailure
 from ...runtime.http.client import HttpClient
+from ...runtime.identity import TraceContext
 from ...runtime.kernel.mailbox import Message, Request
 from ...runtime.redaction import Secret
 from ...runtime.taint.tracked_network import Connect
@@ -148,6 +149,7 @@ class Callee(Protocol):
         arguments: dict[str, Any],
         progress: ShowProgress | None,
         ask: AskPeople | None = None,
+        trace: TraceContext | None = None,
     ) -> dict[str, Any]:
         """See `connection.Connection.call`."""
         ...

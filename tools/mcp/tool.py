@@ -90,7 +90,11 @@ class McpTool(Tool):
         if self._host and isinstance(context.network, TrackedNetwork):
             context.network.note(self._host)
         answer = await link.connection.call(
-            self._pin.original, arguments, _progress(context), asker(self._server, context)
+            self._pin.original,
+            arguments,
+            _progress(context),
+            asker(self._server, context),
+            context.trace,
         )
         return result_of_answer(self.name, answer)
 

@@ -20,6 +20,7 @@ import trio
 from ...config.sections import Strength
 from ...runtime.changes.version_log import CallVersions
 from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.identity import TraceContext
 from ...runtime.processes import (
     BackgroundProcess,
     ChangedFiles,
@@ -64,6 +65,7 @@ class SessionProcesses:
         connector: Makes their connections; without it they reach no hosts.
         versions: Where their changes of a git repository are kept, so that they can be undone.
         identity: The folder that the workspace must be; the one that is there now, if not given.
+        trace: Where the call stands in a trace, which its programs are told.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class SessionProcesses:
         connector: Connector | None = None,
         versions: CallVersions | None = None,
         identity: FolderIdentity | None = None,
+        trace: TraceContext | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._workspace = os.path.realpath(workspace)
@@ -83,7 +86,7 @@ class SessionProcesses:
             argv=(),
             workspace=self._workspace,
             cwd=self._workspace,
-            environment={},
+            environment={} if trace is None else trace.environment,
             files={},
             turn_id=turn_id,
             identity=identity or identity_of(self._workspace),
@@ -279,7 +282,7 @@ class SessionProcesses:
             self._base,
             argv=command.argv,
             cwd=self._folder(command.cwd),
-            environment=dict(command.env),
+            environment={**self._base.environment, **command.env},
             files=dict(command.files),
             is_fed=is_fed,
             name=shown(command.title[:80]),

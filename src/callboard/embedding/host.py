@@ -445,6 +445,7 @@ class Host:
             activity=self.activity,
             programs=plan.sandbox or NoPrograms(),
             marked_files=self.marked_files,
+            tracing=None if plan.telemetry is None else plan.telemetry.tracing,
         )
 
 

@@ -16,7 +16,7 @@ from ..runtime.errors import ConflictError, ValidationError
 from ..runtime.event_types.turns import RerunWay
 from ..runtime.events import SessionBudgetSet, Stored, StreamBatch
 from ..runtime.history import Attachment, checked_attachments
-from ..runtime.identity import RequestKey
+from ..runtime.identity import RequestKey, TraceContext
 from ..runtime.kernel.delivery import AnswerReader, Subscription
 from ..runtime.messages import (
     AppendEvents,
@@ -140,7 +140,7 @@ class Session:
             options=options,
             widens=None,  # the program decides what its agents may do
             is_untrusted=keywords.get("is_untrusted", False),
-            trace=keywords.get("trace"),
+            trace=keywords.get("trace") or _current_trace(self._host),
         )
 
     async def submit(
@@ -572,3 +572,12 @@ class Following:
             return event
         self.seq, self.at_ms = event.seq, event.at_ms
         return event.event
+
+
+def _current_trace(host: Host) -> TraceContext | None:
+    """Return where the program stands in a trace, if it gets the spans itself."""
+    if host.plan.telemetry is None or not host.plan.telemetry.has_processor:
+        return None
+    from ..runtime.telemetry.export import current_trace
+
+    return current_trace()
