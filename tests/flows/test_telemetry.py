@@ -322,6 +322,7 @@ async def test_a_program_gets_the_spans_itself_below_its_own(tmp_path: Path) -> 
     found = {each.name: each for each in kept.get_finished_spans()}
     turn, chat = found["invoke_agent general"], found["chat ScriptedModel"]
     assert turn.parent is not None
+    assert turn.context is not None
     assert chat.parent is not None
     assert turn.parent.span_id == own.get_span_context().span_id
     assert chat.parent.span_id == turn.context.span_id

@@ -88,7 +88,7 @@ def open_collector() -> Generator[Collector]:
             self.send_header("content-length", "0")
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # ruff: ignore[builtin-argument-shadowing]  theirs
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
