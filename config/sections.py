@@ -281,14 +281,12 @@ class OpenAiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         max_body_bytes: The largest request. 8 MiB: decoding one holds up everybody else for 20 to 40 ms.
-        keep_hours: After how many hours a session that holds a single request of chat completions is deleted. 24.
         items: Whether responses have calls of the agent's tools (`all`), or only what the Open Responses standard
             has (`plain`).
         tool_progress: Whether clients of chat completions hear of calls in the model's reasoning.
     """
 
     max_body_bytes: Annotated[int, msgspec.Meta(ge=64 * 1024, le=64 * MIB)] = 8 * MIB
-    keep_hours: Annotated[float, msgspec.Meta(gt=0, le=24 * 366)] = 24.0
     items: Literal["all", "plain"] = "all"
     tool_progress: Literal["reasoning", "off"] = "reasoning"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 
 import trio
 
@@ -16,7 +17,7 @@ from ..embedding.host import Host
 from ..embedding.runtime import begin_session, host_of
 from ..embedding.session import Session
 from ..embedding.turn import Turn
-from ..runtime.errors import ConflictError, NotFoundError, ValidationError
+from ..runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
 from ..runtime.events import (
     DurableEvent,
     HistoryGiven,
@@ -33,6 +34,8 @@ from ..runtime.events import (
 from ..runtime.history import Item
 from ..runtime.identity import TraceContext
 from ..runtime.messages import SubmitInput
+from ..runtime.redaction import redacting_logger
+from ..runtime.store.rows import SessionRow
 from ..runtime.turn_options import NO_CLIENT
 from ..runtime.wire.fields import Role
 from .connection.caller import Requester
@@ -40,8 +43,12 @@ from .door.http import BadHead, RequestHead
 from .shared.state import DaemonState
 from .shared.workspaces import chosen_workspace
 
+logger = redacting_logger(__name__)
+
 CLIENT = "client"
 """What taints a session whose history a client brought."""
+PUT_AWAY_SECONDS = 5.0
+"""For deleting the session of a turn."""
 CLIENT_SECONDS = 590.0
 """For which a turn waits for the results of its client's tools: a little less than their calls do."""
 
@@ -149,6 +156,15 @@ class HttpTurns:
         assert message.via
         return HttpTurn(host_of(self._daemon.runtime), message)
 
+    async def brought_back(self, requester: Requester, session_id: str) -> SessionRow:
+        """Return a session that a request names; one that was begun by this protocol and deleted is restored."""
+        row = await requester.session(session_id)
+        if row.deleted_at_ms is not None:
+            first, *_ = await requester.runtime.store.events(session_id, limit=1)
+            if isinstance(first.event, SessionCreated) and first.event.via == requester.via:
+                await host_of(requester.runtime).keeping.restore([session_id])
+        return row
+
     # ── turns that wait for the results of their client's tools ──────────────────────────────────
 
     def park(
@@ -218,6 +234,7 @@ class HttpTurn(Turn[str]):
     Attributes:
         client_tools: The names of the tools that its client runs.
         client: What the client gave it.
+        is_alone: Whether its session was begun for it alone, and is deleted when it is over.
         answers: How many answers it was given in: one more than it waited for its client.
     """
 
@@ -225,12 +242,33 @@ class HttpTurn(Turn[str]):
         super().__init__(host, message)
         self.client = message.client or NO_CLIENT
         self.client_tools = frozenset(each.name for each in self.client.tools)
+        self.is_alone = False
         self.answers = 0
 
     @property
     def session_id(self) -> str:
         """Its session."""
         return self._session_id
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await super().__aexit__(kind, error, traceback)  # noqa: ASYNC102  bounded inside
+        await self.put_away()  # noqa: ASYNC102  bounded inside
+
+    async def put_away(self) -> None:
+        """Delete the session of a turn that is over, if that has it alone; a failure is logged. Idempotent."""
+        if not self.is_alone:
+            return
+        self.is_alone = False
+        with trio.move_on_after(PUT_AWAY_SECONDS, shield=True):  # noqa: ASYNC912  delete waits
+            try:
+                await self._host.keeping.delete([self.session_id])
+            except CallboardError as problem:
+                logger.warning("%s stays in the list of sessions: %s", self.session_id, problem)
 
     def let_go(self) -> None:
         """Let it go on without anybody who listens; nothing more is read of it."""

@@ -40,6 +40,7 @@ class WantedTurn(msgspec.Struct, frozen=True, kw_only=True):
         client: What the client gives the turn beside that.
         session_id: The session that it goes on in; empty for one of its own.
         budget: What the turn may use.
+        is_alone: Whether a session of its own is deleted when the turn is over.
         approvals: Answers to questions about calls, by their ids.
     """
 
@@ -52,6 +53,7 @@ class WantedTurn(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientContext
     session_id: str = ""
     budget: Budget | None = None
+    is_alone: bool = False
     approvals: Mapping[str, ApprovalAnswer] = msgspec.field(default_factory=dict)
 
 
@@ -94,7 +96,7 @@ class TurnOpener:
         with self._turns.room():
             session_id = asked.session_id
             if session_id:
-                row = await requester.session(session_id)
+                row = await self._turns.brought_back(requester, session_id)
                 if row.agent != agent:
                     why = f"the session {session_id} has the agent {row.agent}: name that"
                     raise ApiProblem(why, "model", status=409, code="conflict")
@@ -113,7 +115,9 @@ class TurnOpener:
                 client=None if asked.client == ClientContext() else asked.client,
                 trace=trace_of(head),
             )
-            return await stack.enter_async_context(self._turns.turn(message))
+            turn = await stack.enter_async_context(self._turns.turn(message))
+            turn.is_alone = asked.is_alone and not asked.session_id
+            return turn
 
     def _checked(self, requester: Requester, asked: WantedTurn) -> tuple[str, TurnOptions]:
         host = host_of(requester.runtime)

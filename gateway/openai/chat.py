@@ -59,6 +59,7 @@ class ChatApi:
             results=said.results,
             client=ClientContext(said.instructions, request.client_tools),
             session_id=exchange.head.one(SESSION) or "",
+            is_alone=True,
         )
         async with AsyncExitStack() as stack:
             turn = await self._opener.open(stack, exchange.head, requester, asked)
@@ -94,6 +95,8 @@ class ChatApi:
             return late(problem_of(error), headers)
         if exchange.has_left:
             return None
+        if view.ended is not None:
+            await turn.put_away()
         answer = ChatAnswer(turn.input_id, request.model, int(time.time()))
         try:
             body = answer.whole(view)
@@ -129,6 +132,8 @@ class ChatApi:
                     await stream.send(event_of(error_body(problem_of(error))))
                     return
                 data = answer.take(events)
+                if view.ended is not None:  # before it is said: the client may go on at once
+                    await turn.put_away()
                 await stream.send(data + view.waits(stream))
 
 

@@ -263,7 +263,7 @@ def conversation_of(messages: list[Message]) -> ChatInput:
             case UserMessage():
                 read = read_content(message.content, param)
                 text = read.text if read.text.strip() else NO_WORDS
-                items.append(Input(text, read.attachments))
+                items.append(Input(text, checked_attachments(read.attachments)))
             case AssistantMessage():
                 last_answer = len(items)
                 results.clear()

@@ -212,7 +212,9 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
                 instructions.append(_read(item.content, param)[0])
             case "message", "user":
                 text, files = _read(item.content, param)
-                brought.append(Input(text if text.strip() else NO_WORDS, files))
+                brought.append(
+                    Input(text if text.strip() else NO_WORDS, checked_attachments(files))
+                )
             case "message", "assistant":
                 last_answer = len(brought)
                 results.clear()

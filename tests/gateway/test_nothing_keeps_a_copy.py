@@ -50,6 +50,8 @@ def text(nudges: int, word: str) -> str:
         "tests": f'command = ["{word}-test"]',
         "workspaces": f'trust = ["/srv/{word}"]\nuntrusted = ["/mnt/{word}"]',
         "mcp_server": f'enabled = {str(nudges > 1).lower()}\nagents = ["{word}"]\ntools = ["{word}"]\nagent = "{word}"\nworkspace = "/srv/{word}"',
+        "openai": f'items = "{("all", "plain")[nudges > 1]}"\n'
+        f'tool_progress = "{("reasoning", "off")[nudges > 1]}"',
         "notify": f'webhook = "https://{word}.example/x"',
         "server": f'roots = ["/srv/{word}"]\nallowed_hosts = ["{word}.example"]\n'
         f'allowed_origins = ["https://{word}.example"]',
