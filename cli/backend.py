@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 import trio
 
-from ..config.daemon_file import RunningDaemon, find_daemon
+from ..config.daemon_file import RunningDaemon, check_runs, find_daemon
 from ..runtime.disk.data_lock import DataInUse
 from ..runtime.errors import ConflictError
 from ..runtime.messages import RevokeGrant
@@ -87,6 +87,7 @@ async def connected(daemon: RunningDaemon) -> AsyncGenerator[Client]:
     """Keep a connection to the daemon around the block."""
     from ..client.client import connect  # mostly no daemon runs
 
+    check_runs(daemon)
     async with connect(daemon.url, daemon.token.reveal()) as client:
         yield client
 

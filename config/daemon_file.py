@@ -16,7 +16,7 @@ from typing import Literal, Self
 import msgspec
 
 from ..runtime.disk.private_folder import sync_path
-from ..runtime.errors import StorageError
+from ..runtime.errors import ConflictError, StorageError
 from ..runtime.redaction import Secret, redactor
 from .private_file import make_private_folder, read_private, temporary_for, write_new
 
@@ -65,6 +65,19 @@ def find_daemon(data: Path) -> RunningDaemon | None:
         ) from error
     redactor.add(found.token)
     return found
+
+
+def check_runs(daemon: RunningDaemon) -> None:
+    """Raise `ConflictError` when the process of a daemon was stopped (Ctrl-Z): it would answer nothing."""
+    try:
+        state = Path(f"/proc/{daemon.pid}/stat").read_bytes().rpartition(b") ")[2][:1]
+    except OSError:
+        return  # no such system, or it ends just now
+    if state == b"T":
+        raise ConflictError(
+            f"process {daemon.pid} (callboard {daemon.command}), which has the sessions, is stopped, as by Ctrl-Z: `fg` or "
+            f"`bg` at its terminal, or `kill -CONT {daemon.pid}`, lets it go on; `callboard stop` ends it."
+        )
 
 
 class DaemonFile:

@@ -315,7 +315,7 @@ ALONE: dict[str, str] = {
         cli/mcp/login: MAX_BROWSERS MAX_FIELDS MAX_HEAD_BYTES MAX_SAID_CHARS
         cli/record_names: MAX_DELETED MAX_LOOKED_AT MAX_MATCHES MAX_SEARCHED MAX_SEARCHED_SESSIONS
         cli/run/choice: MAX_UNANSWERED PAGE_EVENTS
-        cli/run/pending: MAX_CALLS MAX_DEPTH MAX_NAMED MAX_WAITING
+        cli/run/pending: LAST_EVENTS MAX_CALLS MAX_DEPTH MAX_NAMED MAX_WAITING
         cli/run/stdin: _CHUNK_BYTES
         cli/setup/models: MAX_TITLE_CHARS
         cli/setup/schedules: MAX_COUNT

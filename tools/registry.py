@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
+from ..config.policy.path_pattern import is_wild
+from ..config.settings import Settings
+from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition, Verdict
 from ..runtime.errors import ConflictError, NotFoundError
 from ..runtime.text import did_you_mean
-from .builtin import PLACES, BuiltinTool, KnownTool
+from .builtin import PLACES, BuiltinTool, KnownTool, builtin_tools
 from .tool import Tool
 
 MAX_CACHED_QUERIES = 256
@@ -194,4 +196,25 @@ def unknown_tools(agent: str, names: Iterable[str] | None, known: Collection[str
         f"agent {agent!r} names a tool {name!r}, which does not exist.{did_you_mean(name, known)}"
         for name in names or ()
         if name not in known
+    ]
+
+
+def unknown_in_rules(settings: Settings, brought: Iterable[str] | None = None) -> list[str]:
+    """Return a sentence for each tool that a rule denies or asks about, and that does not exist: nobody is protected.
+
+    Args:
+        settings: The configuration.
+        brought: The tools of plugins; `None` where they are not known, and then a name may be theirs.
+    """
+    if settings.plugins and brought is None:
+        return []
+    known = {place.name for place in builtin_tools()}.union(brought or ())
+    known.update(tool.name for server in settings.mcp.values() for tool in server.tools)
+    return [
+        f"{placed.place}: there is no tool {name!r}, and so the rule to {placed.rule.verdict} it does nothing."
+        f"{did_you_mean(name, known)}"
+        for placed in settings.rules
+        if placed.rule.verdict in {Verdict.DENY, Verdict.ASK}
+        for name in placed.rule.tools
+        if not (name in known or is_wild(name))
     ]

@@ -25,6 +25,7 @@ from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import CallboardError, ConflictError
 from ...runtime.store.rows import SessionRow
 from ...runtime.wire.providers import SelectedModel
+from ...tools.registry import unknown_in_rules
 from ..daemon.away import LOOK_SECONDS, watch_connection
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
@@ -37,6 +38,7 @@ from ..sharing.holder import Holder, holding, running
 from ..sharing.lending import Lender, read_rules, wish_of_command
 from ..sharing.own_runtime import OwnRuntime
 from ..terminal.complaint import complain, wrong_usage
+from ..terminal.escaping import safe_text
 from ..terminal.folding import columns_of, folded
 from ..terminal.output import Output
 from .place import ChatOptions, fit_folder
@@ -222,6 +224,8 @@ class _Chat:
             nursery.start_soon(self._watch, client, holder, name="the daemon's end")
             try:
                 await self._bring_model(client, holder)
+                for line in unknown_in_rules(self._own.settings):
+                    self.talk.notice(line)
                 await self.talk.run(client, self._begin, holder)
                 await self._stay(client, holder)
             except CallboardError as error:
@@ -328,7 +332,9 @@ class _Chat:
         self.talk.leave()
 
     def _say_goodbye(self, holder: Holder) -> None:
-        view = self.talk.view
+        view, typed = self.talk.view, self._surface.screen.typed
+        if typed.strip():  # it was ended by another command, in the midst of a prompt
+            self._output.write(f"This was typed, and not sent:\n{safe_text(typed)}\n")
         if view is None or not self._surface.can_ask:
             return
         how = "is on record" if holder.is_ours or view.is_idle else "goes on in the daemon"

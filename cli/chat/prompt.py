@@ -200,6 +200,11 @@ class LiveScreen:
         """The present width of the terminal."""
         return size_of(1).columns
 
+    @property
+    def typed(self) -> str:
+        """See `PlainScreen`."""
+        return self._kept.text
+
     # ── what is shown ────────────────────────────────────────────────────────────────────────────
 
     def write(self, text: str) -> None:

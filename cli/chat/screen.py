@@ -64,10 +64,12 @@ class PlainScreen:
 
     Attributes:
         columns: How wide it is; 0 where the terminal wraps by itself.
+        typed: What stands in an input line that was ended by something else.
         pressed: What to call at keys that a screen with an input line has, by prompt_toolkit's names.
     """
 
     columns = 0
+    typed = ""
 
     def __init__(self, output: Output, descriptor: int = 0) -> None:
         self.pressed: dict[str, Callable[[], None]] = {}

@@ -91,6 +91,7 @@ class ShownSession:
         nursery.start_soon(self._follow, name="events")
         nursery.start_soon(self._tick, name="clock")
         if self._surface.is_live:
+            self._looks_stale.set()  # who will answer stands there before the first prompt
             nursery.start_soon(self._look_up, name="status line")
 
     def leave(self) -> None:

@@ -34,6 +34,7 @@ from ...runtime.events import (
     TurnStarted,
 )
 from ...runtime.history import Refusal, Text, Thinking
+from ...runtime.store.recovery import CUT_OFF
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
 from ..run.attachments import file_size
 from ..show.call_text import CallText
@@ -273,7 +274,8 @@ class ChatView:
                 self._running.clear()
                 self.is_running, self.outcome = False, event.outcome
                 if event.message and event.outcome != "answered":
-                    self.notice(event.message)
+                    again = " /retry runs it again." if event.message == CUT_OFF else ""
+                    self.notice(f"{event.message}{again}")
             case _:
                 pass
         self._transcript.show(event)  # type: ignore[arg-type]  # each is one of the union

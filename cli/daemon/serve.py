@@ -22,9 +22,11 @@ from ...gateway.shared.clients_channel import ClientsChannel
 from ...providers.catalog.book import ProviderBook
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ConflictError, ValidationError
+from ...tools.registry import unknown_in_rules
 from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED
 from ..log_file import LOG_NAME
+from ..terminal.escaping import safe_line
 from .roots import own_folders
 from .serve_log import LogFormat, serve_log
 
@@ -123,6 +125,7 @@ def _welcome(data: Path, config: Path, settings: Settings, url: str) -> None:
         f"  log:           {data / LOG_NAME}",
         *(f"  root:          {root}" for root in settings.server.roots),
         *([ROOT_PROGRAMS] if is_root else []),
+        *(f"  rule:          {safe_line(line)}" for line in unknown_in_rules(settings)),
         *_token(data),
         "Stop it with Ctrl-C or `callboard stop`.",
     ]

@@ -7,7 +7,7 @@ import sys
 import trio
 
 from ...client.client import connect
-from ...config.daemon_file import RunningDaemon, find_daemon
+from ...config.daemon_file import RunningDaemon, check_runs, find_daemon
 from ...runtime.wire.daemon import Status
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Data, Json, data_path
@@ -30,6 +30,7 @@ def status(*, json: Json = False, data: Data = None) -> int:
         line = f"No daemon runs on {folder}. `callboard serve` starts one.\n"
         sys.stdout.write(json_line({"is_running": False}) if json else line)
         return FAILED
+    check_runs(daemon)
     said = trio.run(_ask, daemon)
     if json:
         found = {"is_running": True, "url": daemon.url, "pid": daemon.pid}

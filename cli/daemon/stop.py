@@ -148,6 +148,7 @@ def _signal(daemon: RunningDaemon, number: signal.Signals = signal.SIGTERM) -> N
     with contextlib.suppress(ProcessLookupError):
         try:
             os.kill(daemon.pid, number)
+            os.kill(daemon.pid, signal.SIGCONT)  # one that was stopped (Ctrl-Z) hears of it, too
         except PermissionError as error:
             raise ConflictError(
                 f"the daemon (process {daemon.pid}) is another user's: stop it as that user."

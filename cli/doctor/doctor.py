@@ -16,7 +16,7 @@ from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.redaction import redact
 from ...tools.builtin import KnownTool, builtin_tools
 from ...tools.plugins import load_plugins
-from ...tools.registry import unknown_tools
+from ...tools.registry import unknown_in_rules, unknown_tools
 from ...tools.sandbox.sandbox import Sandbox
 from ...tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES
 from ..exit_codes import ANSWERED, FAILED
@@ -127,6 +127,10 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
             warning("agents", line, "correct its tools in callboard.toml")
             for name, agent in all_settings.agents.items()
             for line in unknown_tools(name, agent.tools, named)
+        )
+        checks += tuple(
+            warning("rules", line, "correct its name; `callboard policy lint` looks at all rules")
+            for line in unknown_in_rules(all_settings, named)
         )
     broken = [plugin for plugin in plugins if plugin.state == "broken"]
     found = sandbox.status()

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import msgspec
 
+from ...runtime.definitions import CallStatus
 from ...runtime.errors import ConflictError
+from ...runtime.events import TurnEnded
 from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalRequest
 from ...runtime.store.interface import StoreReader
+from ...runtime.store.recovery import CUT_OFF
 from ...runtime.store.rows import ApprovalRow, CallRow
 from ..show.sessions import asked_by_models
 
@@ -20,6 +23,8 @@ MAX_NAMED = 10
 """Questions that one line names."""
 MAX_CALLS = 1000
 """The latest calls of a session: those of a turn that is open are among them."""
+LAST_EVENTS = 50
+"""Events behind which the end of the last turn stands: inputs, titles, a budget."""
 MAX_DEPTH = 100
 """The most levels of sessions: far more than limits allow."""
 
@@ -51,6 +56,25 @@ async def check_answered(reader: StoreReader, session_id: str) -> None:
         raise ConflictError(
             f"{asked.question_id} in {below} waits for an answer: run this at a terminal."
         )
+
+
+async def cut_off(reader: StoreReader, session_id: str) -> str:
+    """Return what to do about the last turn of a session, when its process ended in it; else nothing."""
+    row = await reader.session(session_id)
+    after = max(row.head_seq - LAST_EVENTS, 0) if row is not None else 0
+    events = [each.event for each in await reader.events(session_id, after_seq=after)]
+    ended = [each for each in events if isinstance(each, TurnEnded)]
+    if not ended or ended[-1].message != CUT_OFF:
+        return ""
+    begun = [each.name for each in await reader.calls(session_id=session_id, limit=MAX_CALLS)
+             if each.status is CallStatus.INTERRUPTED and each.turn_id == ended[-1].turn_id]  # fmt: skip
+    calls = (
+        f" in {', '.join(begun[:3])}, of which nobody knows whether it was done" if begun else ""
+    )
+    return (
+        f"; its last turn was cut off{calls}. `callboard run --session {session_id} --retry` runs it again, "
+        f"`callboard show {session_id}` shows it"
+    )
 
 
 async def open_calls(reader: StoreReader, session_id: str) -> list[CallRow]:

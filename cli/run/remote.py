@@ -223,13 +223,19 @@ class RemotePlace:
     def call(
         self, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
     ) -> RemoteTurn:
-        """Return a turn that makes these calls, which are sent when it is entered."""
+        """Return a turn that makes these calls, which are sent when it is entered.
+
+        A question is denied where nobody sits, as without a daemon: whoever waits for the outcome is a program.
+        """
+        options = self.wanted or TurnOptions()
+        if not self.has_people:
+            options = msgspec.structs.replace(options, unattended="deny")
         send = partial(
             self.client.prompt,
             session_id,
             text_of_calls(calls),
             budget=budget,
-            options=msgspec.structs.replace(self.wanted or TurnOptions(), calls=calls),
+            options=msgspec.structs.replace(options, calls=calls),
         )
         return RemoteTurn(self, session_id, send=send)
 

@@ -26,7 +26,7 @@ from ...runtime.event_types.permissions import ApprovalAnswered
 from ...runtime.events import Event, InputAccepted, Stored, TurnEnded, TurnStarted
 from ...runtime.redaction import redact
 from ...tools.processes.process_tree import end_descendants
-from ...tools.registry import unknown_tools
+from ...tools.registry import unknown_in_rules, unknown_tools
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
@@ -44,6 +44,7 @@ from .attachments import remarks
 from .choice import RunOptions, RunTarget, choose
 from .pending import (
     check_answered,
+    cut_off,
     held,
     open_calls,
     open_questions,
@@ -437,7 +438,8 @@ class _Job:
                     await runtime.answer(row.approval_id, answer)
             ended += await self._play_left(runtime, session)
         if not ended and not has_asked:
-            self._view.notice(f"nothing waits in {session_id}")
+            advice = await cut_off(runtime.store, session_id)
+            self._view.notice(f"nothing waits in {session_id}{advice}")
         return _worst(ended)
 
     async def _play(self, turn: RunTurn) -> TurnEnded | None:
@@ -501,9 +503,13 @@ class _Job:
         reason = "not asked" if self._options.calls else choice.reason or runtime.model_reason
         view.begin(session.session_id, runtime.model, reason, self._folder(choice), begun)
         tools = None if self._options.flags.json else runtime.tools()
-        if tools is not None:
+        brought = None if tools is None else [tool.name for tool in tools]
+        if brought is not None:
             names = self._settings.agent(choice.agent).tools
-            for line in unknown_tools(choice.agent, names, [tool.name for tool in tools]):
+            for line in unknown_tools(choice.agent, names, brought):
+                view.notice(line)
+        if not self._options.flags.json:
+            for line in unknown_in_rules(self._settings, brought):
                 view.notice(line)
         if self._options.is_piped and not self._options.flags.quiet:
             size = self._options.piped_bytes

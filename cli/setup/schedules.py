@@ -133,6 +133,8 @@ def list_schedules(*, json: Json = False, config: Config = None, data: Data = No
         heads = ("schedule", "when", "next", "last", "agent", "prompt")
         write_list(heads, map(_cells, rows))
         _say_problems(rows)
+    if rows and serving_daemon(config, data_path(data)) is None:
+        complain("Nothing fires now: no daemon runs (`callboard serve`).")
     if not rows:
         complain("There are no schedules: `callboard schedule add NAME PROMPT --cron …` makes one.")
     return ANSWERED

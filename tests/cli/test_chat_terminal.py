@@ -120,6 +120,14 @@ async def test_what_a_model_says_to_people_is_shown_and_moves_no_cursor(command:
         assert "blue" in str(server.requests[-1].body["messages"][-1])
 
 
+async def test_who_will_answer_stands_there_before_the_first_prompt(command: Command) -> None:
+    async with scripted(command), chatting(command) as terminal:
+        while "local/scripted · balanced · new session" not in terminal.seen:
+            await say(terminal, "/plan")  # what is printed has the line drawn again as a whole
+            await terminal.expect("there is no session yet")
+        await leave(terminal)
+
+
 async def test_what_is_typed_meanwhile_is_taken_back_and_ctrl_c_cancels(command: Command) -> None:
     """It was said before the turn went wrong, so it does not run at once when that is cancelled."""
     steps = [stall("Once upon"), reply("The second."), reply(calls=[OVERWRITE])]

@@ -82,6 +82,20 @@ async def test_a_misspelt_tool_of_an_agent_is_said(command: Command, run_here: R
     assert said in " ".join(doctor.out.split())
 
 
+async def test_a_rule_that_denies_no_tool_is_said_wherever_work_begins(command: Command) -> None:
+    """Whoever wrote it believes to be protected."""
+    command.configure(
+        '[[rules]]\ntool = "wirte_file"\nverdict = "deny"\n[[rules]]\ntool = "shell"\nverdict = "deny"\n'
+    )
+    said = "there is no tool 'wirte_file', and so the rule to deny it does nothing."
+    for line in ("run -m rehearsal Hello", "chat -m rehearsal Hello", "doctor"):
+        done = await command(*line.split(), stdin=b"")
+        text = " ".join((done.out + done.err).split())
+        assert said in text, done
+        assert 'Did you mean "write_file"?' in text
+        assert "'shell'" not in text
+
+
 async def test_a_misspelt_tool_of_a_programs_agent_is_refused() -> None:
     agent = callboard.Agent(name="gardener", tools=("read_fil",))
     with pytest.raises(callboard.ValidationError, match='Did you mean "read_file"'):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 import trio
@@ -283,6 +284,11 @@ async def test_a_run_that_lost_its_daemon_becomes_it_and_says_what_came_of_its_t
             first.process.kill()
             assert await second.end() == 1
             assert "The process ended while this turn ran." in second.seen
+        # What was left is said, and what to do about it.
+        last = (await command("sessions", "--json")).lines[0]["session_id"]
+        left = await command("run", *at(two), "--session", last)
+        again = f"`callboard run --session {last} --retry` runs it again"
+        assert f"its last turn was cut off. {again}" in left.err, left
     assert await command.outcomes() == ["failed", "failed"]
 
 
@@ -317,6 +323,24 @@ async def test_a_run_whose_daemon_ends_before_it_comes_in_takes_its_place(comman
                 env=command.environ,
             )
     assert (done.returncode, done.stdout) == (0, b"Done.\n"), done.stderr.decode()
+
+
+async def test_a_process_that_has_the_sessions_and_was_stopped_is_named(command: Command) -> None:
+    """After Ctrl-Z in one terminal, all others say whose process it is, at once, and what to do."""
+    async with open_scripted_server([stall("First ")]) as server:
+        async with command.at_terminal("run", *at(server), "One") as first:
+            await first.expect("First")
+            holder = find_daemon(command.home / "data")
+            assert holder is not None
+            os.kill(holder.pid, signal.SIGSTOP)
+            stat = Path(f"/proc/{holder.pid}/stat")
+            await until(lambda: b") T " in stat.read_bytes())
+            for line in (("run", *at(server), "Two"), ("status",), ("providers",)):
+                refused = await command(*line)
+                said = f"process {holder.pid} (callboard run), which has the sessions, is stopped"
+                assert (refused.code, said in refused.err) == (1, True), refused
+            assert (await command("stop", "--now")).code == 0
+            await first.end()
 
 
 async def until_outcomes(command: Command, outcomes: list[str]) -> None:

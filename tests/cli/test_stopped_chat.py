@@ -28,6 +28,8 @@ async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(
             assert "a chat is the daemon" in (await command("status")).out
             refused = (await command("serve", "--port", "0")).err
             assert "a chat is the daemon of" in refused
+            await terminal.type("half a thou")
+            await terminal.expect("thou")
             stopped = await command("stop")
             assert stopped.code == 0
             assert stopped.out.startswith("The chat that was the daemon has ended (process ")
@@ -38,6 +40,7 @@ async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(
         assert places == sorted(places)
         assert places[0] > 0
         assert "\n  callboard chat --session session_" in terminal.seen
+        assert "This was typed, and not sent:\nhalf a thou\n" in terminal.seen
     assert await command.outcomes() == ["cancelled"]
 
 

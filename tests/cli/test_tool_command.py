@@ -59,6 +59,9 @@ async def test_a_tool_is_called_where_no_daemon_runs(command: Command) -> None:
 
 async def test_a_tool_is_called_in_a_daemon(command: Command) -> None:
     async with serving(command, "--root", str(command.workspace)):
+        # Denied at once, as without a daemon: nobody sits there, and who calls waits for the outcome.
+        done, refused = await call(command, "write_file", "--arguments", OVER)
+        assert (done.code, refused["status"]) == (1, "denied")
         await it_is_called(command)
 
 

@@ -12,7 +12,7 @@ import trio
 import trio_websocket
 from wsproto.utilities import ProtocolError
 
-from ..config.daemon_file import RunningDaemon, find_daemon
+from ..config.daemon_file import RunningDaemon, check_runs, find_daemon
 from ..config.files import data_folder
 from ..runtime.errors import (
     AuthError,
@@ -75,6 +75,7 @@ def find_address(
 
     Raises:
         NotFoundError: No URL is given, and none of this user's daemons runs.
+        ConflictError: It was stopped.
         StorageError: What a daemon left can't be read.
     """
     if url is not None:
@@ -85,6 +86,7 @@ def find_address(
             f"no daemon runs on {folder}: `callboard serve` starts one. Another one needs its URL and "
             f"a token of it: connect({EXAMPLE!r}, token)."
         )
+    check_runs(daemon)
     if check is not None:
         check(daemon)
     return daemon.url, Secret(token) if token else daemon.token
