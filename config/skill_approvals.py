@@ -6,6 +6,7 @@ A person's "not now" is kept the same way: the same content is not asked about a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -20,6 +21,10 @@ LOCK_NAME = "skills.lock"
 
 MAX_FILE_BYTES = 1024 * 1024
 """Thousands of approvals, of some hundred bytes each."""
+
+TEXTS_FOLDER = "skill-texts"
+MAX_KEPT_BYTES = 256 * 1024
+"""Of one text: a SKILL.md or AGENTS.md has 64 KiB at most."""
 
 Digests = Mapping[str, str]
 """Approved hashes, by the skill's folder relative to its workspace."""
@@ -68,6 +73,22 @@ class SkillApprovals:
     def revoke(self, workspace: Path, folder: str) -> bool:
         """Revoke an approval; return whether there was one. Raises as `allow`."""
         return self._change("workspaces", workspace, folder, None)
+
+    def keep_text(self, workspace: Path, folder: str, digest: str, text: str) -> None:
+        """Keep what a person saw and approved, so that a change of it can be shown. Raises as `allow`."""
+        make_private_folder(self._data / TEXTS_FOLDER)
+        data = f"{digest}\n{text}".encode(errors="replace")[:MAX_KEPT_BYTES]
+        write_private(self._text_file(workspace, folder), data, replace=True)
+
+    def approved_text(self, workspace: Path, folder: str) -> str | None:
+        """Return what a person saw when they approved what is approved now; `None` where that was not kept."""
+        data = read_private(self._text_file(workspace, folder), MAX_KEPT_BYTES)
+        digest, _, text = (data or b"").decode(errors="replace").partition("\n")
+        return text if digest and digest == self.of(workspace).get(folder) else None
+
+    def _text_file(self, workspace: Path, folder: str) -> Path:
+        name = hashlib.sha256(f"{_key(workspace)}\0{folder}".encode()).hexdigest()[:40]
+        return self._data / TEXTS_FOLDER / name
 
     def _change(
         self,

@@ -196,6 +196,7 @@ ALONE: dict[str, str] = {
         tools/workspace/openat2: _MAX_EAGAIN
     """,
     "shown to a person or a model, cut; what is more is counted, or on record": """
+        config/skill_approvals: MAX_KEPT_BYTES
         actors/permissions/question: MAX_SHOWN_CHARACTERS
         actors/upkeep/replay: MAX_SHOWN
         actors/upkeep/titles: MAX_SAID_CHARS MAX_TITLE_CHARS
@@ -292,7 +293,7 @@ ALONE: dict[str, str] = {
         cli/approvals/list: MAX_ARGUMENT_CHARS MAX_LISTED
         cli/ask/edit_form: MIN_LONG_CHARS
         cli/ask/editing: MAX_EDITED_BYTES
-        cli/ask/skills: MAX_ASKED
+        cli/ask/skills: MAX_ASKED MAX_SHOWN_LINES
         cli/run/attachments: LARGE_BYTES
         cli/chat/attach: PAGE_EVENTS
         cli/chat/input_aids: MAX_ENTRIES MAX_ENTRY_CHARS MAX_FILE_BYTES MAX_LOOKED_AT MAX_OFFERED

@@ -6,7 +6,9 @@ not approved.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -31,6 +33,9 @@ from ..terminal.style import counted
 MAX_ASKED = 5
 """The most questions before one prompt; for more skills, a line says how to approve them."""
 
+
+MAX_SHOWN_LINES = 40
+"""Of a text, or of how it differs, that stands in the question itself: a screen."""
 
 Allow = Callable[[str, str], Awaitable[object]]
 
@@ -108,18 +113,21 @@ class SkillQuestion:
     async def _ask(self, keyboard: Keyboard, waiting: PendingSkill) -> bool:
         """Ask about one skill; return whether more may be asked about."""
         skill, content = waiting.skill, waiting.content
-        keyboard.write(_question(waiting))
+        place = place_of_approval(self._workspace, skill.path)
+        before = await trio.to_thread.run_sync(self._approvals.approved_text, *place)
+        keyboard.write(_question(waiting, before))
         await keyboard.settle()
         while True:
             match await keyboard.choice("your answer: "):
                 case "y":
                     await self._allow(skill.path, content.digest)
+                    keep = partial(self._approvals.keep_text, *place, content.digest)
+                    await trio.to_thread.run_sync(keep, content.body)
                     keyboard.write(f"{skill.known_as} is approved as it is now.\n\n")
                     return True
                 case "n":
-                    place = place_of_approval(self._workspace, skill.path)
-                    keep = self._approvals.put_it_off
-                    await trio.to_thread.run_sync(keep, *place, content.digest)
+                    put_off = self._approvals.put_it_off
+                    await trio.to_thread.run_sync(put_off, *place, content.digest)
                     keyboard.write(
                         f"Not now. callboard skills allow {skill.known_as} approves it.\n\n"
                     )
@@ -145,7 +153,7 @@ def _may_have(agent: Agent, skill: Skill) -> bool:
 _CHOICES = "  [y] approve exactly this content  [n] not now  [s] show its instructions\n"
 
 
-def _question(waiting: PendingSkill) -> str:
+def _question(waiting: PendingSkill, before: str | None) -> str:
     skill, content = waiting.skill, waiting.content
     size = sum(map(len, content.files.values()))
     what = "was changed since you approved it" if skill.state == "changed" else "is new"
@@ -159,5 +167,21 @@ def _question(waiting: PendingSkill) -> str:
         f"  {safe_line(skill.description)}\n"
         f"  {safe_line(skill.path)}, {counted(len(content.files), 'file')}, {size} bytes: "
         f"{files}{more}\n"
-        f"  sha256 {content.digest}\n{_CHOICES}"
+        f"  sha256 {content.digest}\n{_shown(content.body, before)}{_CHOICES}"
     )
+
+
+def _shown(text: str, before: str | None) -> str:
+    """Return what a person is to approve: how it differs from what they approved, or the whole of a short text."""
+    lines = text.strip().splitlines()
+    if before is not None and before != text:
+        old = before.strip().splitlines()
+        lines = [*difflib.unified_diff(old, lines, "approved", "now", lineterm="", n=2)]
+        lines = lines or ["(only files beside it were changed)"]
+    if len(lines) > MAX_SHOWN_LINES:
+        return (
+            ""
+            if before is None
+            else f"  {counted(len(lines), 'line')} of it differ: [s] shows it whole\n"
+        )
+    return "".join(f"    | {safe_text(line)}\n" for line in lines)

@@ -100,11 +100,13 @@ def allow_skill(name: SkillName, /, *, workspace: Workspace = None, data: Data =
         content = SkillShelf(own).load(folder, skill)
     except SkillFault as fault:
         raise ConflictError(f"{_subject(skill)} can't be approved: {fault}.") from fault
+    place = place_of_approval(folder, skill.path)
     _change(
         own,
         lambda client: client.skills.allow(skill.path, content.digest, workspace=str(folder)),
-        lambda: SkillApprovals(own).allow(*place_of_approval(folder, skill.path), content.digest),
+        lambda: SkillApprovals(own).allow(*place, content.digest),
     )
+    SkillApprovals(own).keep_text(*place, content.digest, content.body)
     _show_content(_line(skill).replace(_STATES[skill.state], "approved", 1), content)
     sys.stdout.write(
         f"Models may use it until a file of it changes. callboard skills revoke {skill.known_as} "

@@ -118,17 +118,18 @@ async def test_an_agent_without_skills_is_not_asked_about(command: Command) -> N
 async def test_instructions_are_asked_about_by_their_content(tmp_path: Path) -> None:
     command = Command(tmp_path)
     file = command.workspace / "AGENTS.md"
-    file.write_text("Use tabs.")
-    seen, request = await answered(command, "s\n", "y\n")
+    file.write_text("Use tabs.\nBe kind.")
+    seen, request = await answered(command, "y\n")
     assert "callboard asks: AGENTS.md is new; may models go by these instructions?" in seen
-    assert "tabs." in seen
+    assert "    | Use tabs.\n    | Be kind.\n" in seen  # nobody approves what was not shown
     assert "tabs." in request
     again, request = await answered(command)
     assert "callboard asks" not in again
     assert "tabs." in request
-    file.write_text("Use spaces.")
+    file.write_text("Use spaces.\nBe kind.")
     changed, request = await answered(command, "n\n")
     assert "AGENTS.md was changed since you approved it" in changed
+    assert "    | -Use tabs.\n    | +Use spaces.\n    |  Be kind.\n" in changed
     assert "Use spaces." not in request
 
 
