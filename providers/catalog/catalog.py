@@ -10,11 +10,11 @@ A key goes only to the origin it belongs to, and in clear text only to this mach
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ...config.base_url import origin
+from ...config.base_url import is_loopback, origin
 from ...config.settings import Settings
 from ...runtime.definitions import Agent
 from ...runtime.errors import AuthError, NotFoundError, ValidationError
@@ -118,7 +118,7 @@ def servers_to_ask(selection: ModelSelection) -> tuple[Endpoint, ...]:
         return ()
     known = providers_of(selection.settings).get(name)
     if known is None:
-        return _local(selection)
+        return _on_this_machine(selection)
     return () if known.model else (endpoint_of(_active(known, selection), selection),)
 
 
@@ -200,7 +200,7 @@ def _by_name(selection: ModelSelection, text: str, reason: str, listed: Listed) 
     provider = providers_of(selection.settings).get(name)
     if provider is None:
         if not slash:
-            for endpoint in _local(selection):
+            for endpoint in _on_this_machine(selection):
                 if text in (listed.get(endpoint.base_url) or ()):
                     return ResolvedModel(
                         provider=endpoint.name, model=text, endpoint=endpoint, reason=reason
@@ -253,11 +253,22 @@ def _with_key(selection: ModelSelection) -> KnownProvider | None:
 
 
 def _local(selection: ModelSelection) -> tuple[Endpoint, ...]:
-    """Return the servers of this machine, without those that lack a key they need."""
+    """Return the known servers of this machine, without those that lack a key they need."""
+    return _usable(selection, LOCAL_ORDER)
+
+
+def _on_this_machine(selection: ModelSelection) -> tuple[Endpoint, ...]:
+    """Return them and those that were added here, which may have a model of a name."""
+    providers = providers_of(selection.settings)
+    own = [name for name in selection.settings.providers if is_loopback(providers[name].base_url)]
+    return _usable(selection, dict.fromkeys((*LOCAL_ORDER, *own)))
+
+
+def _usable(selection: ModelSelection, names: Iterable[str]) -> tuple[Endpoint, ...]:
     providers = providers_of(selection.settings)
     return tuple(
         endpoint_of(provider, selection)
-        for provider in (providers[name] for name in LOCAL_ORDER)
+        for provider in (providers[name] for name in names)
         if provider.name not in selection.settings.inactive
         and (not provider.key_required or _key(provider, selection) is not None)
     )

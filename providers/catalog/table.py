@@ -13,7 +13,6 @@ from ...config.settings import DialectName, ProviderSettings, Settings
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.redaction import Secret, redactor
 from ...runtime.text import did_you_mean
-from ..provider import ListedModel
 from .known import KNOWN, KNOWN_MODELS, KnownProvider
 
 REHEARSAL = "rehearsal"
@@ -21,6 +20,9 @@ CUSTOM = "custom"
 """The provider of `--base-url`, if it has no known provider's origin."""
 
 CUSTOM_KEY = "CALLBOARD_API_KEY"
+
+_SURE, _HALF = 0.9, 0.6
+"""How like a name must be to that of a model, and the word that it begins with to that of a family."""
 
 
 def providers_of(settings: Settings) -> dict[str, KnownProvider]:
@@ -99,10 +101,8 @@ def unknown_provider(settings: Settings, text: str) -> NotFoundError:
             f"{text!r} is the model of a --base-url: give that URL again, or pass --model."
         )
     if not slash:
-        family = text.partition("-")[0]
-        places = (at for at, its in KNOWN_MODELS.items() for each in its if _family(each) == family)
-        place = next(places, "") if "-" in text else ""
-        close = f' Did you mean "{place}/{text}"?' if place else ""
+        like = model_like(text)
+        close = f' Did you mean "{like}"?' if like else ""
         close = close or did_you_mean(text, [*providers_of(settings), REHEARSAL])
         return NotFoundError(
             f"{text!r} is not a provider, and no server on this machine has a model of that name.{close} "
@@ -114,9 +114,32 @@ def unknown_provider(settings: Settings, text: str) -> NotFoundError:
     )
 
 
-def _family(model: ListedModel) -> str:
+def model_like(text: str) -> str | None:
+    """Return the `PROVIDER/MODEL` that a name without its provider may mean: `openai/gpt-5` for `gpt5`."""
+    from difflib import get_close_matches  # few names are wrong
+
+    known = {
+        each.model: f"{place}/{each.model}" for place, its in KNOWN_MODELS.items() for each in its
+    }
+    families = {
+        _family_of(model): choice.partition("/")[0] for model, choice in reversed(known.items())
+    }
+    if found := get_close_matches(text, known, 1, _SURE):
+        return known[found[0]]
+    word = text.rstrip("0123456789.") if "-" not in text else _family_of(text)
+    version = text.removeprefix(word).removeprefix("-")
+    near = get_close_matches(word.lower(), families, 1, _HALF)
+    if not near:
+        return None
+    if version[:1].isdigit():  # one that is not listed here: there are older and newer ones
+        return f"{families[near[0]]}/{near[0]}-{version}"
+    its = [model for model in known if _family_of(model) == near[0]]
+    return known[get_close_matches(text, its, 1, 0.0)[0]]
+
+
+def _family_of(model: str) -> str:
     """Return `gpt` of `gpt-5`, by which a model without its provider is known."""
-    return model.model.partition("-")[0]
+    return model.partition("-")[0]
 
 
 def _configured(settings: ProviderSettings) -> KnownProvider:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 import callboard
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 from support.cli.command import Command, Finished
 from support.cli.command import command as command
 from support.cli.in_process import own_logging as own_logging
@@ -24,6 +26,10 @@ RunHere = Callable[..., Awaitable[Finished]]
         ("session delete last --dta x", "--data"),
         ("run -m gpt-5 Hello", "openai/gpt-5"),
         ("run -m opnai/gpt-5 Hello", "openai"),
+        ("run -m gpt5 Hello", "openai/gpt-5"),
+        ("run -m gtp-5.5 Hello", "openai/gpt-5.5"),
+        ("run -m claude Hello", "anthropic/claude-"),
+        ("run -a genral -m rehearsal Hello", "general"),
         ("run -a gardner Hello", "gardener"),
         ("models antropic", "anthropic"),
     ],
@@ -33,7 +39,7 @@ async def test_what_was_meant(command: Command, run_here: RunHere, line: str, me
     is_run = line.startswith("run")  # which takes signals, in a process of its own
     done = await (command(*line.split()) if is_run else run_here(command, *line.split()))
     assert done.code in {1, 2}
-    assert f'Did you mean "{meant}"?' in done.err
+    assert f'Did you mean "{meant}' in done.err
 
 
 @pytest.mark.parametrize(
@@ -104,3 +110,10 @@ async def test_a_misspelt_tool_of_a_programs_agent_is_refused() -> None:
     agent = callboard.Agent(name="gardener", tools=("read_file", "of_a_plugin"))
     async with callboard.open_runtime(agents=[agent], environ={}):
         pass
+
+
+async def test_a_server_that_was_added_is_asked_for_a_model_of_that_name(command: Command) -> None:
+    async with open_scripted_server([reply("Hi.")]) as server:
+        command.configure(f'[providers.mine]\nbase_url = "{server.base_url}"\n')
+        done = await command("run", "-m", "scripted", "Hello")
+    assert (done.code, done.out) == (0, "Hi.\n")

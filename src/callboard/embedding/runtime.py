@@ -44,6 +44,7 @@ from ..runtime.store.interface import Store, StoreReader
 from ..runtime.store.lists import Hit, WordSearch
 from ..runtime.store.memory_store import open_memory_store
 from ..runtime.store.rows import ApprovalRow, ApprovalState, GrantRow, SessionRow
+from ..runtime.text import did_you_mean
 from ..tools.builtin import KnownTool, builtin_tools
 from ..tools.plugins import load_plugins
 from ..tools.registry import ToolRegistry
@@ -401,7 +402,8 @@ class Runtime(RuntimeTools, RuntimeModels):
         host = self._host
         if created.agent not in host.agents:
             known = ", ".join(sorted(host.agents))
-            raise NotFoundError(f"there is no agent {created.agent!r}; there are: {known}")
+            close = did_you_mean(created.agent, host.agents)
+            raise NotFoundError(f"there is no agent {created.agent!r}; there are: {known}.{close}")
         folder = folder_of(workspace=workspace) if workspace is not None else self._workspace
         open_workspace(folder, forbidden=host.plan.forbidden).close()
         if created.model is not None:
