@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -87,12 +87,31 @@ async def working(runtime: Runtime, also: Iterable[str] = ()) -> set[str]:
         return busy
     questions = host_of(runtime).questions.waiting()
     asking = {question.call_id for question in questions}  # its tool runs for as long as it waits
-    calling = {call.session_id for call in status.calls if call.call_id not in asking}
     waiting = {question.session_id for question in questions} | {
         row.session_id
         for row in await runtime.store.approvals(state="waiting", limit=MAX_QUESTIONS)
     }
-    return busy - (waiting - calling)
+    calling: dict[str, set[str]] = {}
+    for call in status.calls:
+        if call.call_id not in asking:
+            calling.setdefault(call.session_id, set()).add(call.call_id)
+    at_rest = waiting - calling.keys()
+    while above := await _only_delegating(runtime, calling, at_rest):
+        at_rest |= above
+    return busy - at_rest
+
+
+async def _only_delegating(
+    runtime: Runtime, calling: Mapping[str, set[str]], at_rest: set[str]
+) -> set[str]:
+    """Return the other sessions whose running calls all wait for sessions that wait for a person."""
+    found: set[str] = set()
+    for session_id in calling.keys() - at_rest:
+        children = await runtime.store.children(session_id)
+        resting = {each.parent_call_id for each in children if each.session_id in at_rest}
+        if calling[session_id] <= resting:
+            found.add(session_id)
+    return found
 
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

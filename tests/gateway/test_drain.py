@@ -123,6 +123,10 @@ class Nobody(callboard.Channel):
         await trio.sleep_forever()
         raise AssertionError
 
+    async def approve(self, request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
+        await trio.sleep_forever()
+        raise AssertionError
+
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a call that runs"])
 async def test_a_question_of_a_model_is_no_work_and_a_call_beside_it_is(
@@ -151,6 +155,35 @@ async def test_a_question_of_a_model_is_no_work_and_a_call_beside_it_is(
                 gate.opened.set()
             await drain(runtime, LONG_SECONDS, trio.Event())
             assert [each.question for each in await runtime.questions()] == ["Which door?"]
+
+
+@pytest.mark.parametrize("asks", ["ask_user", "delete_file"])
+async def test_a_question_below_a_session_is_no_work_of_that_either(
+    asks: str, tmp_path: Path
+) -> None:
+    """Its `delegate` runs for as long as the session below waits for a person."""
+    arguments = {"question": "Which door?"} if asks == "ask_user" else {"path": "a.txt"}
+    steps = [
+        callboard.reply(calls=[("delegate", {"kind": "branch", "task": "Find out."})]),
+        callboard.reply(calls=[(asks, arguments)]),
+    ]
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/a.txt").write_text("a")
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with callboard.open_runtime(
+            model=callboard.ScriptedModel(steps),
+            data=tmp_path / "data",
+            workspace=tmp_path / "work",
+            channel=Nobody(),
+        ) as runtime:
+            session = await runtime.create_session()
+            await session.submit("Do it.")
+            questions = runtime.questions if asks == "ask_user" else runtime.approvals
+            while not await questions():  # ruff: ignore[async-busy-wait] nothing tells of it  # noqa: ASYNC110
+                await trio.sleep(0.003)
+            await drain(runtime, LONG_SECONDS, trio.Event())
+            assert await working(runtime) == set()
+            assert len(await questions()) == 1
 
 
 async def test_without_turns_it_is_over_at_once(tmp_path: Path) -> None:
