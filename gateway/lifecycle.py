@@ -27,7 +27,7 @@ from ..embedding.configuration import Configuration
 from ..embedding.runtime import Runtime, host_of
 from ..embedding.unattended.scheduler import firing
 from ..runtime.errors import CallboardError, ConflictError
-from ..runtime.messages import StopSessions
+from ..runtime.messages import SERVER_STOPPED, StopSessions
 from ..runtime.redaction import redacting_logger, redactor
 from .door.descriptors import raise_limit
 from .door.not_ready import answer_not_ready
@@ -67,7 +67,7 @@ async def drain(runtime: Runtime, seconds: float, hurry: trio.Event) -> None:
         nursery.cancel_scope.cancel(reason="the drain is over")
     try:
         with trio.fail_after(STOP_SECONDS):
-            await host_of(runtime).directory.ask(StopSessions(reason="the server stopped"))
+            await host_of(runtime).directory.ask(StopSessions(reason=SERVER_STOPPED))
     except trio.TooSlowError:
         logger.error("sessions did not end within %g s and are abandoned", STOP_SECONDS)
     except CallboardError as error:

@@ -408,6 +408,10 @@ SessionMessage = (
 )
 
 
+SERVER_STOPPED, RUNTIME_CLOSED = "the server stopped", "the runtime closed"
+"""Why turns are cancelled that nobody called off."""
+
+
 class StopSessions(Request[None], frozen=True, kw_only=True, tag="stop_sessions"):
     """Unload all sessions; answered when their turns have ended, or are suspended."""
 

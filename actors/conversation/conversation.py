@@ -81,11 +81,17 @@ from ...runtime.history import (
     repair_history,
     rounds_of,
 )
+from ...runtime.messages import RUNTIME_CLOSED, SERVER_STOPPED
 from ...runtime.taint.marks import UNMARKED, SessionMarks, connected, joined, mark_of
 from ..budget.budgets import SessionBudgets
 from ..model.compaction import held_inputs
 from .inputs import PendingCalls, SessionOptions, queued
 
+CALLED_OFF = (
+    "The request above was cancelled before it was answered: do nothing of it unless it is asked for again. "
+    "(A note of callboard; no person wrote it.)"
+)
+"""What a model reads behind a request whose turn was cancelled without an answer."""
 GONE = (
     "callboard was restarted since: these background processes of this session are gone, with what they had "
     "in memory. Start again what is still needed. (A note of callboard; no person wrote it.) {named}"
@@ -550,6 +556,14 @@ class Conversation:
         if any(isinstance(item, Answer) for item in self._tail):
             self._rounds.append(Round(repair_history([*self._tail, *self._results.values()])))
             self._tail, self._behind = self._behind, []
+        elif self._tail and _is_called_off(event):
+            # Else the next request would ask for both, in one message, and the model does both.
+            self._tail.append(Input(CALLED_OFF))
+
+
+def _is_called_off(event: TurnEnded) -> bool:
+    """Return whether somebody cancelled the turn; one that ended with its process may be meant still."""
+    return event.outcome == "cancelled" and event.message not in {SERVER_STOPPED, RUNTIME_CLOSED}
 
 
 def _learned_hosts(marks: SessionMarks, finished: CallFinished) -> tuple[str, ...]:

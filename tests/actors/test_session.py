@@ -29,7 +29,7 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Answer, Input
-from callboard.runtime.messages import CancelTurn, StopSession, SubmitInput
+from callboard.runtime.messages import RUNTIME_CLOSED, CancelTurn, StopSession, SubmitInput
 from callboard.runtime.store.rows import Append, CommitResult
 from support.scene import (
     SESSION_ACTORS,
@@ -62,7 +62,7 @@ async def cancel(scene: Scene, input_id: str | None = None) -> bool:
 
 async def stop(scene: Scene, *, only_idle: bool = False) -> bool:
     done: bool = await scene.session.ask(
-        StopSession(session_id="s1", reason="stopped", only_idle=only_idle)
+        StopSession(session_id="s1", reason=RUNTIME_CLOSED, only_idle=only_idle)
     )
     return done
 

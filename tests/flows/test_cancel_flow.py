@@ -12,7 +12,13 @@ from callboard.providers.provider import ModelRequest
 from callboard.providers.testing.script import Step, reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.providers.testing.scripted_server import ScriptedRequest
-from callboard.runtime.events import CallStarted, InputCancelled, MessageCompleted, TurnEnded
+from callboard.runtime.events import (
+    CallStarted,
+    InputCancelled,
+    MessageCompleted,
+    TurnEnded,
+    TurnStarted,
+)
 from callboard.runtime.history import Input, Result
 from support.stage import (
     Played,
@@ -294,3 +300,20 @@ async def test_a_cancel_in_any_wait_of_the_consumer(tmp_path: Path) -> None:
             assert await session.run("Again.") == "Well."
             check_record(await runtime.store.events(session.session_id))
     assert caught > 3
+
+
+async def test_what_was_called_off_before_a_word_came_is_not_asked_for_again() -> None:
+    """Both would stand in one message, and the model would do both; what the end of a process cut off may be meant."""
+    model = ScriptedModel([stall(), reply("Listed.")])
+    async with callboard.open_runtime(model=model) as runtime:
+        session = await runtime.create_session()
+        async with session.prompt("Delete all tests.") as turn:
+            async for event in turn:
+                if isinstance(event, TurnStarted):
+                    break
+        assert await session.run("List the tests.") == "Listed."
+    items = [item for each in model.requests[-1].rounds for item in each.items]
+    said = [item.text for item in items if isinstance(item, Input)]
+    assert said[0] == "Delete all tests."
+    assert "was cancelled before it was answered" in said[1]
+    assert said[2:] == ["List the tests."]

@@ -59,6 +59,7 @@ from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.kernel.supervisor import Supervisor
 from ..runtime.memory.index import MemoryIndex
 from ..runtime.messages import (
+    RUNTIME_CLOSED,
     BrokerMessage,
     DirectoryMessage,
     DispatcherMessage,
@@ -334,7 +335,7 @@ class Host:
                     task_status.started()
                     await stop.wait()
                     with trio.move_on_after(STOP_SECONDS):
-                        await self.directory.ask(StopSessions(reason="the runtime closed"))
+                        await self.directory.ask(StopSessions(reason=RUNTIME_CLOSED))
                     inner.cancel_scope.cancel(reason="the runtime closed")
                 outer.cancel_scope.cancel(reason="the runtime closed")
         finally:
