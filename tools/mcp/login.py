@@ -86,6 +86,7 @@ class Login(OAuthClientProvider):
             self,
             self._show,
             self._wait,
+            places.client_document,
         )
         self.is_stored = False
         self._places = places

@@ -98,6 +98,7 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
         stored: Returns the key of a server by its name; blocks.
         logins: Where logins are kept; `None` keeps none.
         desk: A person who may log in now.
+        client_document: The URL of a document that says who callboard is, for issuers that read one.
     """
 
     sandbox: Sandbox | None
@@ -108,6 +109,7 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
     stored: Callable[[str, str], Secret | None] = lambda server, name: None
     logins: LoginStore | None = None
     desk: LoginDesk | None = None
+    client_document: str | None = None
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
