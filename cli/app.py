@@ -331,6 +331,7 @@ def _run(
     *,
     verbose: bool,
 ) -> int:
+    from ..runtime.text import without_surrogates
     from .run.answer import check_output, read_schema
     from .run.attachments import read_attachments
     from .run.choice import RunOptions
@@ -340,6 +341,7 @@ def _run(
     if flags.output is not None:
         check_output(flags.output)
     prompt, piped, is_piped = _take_stdin(prompt, flags)
+    prompt = prompt and without_surrogates(prompt)
     if mistake := _prompt_mistake(prompt, flags):
         return wrong_usage(mistake, command)
     files = tuple(path for path in flags.attach if str(path) != "-")

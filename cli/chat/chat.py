@@ -24,6 +24,7 @@ from ...providers.provider import LENT_SIGN
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import CallboardError, ConflictError
 from ...runtime.store.rows import SessionRow
+from ...runtime.text import without_surrogates
 from ...runtime.wire.providers import SelectedModel
 from ...tools.registry import unknown_in_rules
 from ..daemon.away import LOOK_SECONDS, watch_connection
@@ -118,7 +119,7 @@ def chat(
         turn=flags.turn_options(flags.model if session is not None else None),
         budget=flags.budgets[0],
         session_budget=flags.budgets[1],
-        prompt=prompt,
+        prompt=prompt and without_surrogates(prompt),
         attachments=read_attachments(flags.attach),
         base_url=flags.base_url,
         dialect=flags.dialect,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,15 @@ async def test_a_run_that_lost_its_daemon_becomes_it_and_says_what_came_of_its_t
         again = f"`callboard run --session {last} --retry` runs it again"
         assert f"its last turn was cut off. {again}" in left.err, left
     assert await command.outcomes() == ["failed", "failed"]
+
+
+async def test_a_prompt_that_is_not_utf_8_is_asked_in_a_daemon_too(command: Command) -> None:
+    async with scripted(command, reply("Well."), reply("Well.")) as server:
+        for place in (nullcontext(), serving(command)):
+            async with place:
+                done = await command("run", "What is in caf\udce9?")
+            assert (done.code, done.out) == (0, "Well.\n"), done.err
+            assert "What is in caf\ufffd?" in str(server.requests[-1].body)
 
 
 STALE = """

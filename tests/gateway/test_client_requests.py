@@ -150,3 +150,14 @@ async def test_upkeep_and_tokens(tmp_path: Path) -> None:
                 pass
         with pytest.raises(ConflictError):
             await client.tokens.create("test", "admin")
+
+
+async def test_a_text_that_is_no_text_is_refused_by_what_it_is() -> None:
+    """A file's name that is not UTF-8 gets into a prompt; it ended the whole connection's owner with a group of errors."""
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        session = await client.create_session()
+        with pytest.raises(
+            callboard.ValidationError, match=r"it has '\\udce9', which is no character"
+        ):
+            await client.prompt(session.session_id, "What is in caf\udce9?")
+        assert await client.ask(session.session_id, "What is in café?")

@@ -549,7 +549,13 @@ def _may_repeat(method: str) -> bool:
 
 
 def _params_text(params: msgspec.Struct, key: str | None = None) -> msgspec.Raw:
-    data = msgspec.json.encode(params)
+    try:
+        data = msgspec.json.encode(params)
+    except UnicodeEncodeError as error:
+        raise ValidationError(
+            f"a text of the request can't be sent: it has {error.object[error.start]!r}, which is no character "
+            "(bytes that were not UTF-8, or half of one)"
+        ) from None
     if key is not None:
         comma = b"," if len(data) > len(b"{}") else b""
         data = data[:-1] + comma + b'"idempotency_key":' + msgspec.json.encode(key) + b"}"
