@@ -301,6 +301,8 @@ class _Chat:
         folder, flags = folder_here(self._options.workspace), self._options.flags
         row = await find_session(client, self._options.session, folder)
         check_fits(row, flags, self._options.session, self._options.resumes_by)
+        if (budget := self._options.session_budget) is not None:
+            await client.set_budget(row.session_id, budget)
         return row
 
     async def _watch(self, client: Client, holder: Holder) -> None:

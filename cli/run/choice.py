@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import GivenCall
 from ..record_names import find_session, folder_here, folders_of, nothing_here
-from ..terminal.escaping import safe_line
+from ..show.sessions import MAX_TITLE_CHARS
+from ..terminal.escaping import safe_line, shortened
+from ..terminal.style import minute
 from .flags import RunFlags, TurnFlags
+from .pending import last_end
 
 PAGE_EVENTS = 200
 """Events that are read at once when looking back: a few turns."""
@@ -68,12 +72,14 @@ class RunTarget(msgspec.Struct, frozen=True, kw_only=True):
         agent: The agent's name.
         model: What the runtime is asked for; with `None` it looks for one.
         reason: Why that model, when the runtime can't know.
+        remark: What to say of the session before anything else: a later one was passed over.
     """
 
     session: SessionRow | None
     agent: str
     model: str | None
     reason: str | None
+    remark: str = ""
 
 
 async def choose(options: RunOptions, settings: Settings, reader: StoreReader | None) -> RunTarget:
@@ -87,10 +93,10 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         agent = options.flags.agent or "general"
         model, reason = _named(options, settings, agent)
         return RunTarget(session=None, agent=agent, model=model, reason=reason)
-    name = options.flags.session or "last"
+    name, remark = options.flags.session or "last", ""
     if name == "last":
         is_again = options.flags.again is not None
-        row = await _last_to_go_on_with(
+        row, remark = await _last_to_go_on_with(
             reader, folder_here(options.flags.workspace), is_again=is_again
         )
     else:
@@ -101,11 +107,13 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         own = row.model or await _last_model(reader, row.session_id)
         if own is not None:
             model, reason = own, "because the session uses it (--model changes that)"
-    return RunTarget(session=row, agent=row.agent, model=model, reason=reason)
+    return RunTarget(session=row, agent=row.agent, model=model, reason=reason, remark=remark)
 
 
-async def _last_to_go_on_with(reader: StoreReader, folder: str, *, is_again: bool) -> SessionRow:
-    """Return the latest session of a folder in which a model answered, or something still waits.
+async def _last_to_go_on_with(
+    reader: StoreReader, folder: str, *, is_again: bool
+) -> tuple[SessionRow, str]:
+    """Return the latest session of a folder that did not fail at once, and what to say of later ones that did.
 
     To run its last turn again, the latest one with any: one that failed at once is what people try again.
 
@@ -113,21 +121,54 @@ async def _last_to_go_on_with(reader: StoreReader, folder: str, *, is_again: boo
         NotFoundError: There is none.
     """
     rows = (await reader.session_page(folders_of(folder))).sessions
+    failed: list[SessionRow] = []
     for row in rows:
-        if row.is_active or row.message_count > MAX_UNANSWERED or (is_again and row.message_count):
-            return row
-        messages = await reader.messages(row.session_id, limit=MAX_UNANSWERED)
-        if any(message.type in {"assistant", "tool_call"} for message in messages):
-            return row
-        if await reader.open_inputs(row.session_id):
-            return row
+        if (is_again and row.message_count) or await _goes_on(reader, row):
+            return row, _passed_over(row, failed)
+        if row.message_count:  # nobody misses one to which nothing was said
+            failed.append(row)
     if rows:
         raise NotFoundError(
             f"No model has answered in a session of {safe_line(folder)} yet: leave --continue out to "
-            "begin a new one."
+            f"begin a new one.{_to_go_on_with(failed, 'the last one')}"
         )
     everywhere = msgspec.structs.replace(folders_of(None), limit=1)
     raise nothing_here(folder, (await reader.session_page(everywhere)).sessions)
+
+
+async def _goes_on(reader: StoreReader, row: SessionRow) -> bool:
+    """Return whether a model answered in a session, something waits in it, or its turn was called off."""
+    if row.is_active or row.message_count > MAX_UNANSWERED:
+        return True
+    messages = await reader.messages(row.session_id, limit=MAX_UNANSWERED)
+    if any(message.type in {"assistant", "tool_call"} for message in messages):
+        return True
+    if await reader.open_inputs(row.session_id):
+        return True
+    ended = await last_end(reader, row)
+    return ended is not None and ended.outcome == "cancelled"
+
+
+def _passed_over(row: SessionRow, failed: Sequence[SessionRow]) -> str:
+    """Return the line for a session that goes on in the place of later ones, which failed at once."""
+    if not failed:
+        return ""
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return (
+        f"going on with {_entitled(row)}: {_entitled(failed[0])}{more} failed before a model "
+        f"answered.{_to_go_on_with(failed, 'that one')}"
+    )
+
+
+def _to_go_on_with(failed: Sequence[SessionRow], which: str) -> str:
+    if not failed:
+        return ""
+    return f" To go on with {which}: `callboard run --session {failed[0].session_id} …`"
+
+
+def _entitled(row: SessionRow) -> str:
+    title = shortened(safe_line(row.title), MAX_TITLE_CHARS)
+    return f"'{title}' of {minute(row.updated_at_ms)} ({row.session_id})"
 
 
 def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | None, str | None]:

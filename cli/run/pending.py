@@ -14,7 +14,7 @@ from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalRequest
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.recovery import CUT_OFF
-from ...runtime.store.rows import ApprovalRow, CallRow
+from ...runtime.store.rows import ApprovalRow, CallRow, SessionRow
 from ..show.sessions import asked_by_models
 
 MAX_WAITING = 1000
@@ -61,13 +61,11 @@ async def check_answered(reader: StoreReader, session_id: str) -> None:
 async def cut_off(reader: StoreReader, session_id: str) -> str:
     """Return what to do about the last turn of a session, when its process ended in it; else nothing."""
     row = await reader.session(session_id)
-    after = max(row.head_seq - LAST_EVENTS, 0) if row is not None else 0
-    events = [each.event for each in await reader.events(session_id, after_seq=after)]
-    ended = [each for each in events if isinstance(each, TurnEnded)]
-    if not ended or ended[-1].message != CUT_OFF:
+    ended = await last_end(reader, row) if row is not None else None
+    if ended is None or ended.message != CUT_OFF:
         return ""
     begun = [each.name for each in await reader.calls(session_id=session_id, limit=MAX_CALLS)
-             if each.status is CallStatus.INTERRUPTED and each.turn_id == ended[-1].turn_id]  # fmt: skip
+             if each.status is CallStatus.INTERRUPTED and each.turn_id == ended.turn_id]  # fmt: skip
     calls = (
         f" in {', '.join(begun[:3])}, of which nobody knows whether it was done" if begun else ""
     )
@@ -75,6 +73,13 @@ async def cut_off(reader: StoreReader, session_id: str) -> str:
         f"; its last turn was cut off{calls}. `callboard run --session {session_id} --retry` runs it again, "
         f"`callboard show {session_id}` shows it"
     )
+
+
+async def last_end(reader: StoreReader, row: SessionRow) -> TurnEnded | None:
+    """Return the end of the last turn of a session."""
+    after = max(row.head_seq - LAST_EVENTS, 0)
+    events = [each.event for each in await reader.events(row.session_id, after_seq=after)]
+    return next((each for each in reversed(events) if isinstance(each, TurnEnded)), None)
 
 
 async def open_calls(reader: StoreReader, session_id: str) -> list[CallRow]:

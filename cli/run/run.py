@@ -266,6 +266,8 @@ class _Job:
         """Do what the run is for; `_result` is the exit code then, and what to complain about."""
         options = self._options
         choice = await self._choose()
+        if choice.remark:
+            self._view.notice(choice.remark)
         await self._ask_about_skills(choice)
         async with self._place(choice) as runtime:
             if self._channel is not None:

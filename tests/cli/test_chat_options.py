@@ -74,6 +74,20 @@ async def test_a_session_that_goes_on_drops_no_option_without_a_word(command: Co
     assert len(server.requests) == 2
 
 
+async def test_a_session_that_goes_on_gets_the_budget_that_is_given(command: Command) -> None:
+    steps = [reply(calls=[("get_current_time", {})] * 2), reply("It is late."), reply("Never.")]
+    async with scripted(command, *steps) as server:
+        small = await command("chat", "--session-budget", "tool-calls=1", "What time?", stdin=b"")
+        assert (small.code, "used up: 1 of 1 calls of tools" in small.out) == (1, True)
+        larger = ("-c", "--session-budget", "tool-calls=5")
+        done = await command("chat", *larger, stdin=b"Go on.\n")
+        assert "It is late." in done.out
+        smaller = ("--session", "last", "--session-budget", "tokens=1")
+        refused = await command("chat", *smaller, stdin=b"Once more.\n")
+        assert "of 1 tokens" in refused.out
+    assert len(server.requests) == 2
+
+
 async def test_a_wrong_value_is_said_before_anything_begins(command: Command) -> None:
     done = await command("chat", "--budget", "much")
     assert (done.code, "--budget: 'much' is not NAME=AMOUNT" in done.err) == (2, True)

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from callboard.providers.testing.script import reply, status
+from callboard.providers.testing.script import Step, reply, stall, status
 from callboard.providers.testing.scripted_server import open_scripted_server
 from support.cli.command import Command, at
 from support.cli.command import command as command
+from support.waits import until
 
 
 @pytest.fixture
@@ -75,19 +76,60 @@ async def test_lists_and_last_are_of_the_folder(command: Command, other: Command
     assert len(await ids(command, "--all")) == 2
 
 
-async def test_a_run_that_no_model_answered_is_not_gone_on_with(command: Command) -> None:
+async def test_a_run_that_failed_at_once_is_passed_over_aloud(command: Command) -> None:
     refusal = status(401, {"error": {"message": "bad key"}})
-    async with open_scripted_server([refusal, reply("One."), refusal, reply("Two.")]) as server:
+    steps: list[Step] = [refusal, reply("One."), refusal, *map(reply, ("Two.", "Three.", "Four."))]
+    async with open_scripted_server(steps) as server:
         assert (await command("run", "Never heard", *at(server))).code == 1
         unanswered = await command("run", "--continue", "On", *at(server))
         assert unanswered.code == 1
         assert "No model has answered in a session of" in unanswered.err
+        [failed] = await ids(command)
+        assert f"callboard run --session {failed} …" in unanswered.err
         assert (await command("run", "First", *at(server))).code == 0
         first = (await ids(command))[0]
         assert (await command("run", "Fails", *at(server))).code == 1
-        assert (await command("run", "--continue", "On", *at(server))).code == 0
+        failed = (await ids(command))[0]
+        for how in ("--quiet", "--json"):
+            went_on = await command("run", "--continue", "On", how, *at(server))
+            assert went_on.code == 0
+            # By the second one, the other is the last that was used: there is nothing to say.
+            assert ("going on with 'First'" in went_on.err) == (how == "--quiet")
+            if how == "--quiet":
+                assert f"({first}): 'Fails' of 2" in went_on.err
+                assert "failed before a model answered" in went_on.err
+                assert f"`callboard run --session {failed} …`" in went_on.err
         assert (await ids(command))[0] == first
         assert len(await ids(command)) == 3
+        named = await command("run", "--session", failed, "Fails no more", *at(server))
+        assert "Four." in named.out
+        assert "going on with" not in named.err
+    prompts = [m["content"] for m in server.requests[-1].body["messages"] if m["role"] == "user"]
+    assert "Fails" in prompts[0]
+
+
+async def test_a_run_that_was_called_off_before_a_word_is_gone_on_with(command: Command) -> None:
+    async with open_scripted_server([reply("One."), stall(), reply("Two.")]) as server:
+        assert (await command("run", "Old talk", *at(server))).code == 0
+        async with command.at_terminal("run", "Use this branch", *at(server)) as terminal:
+            await until(lambda: len(server.requests) == 2)
+            await terminal.type("\x03")
+            assert await terminal.end() == 130
+        went_on = await command("run", "-q", "--continue", "Use the other branch", *at(server))
+        assert (went_on.code, went_on.err) == (0, "")
+    said = str(server.requests[-1].body["messages"])
+    assert ("Use this branch" in said, "Old talk" in said) == (True, False)
+
+
+async def test_a_chat_goes_on_with_the_last_session_and_shows_it(command: Command) -> None:
+    """None is passed over: what was asked stands there, with what came of it."""
+    refusal = status(400, {"error": {"message": "no"}})
+    async with open_scripted_server([reply("One."), refusal]) as server:
+        assert (await command("run", "Old talk", *at(server))).code == 0
+        assert (await command("run", "Fails", *at(server))).code == 1
+    failed = (await ids(command))[0]
+    shown = (await command("chat", "-c", stdin=b"")).out
+    assert re.search(rf"session {failed} .* Fails\n", shown)
 
 
 async def test_a_chat_finds_and_lists_the_sessions_of_its_folder(
