@@ -91,6 +91,8 @@ def _check_size(field: FormField, size: float, what: str) -> None:
     unit = f" {what}" if what else ""
     if isinstance(size, float) and not math.isfinite(size):
         raise _wrong(field, "that is not a number")
+    if not -(2.0**63) <= size < 2.0**63:
+        raise _wrong(field, "a smaller number")  # no event keeps it
     if field.least is not None and size < field.least:
         raise _wrong(field, f"at least {field.least:g}{unit}")
     if field.most is not None and size > field.most:

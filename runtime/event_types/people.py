@@ -10,7 +10,7 @@ from ..text import StoredInteger
 from .durable import Event
 
 FieldKind = Literal["text", "integer", "number", "yes_no", "choice", "choices"]
-FormValue = str | bool | int | float | tuple[str, ...]
+FormValue = str | bool | StoredInteger | float | tuple[str, ...]
 
 
 class FormField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

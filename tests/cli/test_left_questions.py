@@ -44,7 +44,7 @@ async def test_who_leaves_a_question_knows_that_it_waits_and_only_who_denied_it_
             for typed, shown in (
                 ("/steer left", "no turn is running: send it without /steer"),
                 ("/retry", "the last turn was answered: /regenerate has it"),
-                ("/s", "Did you mean /steer or"),
+                ("/s", "Like it are /steer"),
             ):
                 await say(first, typed)
                 await first.expect(shown)

@@ -191,6 +191,7 @@ def test_values_of_fields() -> None:
         (fields[1], "nan"),
         (fields[1], "x"),
         (fields[2], "maybe"),
+        (FormField(name="large", kind="integer"), str(2**63)),
     ):
         with pytest.raises(ValidationError):
             read_value(field, typed)

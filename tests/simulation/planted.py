@@ -386,8 +386,8 @@ PLANTED = (
     Planted(
         "a request whose connection broke is never sent again",
         "src/callboard/client/link.py",
-        "                if key is None or trio.current_time() > deadline:\n                    raise\n",
-        "                if key is None or trio.current_time() > deadline:\n                    raise\n                await trio.sleep_forever()\n",
+        "                if not is_sent_again or trio.current_time() > deadline:\n                    raise\n",
+        "                if not is_sent_again or trio.current_time() > deadline:\n                    raise\n                await trio.sleep_forever()\n",
         seed=0,
         found_by="nothing_is_held_for_ever",
         small=2,

@@ -40,6 +40,7 @@ from ..tools.tool import Tool
 
 if TYPE_CHECKING:
     from ..runtime.http.client import GivenHttp
+    from ..runtime.telemetry.telemetry import SpanProcessor
 
 GONE_SECONDS = LEAVE_SECONDS + 5.0
 """How long an interrupted caller waits until its call is gone: longer than leaving a turn may take."""
@@ -73,6 +74,7 @@ class RuntimeOptions(TypedDict, total=False):
     strict: bool
     wake: bool
     fire: bool
+    span_processor: SpanProcessor | None
 
 
 class Crossing(Generic[Answer]):
