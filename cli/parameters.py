@@ -21,6 +21,7 @@ def offered(what: str) -> Callable[[Any], Any]:
 
 
 Json = Annotated[bool, Parameter(help="Print JSON, one object a line.", negative=())]
+Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 Verbose = Annotated[
     bool,
     Parameter(

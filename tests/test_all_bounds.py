@@ -318,6 +318,7 @@ ALONE: dict[str, str] = {
         cli/run/choice: MAX_UNANSWERED PAGE_EVENTS
         cli/run/pending: LAST_EVENTS MAX_CALLS MAX_DEPTH MAX_NAMED MAX_WAITING
         cli/run/stdin: _CHUNK_BYTES
+        cli/setup/agents: MAX_SHOWN_TOOLS
         cli/setup/models: MAX_TITLE_CHARS
         cli/setup/schedules: MAX_COUNT
         cli/sharing/background: MAX_LINE_BYTES

@@ -9,7 +9,7 @@ import msgspec
 
 from ...runtime.definitions import CallStatus
 from ...runtime.errors import ConflictError
-from ...runtime.events import TurnEnded
+from ...runtime.events import AgentSwitched, TurnEnded, TurnStarted
 from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalRequest
 from ...runtime.store.interface import StoreReader
@@ -124,3 +124,17 @@ async def _is_below(reader: StoreReader, session_id: str | None, above: str) -> 
         row = await reader.session(session_id)
         session_id = row.parent_id if row is not None else None
     return False
+
+
+async def agent_taken_over(
+    reader: StoreReader, session_id: str, head_seq: int
+) -> AgentSwitched | None:
+    """Return how a session came to another agent since its last turn, where nobody chose that: its own was deleted."""
+    found = None
+    after_seq = max(head_seq - LAST_EVENTS, 0)
+    for stored in await reader.events(session_id, after_seq=after_seq):
+        if isinstance(stored.event, TurnStarted):
+            found = None
+        elif isinstance(stored.event, AgentSwitched):
+            found = stored.event if stored.event.reason else None
+    return found

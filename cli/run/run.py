@@ -32,7 +32,7 @@ from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
 from ..sharing.holder import LOOK_SECONDS, running, turn_of
-from ..show.event_lines import waits
+from ..show.event_lines import trouble_line, waits
 from ..show.view import JsonView, rows_at, side_view, view_of
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_text
@@ -43,6 +43,7 @@ from .answer import RunAnswer, whole_line, write_answer
 from .attachments import remarks
 from .choice import RunOptions, RunTarget, choose
 from .pending import (
+    agent_taken_over,
     check_answered,
     cut_off,
     held,
@@ -504,6 +505,8 @@ class _Job:
         self._session_id = session.session_id
         reason = "not asked" if self._options.calls else choice.reason or runtime.model_reason
         view.begin(session.session_id, runtime.model, reason, self._folder(choice), begun)
+        if other := await agent_taken_over(runtime.store, self._session_id, self._seen):
+            view.notice(trouble_line(other))
         tools = None if self._options.flags.json else runtime.tools()
         brought = None if tools is None else [tool.name for tool in tools]
         if brought is not None:

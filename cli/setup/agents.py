@@ -6,11 +6,14 @@ is changed there, with an editor.
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
+import msgspec
 import trio
 from cyclopts import App, Parameter
 
@@ -18,22 +21,32 @@ from ...config.files import config_file, load_own_settings, load_settings_of, pa
 from ...config.managed import fields_toml, forget_deleted_agent, load_managed
 from ...config.settings import Settings
 from ...embedding.agents import AgentBook
-from ...runtime.definitions import Agent, ToolDefinition
-from ...runtime.errors import ValidationError
-from ...runtime.wire.agents import AgentDeleted, AgentRow, agent_of_row
+from ...runtime.definitions import GENERAL_AGENT, Agent, Preset, ToolDefinition
+from ...runtime.errors import NotFoundError, ValidationError
+from ...runtime.redaction import redact
+from ...runtime.store.lists import SessionFilter
+from ...runtime.wire.agents import AgentRow, agent_of_row
 from ...tools.builtin import KnownTool, builtin_tools
 from ...tools.plugins import LoadedPlugins, load_plugins
 from ..backend import FileBackend, open_backend, serving_daemon
-from ..exit_codes import ANSWERED
-from ..parameters import Config, Data, Json, data_path, offered
+from ..exit_codes import ANSWERED, USAGE
+from ..parameters import Config, Data, Json, Yes, data_path, offered
+from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.keyboard import agrees
 from ..terminal.listing import write_list
-from ..terminal.style import minute
+from ..terminal.style import counted, minute
 from .editor import new_text, of_options, read_text
 
 if TYPE_CHECKING:
     from ...client.client import Client
+    from ...config.daemon_file import RunningDaemon
+
+MAX_SHOWN_TOOLS = 5
+"""Tools that a question names; the others are counted."""
+PAGE_SESSIONS = 1000
+"""Sessions that are counted at once."""
 
 AgentName = Annotated[str, Parameter(completer=offered("agents"), help="The agent's name.")]
 NewName = Annotated[str, Parameter(help="The name of the new agent.")]
@@ -187,28 +200,111 @@ def clone(
 
 
 @agents.command
-def delete(name: AgentName, /, *, config: Config = None, data: Data = None) -> int:
-    """Delete an agent; its sessions go on with `general`, and turns that run end as they began."""
+def delete(
+    name: AgentName, /, *, yes: Yes = False, config: Config = None, data: Data = None
+) -> int:
+    """Delete an agent; its sessions go on with `general`, and turns that run end as they began.
+
+    It asks when the agent has sessions. What was deleted is printed as the command that makes it again.
+    """
     folder, file = data_path(data), config_file(config)
-    deleted = trio.run(_delete, name, folder, file)
-    count = deleted.moved_sessions
-    sessions = "a session goes" if count == 1 else f"{count} sessions go"
-    print(f"Deleted {name}." + (f" {sessions.capitalize()} on with general." if count else ""))
-    return ANSWERED
-
-
-async def _delete(name: str, folder: Path, file: Path) -> AgentDeleted:
-    is_twice = (
-        name in load_managed(file.parent).agents
-        and name in load_own_settings(file, required=False).agents
-    )
-    if is_twice and serving_daemon(None, folder) is None:
+    managed = load_managed(file.parent).agents.get(name)
+    is_twice = name in load_own_settings(file, required=False).agents
+    if managed is not None and is_twice and serving_daemon(None, folder) is None:
         # No runtime opens with two agents of one name; the operator's keeps the sessions.
         AgentBook(file, ()).delete(name)
         forget_deleted_agent(file.parent, name)
-        return AgentDeleted(0)
+        gone, count = managed, 0
+    else:
+        can_ask = os.isatty(0) and os.isatty(1)
+        if not yes and (why := _reason_to_ask(name, folder, file, can_ask=can_ask)):
+            if not can_ask:
+                complain(f"{why} Nothing was deleted: say --yes to do it.")
+                return USAGE
+            print(why)
+            if not agrees(f"Delete {name}?"):
+                complain("Nothing was deleted.")
+                return ANSWERED
+        gone, count = trio.run(_delete, name, folder, file)
+    sessions = "a session goes" if count == 1 else f"{count} sessions go"
+    print(f"Deleted {name}." + (f" {sessions.capitalize()} on with general." if count else ""))
+    print(f"To make it again:\n\n{_command_for(gone, config)}", end="")
+    return ANSWERED
+
+
+def _reason_to_ask(name: str, folder: Path, file: Path, *, can_ask: bool) -> str:
+    """Return what the sessions of an agent may do once it is deleted, if somebody has to agree to that.
+
+    At a terminal that is wherever there are sessions, elsewhere only where they may do more.
+    """
+    rows = {
+        row.name: row
+        for row in _backend(serving_daemon(None, folder), file).ask(_rows, AgentBook.rows)
+    }
+    row = rows.get(name)
+    if row is None or row.source != "managed" or not (count := trio.run(_count, name, folder)):
+        return ""  # nothing changes hands; what can't be deleted is an error
+    gains = _gains(row, rows[GENERAL_AGENT])
+    if not gains and not can_ask:
+        return ""
+    sessions = "a session, which goes" if count == 1 else f"{count} sessions, which go"
+    more = f" That may do more: {'; '.join(gains)}." if gains else ""
+    return f"{name} has {sessions} on with general.{more}"
+
+
+def _gains(row: AgentRow, general: AgentRow) -> list[str]:
+    """Return what General Assistant may do beyond another agent."""
+    gains, order = [], [Preset.STRICT, Preset.BALANCED, Preset.AUTO]
+    known = {tool.name for tool in row.tools}
+    if more := [tool.name for tool in general.tools if tool.name not in known]:
+        rest = f" and {len(more) - MAX_SHOWN_TOOLS} more" if len(more) > MAX_SHOWN_TOOLS else ""
+        names = ", ".join(map(safe_line, more[:MAX_SHOWN_TOOLS]))
+        gains.append(f"it has {counted(len(more), 'more tool')} ({names}{rest})")
+    policies = (row.policy or Preset.BALANCED, general.policy or Preset.BALANCED)
+    if order.index(policies[1]) > order.index(policies[0]):
+        gains.append(f"its policy is {policies[1]}, not {policies[0]}")
+    if hosts := [host for host in general.auto_hosts if host not in row.auto_hosts]:
+        gains.append(f"it reads from {', '.join(map(safe_line, hosts))} without a question")
+    return gains
+
+
+async def _count(agent: str, folder: Path) -> int:
+    """Return how many sessions an agent has, with delegated and deleted ones."""
+    from ..show.sessions import open_record  # here: the other commands need no record
+
+    count, wanted = 0, SessionFilter(agent=agent, deleted="also", limit=PAGE_SESSIONS)
+    try:
+        async with open_record(folder) as reader:
+            while True:
+                page = await reader.session_page(wanted)
+                count += len(page.sessions)
+                if page.next_before is None:
+                    return count
+                wanted = msgspec.structs.replace(wanted, before=page.next_before)
+    except NotFoundError:  # no session was ever begun
+        return 0
+
+
+async def _delete(name: str, folder: Path, file: Path) -> tuple[Agent, int]:
+    """Delete an agent; return it as it was, and how many sessions moved."""
     async with open_backend(folder, config=file) as backend:
-        return await backend.agents.delete(name)
+        gone = agent_of_row(await backend.agents.get(name))
+        return gone, (await backend.agents.delete(name)).moved_sessions
+
+
+def _command_for(agent: Agent, config: Path | None) -> str:
+    """Return the lines for a shell that make an agent, with keys masked.
+
+    What a terminal or a shell would act on when it is pasted, as a tab, stands as TOML's escape.
+    """
+    text = redact(fields_toml(agent))
+    text = "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)
+    end = "END"
+    while end in text.splitlines():
+        end += "_"
+    words = ["callboard", "agents", "create", agent.name, "--file", "-"]
+    words += [] if config is None else ["--config", str(config)]
+    return f"{shlex.join(words)} <<'{end}'\n{text}{end}\n"
 
 
 async def _rows(client: Client) -> list[AgentRow]:
@@ -223,11 +319,11 @@ def _get(name: str, config: Path | None, data: Path | None) -> AgentRow:
 
 def _open(config: Path | None, data: Path | None) -> FileBackend[AgentBook]:
     """Return where agents are listed and changed: the daemon, or the files."""
-    file = config_file(config)
-    return FileBackend(
-        serving_daemon(config, data_path(data)),
-        lambda: AgentBook(file, _definitions(load_settings_of(file))),
-    )
+    return _backend(serving_daemon(config, data_path(data)), config_file(config))
+
+
+def _backend(daemon: RunningDaemon | None, file: Path) -> FileBackend[AgentBook]:
+    return FileBackend(daemon, lambda: AgentBook(file, _definitions(load_settings_of(file))))
 
 
 def _definitions(settings: Settings) -> list[ToolDefinition]:

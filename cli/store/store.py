@@ -23,10 +23,11 @@ from ...runtime.backup.upkeep import Formats
 from ...runtime.disk.data_lock import DataInUse, check_free
 from ...runtime.errors import ConflictError
 from ..exit_codes import ANSWERED, USAGE
-from ..parameters import Data, Json, data_path
+from ..parameters import Data, Json, Yes, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+from ..terminal.keyboard import agrees
 from ..terminal.style import counted
 
 MIB = 1024 * 1024
@@ -36,7 +37,6 @@ Done = TypeVar("Done")
 Check = Annotated[bool, Parameter(help="Say what it would do, and do nothing.", negative=())]
 NewFile = Annotated[Path, Parameter(name="FILE", help="A file that is not there yet.")]
 BackupFile = Annotated[Path, Parameter(name="FILE", help="What `callboard backup` wrote.")]
-Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 
 
 def upgrade(*, check: Check = False, json: Json = False, data: Data = None) -> int:
@@ -182,11 +182,8 @@ def _agrees(data: Path, question: str, done: str) -> bool:
         raise _in_use(data, error) from error
     if not any(os.path.lexists(data / name) for name in PARTS):
         return True
-    if os.isatty(0):
-        sys.stdout.write(f"{question} {safe_line(str(data))}? [y/N] ")
-        sys.stdout.flush()
-        if sys.stdin.readline().strip().casefold() in {"y", "yes"}:
-            return True
+    if os.isatty(0) and agrees(f"{question} {safe_line(str(data))}?"):
+        return True
     complain(f"Nothing was {done}: say --yes to do it.")
     return False
 

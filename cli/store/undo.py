@@ -21,12 +21,13 @@ from ...runtime.store.rows import SessionRow
 from ...tools.undo.undo import Undo, changed_calls
 from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED, USAGE
-from ..parameters import Data, Json, data_path, offered
+from ..parameters import Data, Json, Yes, data_path, offered
 from ..record_names import begins, find_session, folder_here, folders_of, only
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.json_lines import json_line
+from ..terminal.keyboard import agrees
 from ..terminal.listing import write_list
 from ..terminal.style import counted, minute
 
@@ -48,7 +49,6 @@ DryRun = Annotated[bool, Parameter(help="Only say what would be done.", negative
 Force = Annotated[
     bool, Parameter(help="Also where a file was changed since; what is there is kept.", negative=())
 ]
-Yes = Annotated[bool, Parameter(help="Do it without asking.", negative=())]
 
 
 def undo(
@@ -98,7 +98,7 @@ def undo(
             )
             return USAGE
         _show(row, foreseen, json=False, is_done=False)
-        if not _agrees():
+        if not agrees("Undo this?"):
             complain("Nothing was undone.")
             return ANSWERED
     report = trio.run(_undo, folder, row, call_id, force)
@@ -222,12 +222,6 @@ def _show(row: SessionRow, report: UndoReport, *, json: bool, is_done: bool) -> 
 def _show_programs(lines: Iterable[str]) -> None:
     for line in lines:
         sys.stdout.write(f"can't be undone, a program did it: {safe_line(line)}\n")
-
-
-def _agrees() -> bool:
-    sys.stdout.write("Undo this? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 
 
 def _call_cells(call: ChangedCall, session_id: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import termios
 from contextlib import suppress
 
@@ -63,3 +64,10 @@ class Keyboard:
         """Read a line in lower case; see `line`."""
         line = await self.line(prompt)
         return None if line is None else line.lower()
+
+
+def agrees(question: str) -> bool:
+    """Ask at the terminal that stdin is; everything but a yes is a no. Blocks."""
+    sys.stdout.write(f"{question} [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}

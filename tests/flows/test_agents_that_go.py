@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import AgentSwitched
 from callboard.runtime.wire.fields import Role
+from support.cli.chat_scene import chatting, leave
 from support.cli.command import Command
 from support.cli.command import command as command
 from support.gateway.configured_daemon import served
@@ -235,9 +237,101 @@ async def test_delete_moves_sessions_without_a_daemon(command: Command) -> None:
     await command("agents", "create", "reader", "--prompt", "You read.")
     asked = await command("run", "--model", "rehearsal", "--agent", "reader", "What is 2 + 2?")
     assert asked.code == 0
-    deleted = await command("agents", "delete", "reader")
-    assert deleted.out == "Deleted reader. A session goes on with general.\n"
+    deleted = await command("agents", "delete", "reader", "--yes")
+    assert deleted.out.startswith("Deleted reader. A session goes on with general.\n")
     [row] = (await command("sessions", "--json")).lines
     assert row["agent"] == "general"
     again = await command("agents", "delete", "reader")
     assert (again.code, "no agent 'reader'" in again.err) == (1, True)
+
+
+async def begins_with(command: Command, agent: str) -> None:
+    """Begins a session of an agent."""
+    words = ("run", "--model", "rehearsal", "--agent", agent, "List the files here.")
+    assert (await command(*words)).code == 0
+
+
+async def test_delete_asks_at_a_terminal_and_says_what_sessions_may_do_then(
+    command: Command,
+) -> None:
+    strict = ("--policy", "strict", "--tools", "read_file,list_directory")
+    await command("agents", "create", "reader", *strict)
+    await begins_with(command, "reader")
+    for word in ("n", "y"):
+        async with command.at_terminal("agents", "delete", "reader") as terminal:
+            await terminal.expect("reader has a session, which goes on with general. ")
+            await terminal.expect("Delete reader? [y/N] ")
+            assert "write_file" in terminal.seen
+            assert "its policy is balanced, not strict." in terminal.seen
+            await terminal.type(f"{word}\n")
+            assert await terminal.end() == 0
+        assert ("Deleted reader." in terminal.seen) == (word == "y")
+        assert (await command("agents", "show", "reader")).code == (word == "y")
+
+
+async def test_delete_without_a_terminal_needs_a_yes_where_sessions_may_do_more(
+    command: Command,
+) -> None:
+    tools = ("--tools", "read_file,list_directory")
+    await command("agents", "create", "reader", *tools)
+    await begins_with(command, "reader")
+    refused = await command("agents", "delete", "reader", stdin=b"y\n")
+    assert (refused.code, "Nothing was deleted: say --yes" in refused.err) == (2, True), refused
+    assert (await command("agents", "show", "reader")).code == 0
+    assert (await command("agents", "delete", "reader", "--yes")).code == 0
+
+    await command("agents", "create", "unused", *tools)  # the controls: nobody gets more
+    assert (await command("agents", "delete", "unused")).code == 0
+    await command("agents", "create", "other", "--prompt", "You answer.")
+    await begins_with(command, "other")
+    assert "A session goes on" in (await command("agents", "delete", "other")).out
+
+
+async def test_what_delete_prints_makes_the_agent_again_and_holds_no_key(command: Command) -> None:
+    prompt = "Say \"$HOME\" and `ls`\tor\nEND\n'two' \\ \x1b[31mlines."
+    await command("agents", "create", "reader", "--prompt", prompt, "--tools", "read_file")
+    before = (await command("agents", "show", "reader")).out
+    deleted = (await command("agents", "delete", "reader")).out
+    assert "\x1b" not in deleted
+    assert "\t" not in deleted  # a shell completes at it
+    lines = deleted.partition("To make it again:\n\n")[2]
+    shell = f'callboard() {{ {sys.executable} -m callboard "$@"; }}\n{lines}'
+    await trio.run_process(["sh", "-c", shell], env=command.environ, cwd=command.workspace)
+
+    def fields(shown: str) -> list[str]:
+        return [line for line in shown.splitlines() if not line.startswith("# ")]
+
+    assert fields((await command("agents", "show", "reader")).out) == fields(before)
+
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+    command.extra["OPENAI_API_KEY"] = key
+    await command("agents", "create", "keyed", "--prompt", f"Send {key} along.")
+    masked = (await command("agents", "delete", "keyed")).out
+    assert key not in masked
+    assert "along." in masked
+
+
+async def test_a_run_that_goes_on_says_once_which_agent_answers_now(command: Command) -> None:
+    said = "goes on with the agent general: the agent 'reader' was deleted"
+    go_on = ("run", "--model", "rehearsal", "-c", "List the files here.")
+    await command("agents", "create", "reader", "--tools", "list_directory")
+    await begins_with(command, "reader")
+    assert said not in (await command(*go_on)).err
+    await command("agents", "delete", "reader", "--yes")
+    assert (await command(*go_on, "--quiet")).err.count(said) == 1
+    assert said not in (await command(*go_on)).err
+
+
+async def test_a_chat_says_which_agent_answers_now(command: Command) -> None:
+    said = "goes on with the agent general: the agent 'reader' was deleted"
+    await command("agents", "create", "reader", "--tools", "list_directory")
+    await begins_with(command, "reader")
+    async with chatting(command, "-c", "--model", "rehearsal") as terminal:
+        await terminal.expect("answered")  # what was before is shown
+        assert said not in terminal.seen
+        assert (await command("agents", "delete", "reader", "--yes")).code == 0
+        await terminal.expect(said)
+        await leave(terminal)
+    async with chatting(command, "-c", "--model", "rehearsal") as terminal:
+        await terminal.expect(said)
+        await leave(terminal)
