@@ -164,10 +164,10 @@ async def _chat(
     return job.code
 
 
-async def end_turn(client: Client, session_id: str) -> None:
+async def end_turn(talk: Talk) -> None:
     """End the turn of a chat that is left. A daemon that does not say that it has gets no more time: it ends with it."""
     with trio.move_on_after(LEAVE_SECONDS), suppress(CallboardError):
-        await client.cancel(session_id, "the chat was left")
+        await talk.end_left()
 
 
 class _Chat:
@@ -228,21 +228,22 @@ class _Chat:
                 for line in unknown_in_rules(self._own.settings):
                     self.talk.notice(line)
                 await self.talk.run(client, self._begin, holder)
-                await self._stay(client, holder)
+                await self._stay(holder)
             except CallboardError as error:
                 raised = error
             nursery.cancel_scope.cancel(reason="left")
         if raised is not None:
             raise raised
 
-    async def _stay(self, client: Client, holder: Holder) -> None:
+    async def _stay(self, holder: Holder) -> None:
         """End this chat's own turn, unless it waits for a person; stay while turns of other commands run in this process, and say so."""
-        view = self.talk.view
-        if not holder.is_ours:
-            return
-        if view is not None and not view.is_idle and self.talk.questions.next() is None:
-            await end_turn(client, view.session_id)
-        await holder.wait_others(self._say)
+        if holder.is_ours:
+            await self._end_own()
+            await holder.wait_others(self._say)
+
+    async def _end_own(self) -> None:
+        if not self.talk.is_at_rest and self.talk.questions.next() is None:
+            await end_turn(self.talk)
 
     def _say(self, line: str) -> None:
         """Write a line when the screen of the chat is gone."""
@@ -335,8 +336,9 @@ class _Chat:
         self.talk.leave()
 
     def _say_goodbye(self, holder: Holder) -> None:
-        view, typed = self.talk.view, self._surface.screen.typed
-        if typed.strip():  # it was ended by another command, in the midst of a prompt
+        view = self.talk.view
+        typed = "\n".join(filter(None, [*self.talk.unsent, self._surface.screen.typed]))
+        if typed.strip():  # it was ended in the midst of a prompt, or before that had its turn
             self._output.write(f"This was typed, and not sent:\n{safe_text(typed)}\n")
         if view is None or not self._surface.can_ask:
             return
@@ -357,6 +359,8 @@ class _Chat:
                 pass  # `_watch` does the rest
             else:
                 self._code = INTERRUPTED
+                if door is not None and not self.talk.is_over:  # its runtime ends with the scope
+                    await self._end_own()
                 self._scope.cancel(reason=signal.Signals(number).name)
 
     async def watch_output(self) -> None:

@@ -203,7 +203,7 @@ class LiveScreen:
     @property
     def typed(self) -> str:
         """See `PlainScreen`."""
-        return self._kept.text
+        return "\n".join(filter(None, [*self._handed_back, self._kept.text]))
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────
 

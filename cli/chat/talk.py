@@ -28,7 +28,7 @@ from ..ask.pending_questions import PendingQuestion
 from ..daemon.roots import create_session
 from ..exit_codes import FAILED
 from ..run.attachments import LARGE_BYTES, large, read_attachments, remarks
-from ..sharing.holder import Holder
+from ..sharing.holder import LEFT, Holder
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.keyboard import Keyboard
 from .files import is_dropped_file, mentioned
@@ -42,6 +42,9 @@ from .view import ChatView
 
 MAX_SHOWN_CHARS = 60
 """Of a prompt that waits, which the input line does not show any more."""
+
+TAKEN_BACK = "taken back by a person"
+"""Why an input that waited is cancelled."""
 
 Beginning = Callable[[Client], Awaitable[SessionRow | None]]
 """Returns the session that is shown first."""
@@ -64,6 +67,7 @@ class Talk(ShownSession):
 
     Attributes:
         shell_output: What goes with the next prompt.
+        unsent: What waited for its turn when the chat was left.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Talk(ShownSession):
     ) -> None:
         super().__init__(surface, options)
         self.shell_output: ShellOutput | None = None
+        self.unsent: list[str] = []
         self.questions.answered = self._answered_here
         self._run_command = run_command
         self._keyboard = Keyboard(0, surface.output)
@@ -89,6 +94,7 @@ class Talk(ShownSession):
         self._edited: InputAccepted | None = None
         self._unsure: _Unsure | None = None
         self._sent: set[str] = set()
+        self._taking: dict[str, InputAccepted] = {}
 
     async def run(self, client: Client, begin: Beginning, holder: Holder) -> None:
         """Talk until the person leaves; `holder` says whose the daemon is.
@@ -275,12 +281,16 @@ class Talk(ShownSession):
         assert view is not None
         for each in inputs:
             view.withdrawn.add(each.input_id)
+            self._taking[each.input_id] = each
             if each.input_id in view.waiting and await self.client.cancel(
-                view.session_id, "taken back by a person", input_id=each.input_id
+                view.session_id, TAKEN_BACK, input_id=each.input_id
             ):
                 taken.append(each)
             else:
                 view.withdrawn.discard(each.input_id)
+                self._taking.pop(each.input_id, None)
+        for each in taken:
+            self._taking.pop(each.input_id, None)
         if taken:
             self._screen.hand_back("\n".join(each.text for each in taken))
             files = [file for each in taken for file in each.attachments]
@@ -290,6 +300,22 @@ class Talk(ShownSession):
                     f"not sent: {', '.join(excerpt(each.text, MAX_SHOWN_CHARS) for each in taken)}"
                 )
         return bool(taken)
+
+    async def end_left(self) -> None:
+        """End this chat's own turn when it is left: what waits behind it is taken back first, or it would begin.
+
+        `unsent` has its text afterwards, also of what Ctrl-C was taking back in that moment.
+        """
+        view = self.view
+        assert view is not None
+        waiting = self._taking | {each.input_id: each for each in self._own_waiting()}
+        for input_id, each in waiting.items():
+            if (
+                await self.client.cancel(view.session_id, TAKEN_BACK, input_id=input_id)
+                or input_id in self._taking
+            ):
+                self.unsent.append(each.text)
+        await self.client.cancel(view.session_id, LEFT)
 
     def offer(self, line: str) -> None:
         """Put what may be meant into the input line: nothing of it is done before the person says so."""
@@ -377,6 +403,9 @@ class Talk(ShownSession):
             key=self._unsure.key,
         )
         self._sent.add(ticket.input_id)
+        if view is self.view:
+            waiting = {each.input_id for each in self._own_waiting()} | {ticket.input_id}
+            self._holder.show(view.session_id, *waiting)
         self._unsure = self.shell_output = None
         self.change(attachments=())
         await self._wait_shown(view, ticket.seq)

@@ -58,10 +58,10 @@ class Background:
         while not self.has_ended:  # noqa: ASYNC110  the system says it to nobody else
             await trio.sleep(LOOK_SECONDS)
 
-    def show(self, *session_ids: str) -> None:
-        """Say which sessions the chat shows: their turns end with the chat."""
+    def show(self, *ids: str) -> None:
+        """Say which sessions the chat shows, whose turns end with the chat, and which inputs of its own wait there."""
         with suppress(OSError):  # it has ended
-            self._line.send(f"{' '.join(session_ids)}\n".encode())
+            self._line.send(f"{' '.join(ids)}\n".encode())
 
     async def leave(self) -> list[str] | None:
         """Say that the chat ends; return the sessions that others have at work there, `None` if it has ended."""

@@ -1,7 +1,7 @@
 """The daemon of a chat: a process of its own, which other commands may use when the chat is left.
 
 chat ──fork──► daemon      before the chat has any thread, file or event loop
-     ──which sessions it shows, on a line; its end, however it comes──►
+     ──which sessions it shows, and its inputs that wait, on a line; its end, however it comes──►
      ◄──that it serves; which sessions it stays for, once the chat has ended──
 
 It has no terminal: what ends the chat's process group ends no turn of another command.
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import trio
 
+from ...runtime.definitions import InputSource
 from ...runtime.errors import CallboardError
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redacting_logger
 from ..log_file import close_log_files
 from .background import MAX_LINE_BYTES, SERVES, STOPPED, Background
-from .holder import holding
+from .holder import LEFT, holding
 from .own_runtime import OwnRuntime
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = redacting_logger(__name__)
 
-LEFT, CRASHED = 0, 1
+ENDED, CRASHED = 0, 1
 """How the process ended: nobody uses it any more, or never did; by a fault."""
 LOOK_SECONDS = 0.02
 """Time between two looks at who uses it, when the chat has ended."""
@@ -80,7 +81,7 @@ async def _serve(own: OwnRuntime, line: socket.socket) -> int:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with holding(own, logger.warning) as holder:
             if (door := holder.door) is None:
-                return LEFT  # another process was faster
+                return ENDED  # another process was faster
             assert door.gateway is not None
             stream = trio.SocketStream(trio.socket.from_stdlib_socket(line))
             with suppress(trio.BrokenResourceError):  # the chat was killed
@@ -91,7 +92,7 @@ async def _serve(own: OwnRuntime, line: socket.socket) -> int:
                 await door.gateway.stopped.wait()
                 await door.drain()
                 return STOPPED
-    return LEFT
+    return ENDED
 
 
 async def _obey(signals: AsyncIterator[int], door: Door) -> None:
@@ -105,8 +106,10 @@ async def _until_left(door: Door, chat: trio.SocketStream, scope: trio.CancelSco
     with suppress(trio.BrokenResourceError):
         while data := await chat.receive_some():
             said = (said + data)[-MAX_LINE_BYTES:]
-    for session_id in said.decode().split("\n")[-2:][0].split():  # the last whole line
-        await _end_turn(door, session_id)
+    ids = said.decode().split("\n")[-2:][0].split()  # the last whole line
+    inputs = {each for each in ids if each.startswith("input_")}
+    for session_id in [each for each in ids if each not in inputs]:
+        await _end_turn(door, session_id, inputs)
     looks = 0
     while (sessions := await door.at_work()) or door.has_clients:
         looks += 1
@@ -117,9 +120,20 @@ async def _until_left(door: Door, chat: trio.SocketStream, scope: trio.CancelSco
     scope.cancel(reason="nobody uses it")
 
 
-async def _end_turn(door: Door, session_id: str) -> None:
-    """Cancel what the chat left at work; what waits for a person goes on waiting."""
-    if session_id in await door.at_work():
+async def _end_turn(door: Door, session_id: str, inputs: set[str]) -> None:
+    """Cancel what the chat left at work, last what runs; what waits for a person goes on waiting.
+
+    Of what waits behind the turn: these inputs, and all from people where nobody else is connected who may have sent them.
+    """
+    from ...gateway.lifecycle import working
+
+    runtime = door.runtime
+    if session_id in await working(runtime, (session_id,)):
         with suppress(CallboardError):
-            session = await door.runtime.get_session(session_id)
-            await session.cancel("the chat was left")
+            session = await runtime.get_session(session_id)
+            for each in reversed(await runtime.store.open_inputs(session_id)):
+                is_own = each.input_id in inputs or not door.has_clients
+                if each.turn_id is None and each.source is InputSource.PERSON and is_own:
+                    await session.cancel(LEFT, input_id=each.input_id)
+            if session_id in await door.at_work():
+                await session.cancel(LEFT)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .door import Door
 
 TURN_NAME = "daemon.turn"
+LEFT = "the chat was left"
+"""Why its turn is cancelled, and what waits behind that."""
 LOOK_SECONDS = 0.1
 """Time between two looks for a daemon: the others wait for the one that takes over."""
 HELD_SECONDS = 10.0
@@ -56,10 +58,10 @@ class Holder:
         """Whether the daemon is this command's, in this process or its own."""
         return self.door is not None or (self.background is not None and self.background.serves)
 
-    def show(self, *session_ids: str) -> None:
-        """Note which sessions are this command's own: their turns end with it, in a daemon of its own."""
+    def show(self, *ids: str) -> None:
+        """Note which sessions, and inputs there, are this command's own: they end with it, in a daemon of its own."""
         if self.background is not None:
-            self.background.show(*session_ids)
+            self.background.show(*ids)
 
     async def wait_others(self, notice: Callable[[str], None]) -> None:
         """Stay while turns of other commands run in this process, and say so."""

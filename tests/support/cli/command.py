@@ -261,6 +261,10 @@ class Terminal:
         assert not patience.cancelled_caught, f"it never ended, but: {self.seen}"
         return await trio.to_thread.run_sync(self.process.wait)
 
+    async def hang_up(self) -> None:
+        """Closes the terminal, as a window is closed."""
+        await self._stream.aclose()
+
     async def aclose(self) -> None:
         """Ends it, if it still runs."""
         self.process.kill()
