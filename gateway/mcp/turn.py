@@ -96,14 +96,17 @@ class AskedTurn:
         async with AsyncExitStack() as stack:
             events = self._desk.events(session_id, after)
             self._events = await stack.enter_async_context(events)
-            if isinstance(begins, Prompt):
-                with trio.CancelScope(shield=True), trio.fail_after(BEGIN_SECONDS):
-                    ticket = await self._desk.request("session/prompt", begins, Ticket)
-                begins = Place(session_id=session_id, input_id=ticket.input_id, seq=ticket.seq)
+            place = begins if isinstance(begins, Place) else await self._begin(begins)
             self._stack = stack.pop_all()
-        self.place, self._answer = begins, AnswerOf(begins.input_id)
+        self.place, self._answer = place, AnswerOf(place.input_id)
         self.called = CalledTools(session_id)
         return self
+
+    async def _begin(self, prompt: Prompt) -> Place:
+        with trio.CancelScope(shield=True), trio.fail_after(BEGIN_SECONDS):
+            ticket = await self._desk.request("session/prompt", prompt, Ticket)
+            return Place(session_id=prompt.session_id, input_id=ticket.input_id, seq=ticket.seq)
+        raise AssertionError
 
     async def __aexit__(
         self,
