@@ -67,8 +67,11 @@ async def test_a_cancel_that_waits_for_the_daemon_is_about_the_turn_that_was_see
             await say(terminal, "Two")
             await terminal.expect("this waits for the daemon: Two")
             async with serving(command):
-                await terminal.expect("it had ended already")
                 await terminal.expect("  After.\n")
+                if (
+                    "it had ended already" not in terminal.seen
+                ):  # which comes first is nobody's promise
+                    await terminal.expect("it had ended already")
                 await leave(terminal)
     assert await command.outcomes() == ["failed", "answered"]
 
