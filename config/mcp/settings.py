@@ -284,7 +284,8 @@ def check_servers(servers: Mapping[str, McpSettings]) -> None:
 
 def references(server: McpSettings) -> tuple[tuple[str, str], ...]:
     """Return the references that a server's values make, as pairs of `key` or `env` and a name."""
-    values = [*server.env.values(), *server.headers.values(), server.client_secret or ""]
+    client = (server.client_id or "", server.client_secret or "")
+    values = [*server.env.values(), *server.headers.values(), *client]
     return tuple(dict.fromkeys(pair for value in values for pair in REFERENCE.findall(value)))
 
 

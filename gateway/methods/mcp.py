@@ -89,6 +89,7 @@ async def add_server(caller: Caller, params: wire.NewMcpServer) -> wire.McpRow:
 async def update_server(caller: Caller, params: wire.ChangedMcpServer) -> wire.McpRow:
     """Change a server as a whole, or whether it is used; what is accepted of it stays."""
     server = _allowed(caller, params.server)
+    _check_keys_stay(caller, named(host_of(caller.runtime).settings.mcp, server.name), server)
     return await _change(caller, server.name, lambda book: book.update(server))
 
 
@@ -149,6 +150,17 @@ def _allowed(caller: Caller, draft: McpDraft) -> McpSettings:
             "environment to the server. Store the secret, and refer to it as ${key:NAME}."
         )
     return server
+
+
+def _check_keys_stay(caller: Caller, before: McpSettings, after: McpSettings) -> None:
+    """Refuse that this client sends stored secrets elsewhere than they were stored for; it could never read them."""
+    is_moved = (before.command, before.url) != (after.command, after.url)
+    keys = [name for kind, name in references(after) if kind == "key"]
+    if is_moved and keys and not caller.daemon.is_local(caller.credential):
+        raise PermissionRefused(
+            f"The stored key {keys[0]} of {after.name} belongs to the server as it is. Remove the server, with its "
+            "keys, and add it again; the daemon's own user may change its place."
+        )
 
 
 async def _change(caller: Caller, name: str, edit: Callable[[McpBook], None]) -> wire.McpRow:

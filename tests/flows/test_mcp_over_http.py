@@ -231,6 +231,29 @@ async def test_a_token_goes_nowhere_else(its: McpWebServer, tmp_path: Path) -> N
         assert thief.registered == 0
 
 
+HOSTILE_LOGINS = {
+    "endless discovery": "more than 4194304 bytes",
+    "another place": "https://10.1.2.3/: not allowed",
+    "an answer without a token": r"not of the protocol \(access_token\)",
+    "a client without its id": r"not of the protocol \(client_id\)",
+    "an open page": "is not https",
+}
+"""What a server or its issuer does to who logs in, and what is said of it."""
+
+
+@pytest.mark.parametrize("fault", HOSTILE_LOGINS)
+async def test_a_login_that_goes_wrong_is_bounded_and_repeats_no_secret(
+    its: McpWebServer, tmp_path: Path, fault: str
+) -> None:
+    environ = {"CALLBOARD_HOME": str(tmp_path)}
+    store = open_key_store(tmp_path / "data", KeySettings(), environ)
+    Issuer(its, fault=fault)
+    with trio.fail_after(60), pytest.raises(ToolError, match=HOSTILE_LOGINS[fault]) as refused:
+        await looked_at(web(its), logins=store, environ=environ, desk=Agreeing())
+    assert "canary" not in str(refused.value)
+    assert store.rows() == []
+
+
 def test_settings_that_can_not_be() -> None:
     for url, headers, problem in (
         ("ftp://a.example/", {}, "is not a URL like"),

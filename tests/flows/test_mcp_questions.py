@@ -89,7 +89,8 @@ async def test_what_nobody_should_be_asked_is_refused(era: str) -> None:
     people = People()
     options: Any = {"on_approval": None, "channel": people}
     async with open_stage(await accepted(fake(f"--era={era}")), **options) as runtime:
-        for how in ("deep", "wide", "page of this machine"):
+        pages = ("page of this machine", "page of a user", "page of two hosts")
+        for how in ("deep", "wide", "hidden", *pages):
             found = await asked(runtime, how)
             text = str(found.error if era == "modern" else found)
             assert "-32600" in text

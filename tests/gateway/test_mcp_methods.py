@@ -137,12 +137,21 @@ async def test_roles_and_what_only_the_own_user_may_say(tmp_path: Path) -> None:
         async with open_client(daemon, part) as client:
             with pytest.raises(AuthError):
                 await client.mcp.list()
+        sold = McpSettings(name="other", url="https://a.example/", client_id="${env:THEIRS}")
+        with pytest.raises(PermissionRefused, match="the daemon's own user"):
+            await admin.mcp.look("other", sold)
         asking = replace(fake(name="other"), env={"X": "${env:THEIRS}"})
         with pytest.raises(PermissionRefused, match="the daemon's own user"):
             await admin.mcp.look("other", asking)
         with pytest.raises(PermissionRefused, match="the daemon's own user"):
             await admin.mcp.look("other", fake(name="other", read_only=("/srv",)))
+        keyed = replace(fake(), env={"X": "${key:mine}"})
+        await admin.mcp.update(keyed)
+        moved = replace(keyed, command=("/bin/cat",))
+        with pytest.raises(PermissionRefused, match="stored key mine of fake"):
+            await admin.mcp.update(moved)
         async with open_client(daemon, local) as client:
+            await client.mcp.update(moved)
             with pytest.raises(
                 callboard.ToolError, match="THEIRS"
             ):  # it is looked up, and not there

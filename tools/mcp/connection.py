@@ -50,7 +50,15 @@ from ...runtime.event_types.people import QuestionForm
 from ...runtime.identity import TraceContext
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redact
-from .questions import DECLINE, AskPeople, ServerAnswer, ServerQuestion, read_form, read_url
+from .questions import (
+    DECLINE,
+    AskPeople,
+    ServerAnswer,
+    ServerQuestion,
+    read_form,
+    read_message,
+    read_url,
+)
 from .state import CallFaults, ConnectionLost, ShowProgress
 
 CLOSED = "Connection closed"
@@ -306,6 +314,7 @@ class _Askers:
         if caller is None and len(self._running) == 1:
             caller = self._running[0]
         try:
+            text = read_message(params.message)
             if isinstance(params, ElicitRequestURLParams):
                 form = QuestionForm(url=read_url(params.url))
             else:
@@ -314,7 +323,7 @@ class _Askers:
             return ErrorData(code=INVALID_REQUEST, message=str(error))
         if caller is None:
             return ElicitResult(action=DECLINE)
-        answer = await caller.put(ServerQuestion(params.message, form))
+        answer = await caller.put(ServerQuestion(text, form))
         return ElicitResult(action=answer.action, content=answer.content)
 
 

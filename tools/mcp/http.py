@@ -157,9 +157,7 @@ class HttpWire:
         """Note that a request has failed at the network; return why, in words."""
         if self._server.type == "sse":
             self.lost.set()  # what the package could not send there is not sent at all
-        if isinstance(error, AddressRefused):
-            self._note(not_allowed(self._server.place))
-        elif isinstance(error, ToolFailure):
+        if isinstance(error, ToolFailure):
             self._note(error)
         elif isinstance(error, NetworkError) and error.stage not in _NOT_SENT:
             self._note(ConnectionLost(str(error)))
@@ -231,7 +229,7 @@ class _Client(httpx2.AsyncClient):
         with trio.move_on_after(limit):  # noqa: ASYNC912  sending is a checkpoint
             try:
                 answer = await super().send(request, **options)
-            except (httpx2.HTTPError, CallboardError) as error:
+            except (httpx2.HTTPError, httpx2.InvalidURL, CallboardError) as error:
                 cause = error if isinstance(error, CallboardError) else error.__cause__
                 if not isinstance(cause, CallboardError):
                     cause = NetworkError(f"The request failed: {type(error).__name__}.")
@@ -263,9 +261,18 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         headers = {name: value for name, value in request.headers.items() if name not in _OURS}
         async with AsyncExitStack() as stack:
             way = self._http.request(request.method, url, headers, body or None)
-            answer = await stack.enter_async_context(way)
+            try:
+                answer = await stack.enter_async_context(way)
+            except AddressRefused:  # of the server, of its issuer, or where they send us to
+                where = request.url.copy_with(query=None, fragment=None)
+                raise not_allowed(str(where)) from None
             kept = [(k, v) for k, v in answer.headers.items() if k not in _ABOUT_BYTES]
-            is_stream = answer.headers.get("content-type", "").lower().startswith(_STREAM)
+            # Who has not asked for a stream, as who logs in, takes all that comes for one answer.
+            is_stream = (
+                _STREAM in request.headers.get("accept", "")
+                and answer.status < HTTPStatus.MULTIPLE_CHOICES
+                and answer.headers.get("content-type", "").lower().startswith(_STREAM)
+            )
             return httpx2.Response(
                 answer.status,
                 headers=kept,

@@ -24,10 +24,12 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
-from pydantic import AnyUrl, BaseModel
+from pydantic import AnyUrl, BaseModel, ValidationError
 
+from ...config.base_url import is_loopback
 from ...config.mcp.settings import LOGIN, MCP_KEYS, McpSettings, key_place
 from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import CallboardError
 from ...runtime.redaction import Secret, redact, redactor
 from .launch import values_of
 from .state import LoginDesk, McpPlaces
@@ -125,8 +127,10 @@ class Login(OAuthClientProvider):
         except ToolFailure as failure:
             self._failure = failure
             raise
-        except (OAuthFlowError, ValueError) as error:  # no URL, no JSON, another issuer, …
-            self._failure = self._needed(str(error))
+        except (OAuthFlowError, ValueError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            if isinstance(error.__cause__, CallboardError):  # the connection broke
+                raise error.__cause__ from None
+            self._failure = self._needed(_words(error))
             raise self._failure from error
         finally:
             await flow.aclose()
@@ -172,6 +176,11 @@ class Login(OAuthClientProvider):
 
     async def _show(self, url: str) -> None:
         await trio.lowlevel.checkpoint()
+        # RFC 6749, 3.1: a code is never sent in clear text, and no server sends a browser to this machine.
+        if not url.startswith("https://") and not (
+            is_loopback(url) and is_loopback(self.context.server_url)
+        ):
+            raise OAuthFlowError("the page to log in at is not https")
         self._shown = url
 
     async def _wait(self) -> AuthorizationCodeResult:
@@ -239,8 +248,9 @@ class Login(OAuthClientProvider):
         self.is_stored = True
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Do nothing: it is kept with the tokens."""
+        """Mask its secret; it is kept with the tokens."""
         await trio.lowlevel.checkpoint()
+        self._mask()
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return nothing: `take_stored` has them."""
@@ -262,6 +272,15 @@ class Login(OAuthClientProvider):
             secrets += [tokens.access_token, tokens.refresh_token]
         for secret in filter(None, secrets):
             redactor.add(Secret(secret))
+
+
+def _words(error: BaseException) -> str:
+    """Return what went wrong, without what the issuer sent: a token may be in that."""
+    for each in (error, error.__cause__, error.__context__):
+        if isinstance(each, ValidationError):
+            places = {str(part) for its in each.errors() for part in its["loc"]}
+            return f"what was answered is not of the protocol ({', '.join(sorted(places))})"
+    return str(error)
 
 
 def _is_challenge(answer: httpx2.Response) -> bool:

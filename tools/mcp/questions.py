@@ -59,6 +59,13 @@ AskPeople = Callable[[ServerQuestion], Awaitable[ServerAnswer]]
 """Asks the people of the session whose call runs."""
 
 
+def read_message(text: str) -> str:
+    """Return what a server says of its question; raise `ValidationError` when a part of it would not be seen."""
+    if (hidden := hidden_in(text)) is not None:
+        raise ValidationError(f"the question hides a character that people don't see: {hidden}")
+    return text[:MAX_MESSAGE_CHARS]
+
+
 def read_form(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
     """Return the fields of a form, as the protocol describes it; raise `ValidationError`."""
     properties = schema.get("properties")
@@ -78,9 +85,16 @@ def read_url(url: str) -> str:
     try:
         where = urlsplit(url)
         is_web = where.scheme in {"https", "http"} and bool(where.hostname)
+        # "https://bank.example@thief.example", and "https://thief.example\\@bank.example" for browsers
+        is_plain = where.username is None and "\\" not in url
     except ValueError:
-        is_web = False
-    if not is_web or len(url) > MAX_URL_CHARS or not url.isascii() or not url.isprintable():
+        is_web = is_plain = False
+    if (
+        not (is_web and is_plain)
+        or len(url) > MAX_URL_CHARS
+        or not url.isascii()
+        or not url.isprintable()
+    ):
         raise ValidationError("the address is not one of a page, or has characters that none has")
     return url
 
@@ -114,7 +128,7 @@ def asker(server: str, context: ToolContext) -> AskPeople:
 
 
 def _text(server: str, question: ServerQuestion) -> str:
-    lines = [f"The server {server} asks: {question.message[:MAX_MESSAGE_CHARS]}"]
+    lines = [f"The server {server} asks: {question.message}"]
     form = question.form
     if form.url:
         lines.append(f"It wants you to open a page of {urlsplit(form.url).netloc}: {form.url}")

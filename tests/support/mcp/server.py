@@ -129,19 +129,20 @@ FORM = {
     "required": ["name", "age"],
 }
 
+BAD_PAGES = {
+    "page of this machine": "file:///etc/passwd",
+    "page of a user": "https://bank.example@thief.example/",
+    "page of two hosts": "https://thief.example\\@bank.example/",
+}
+
 
 def question(how: str) -> dict[str, Any]:
     """Return the parameters of a question to people."""
     if how == "url":
         url = "https://login.example/start?id=1"
         return {"mode": "url", "message": "Log in.", "url": url, "elicitationId": "e1"}
-    if how == "page of this machine":
-        return {
-            "mode": "url",
-            "message": "Look.",
-            "url": "file:///etc/passwd",
-            "elicitationId": "e",
-        }
+    if how in BAD_PAGES:
+        return {"mode": "url", "message": "Look.", "url": BAD_PAGES[how], "elicitationId": "e"}
     schema: dict[str, Any] = FORM
     if how == "deep":
         inner = {"type": "object", "properties": {}}
@@ -149,7 +150,8 @@ def question(how: str) -> dict[str, Any]:
     if how == "wide":
         wide = {f"f{number}": {"type": "string"} for number in range(21)}
         schema = {"type": "object", "properties": wide}
-    return {"mode": "form", "message": "Who are you?", "requestedSchema": schema}
+    message = "Who are you?" if how != "hidden" else "Who \u202eare you?"
+    return {"mode": "form", "message": message, "requestedSchema": schema}
 
 
 def asked(params: dict[str, Any]) -> Any:

@@ -274,9 +274,13 @@ class Issuer:
         registered, refreshed: How many clients it has registered, and how often it renewed a token.
         forms: What was sent to its token endpoint.
         refuses: The person refuses.
+        fault: What it does wrong, or the server that names it.
     """
 
-    def __init__(self, server: McpWebServer, *, expires_in: int | None = 3600) -> None:
+    def __init__(
+        self, server: McpWebServer, *, expires_in: int | None = 3600, fault: str = ""
+    ) -> None:
+        self.fault = fault
         self.scopes = "read"
         self.registered = self.refreshed = 0
         self.refuses = False
@@ -293,11 +297,21 @@ class Issuer:
         threading.Thread(target=urlopen, args=(url,), daemon=True).start()
         return True
 
-    def _answer(self, handler: _Handler) -> bool:
+    def _answer(self, handler: _Handler) -> bool:  # ruff: ignore[complex-structure]  a case for each path
         where = urlsplit(handler.path)
         its = self._server
+        if handler.command == "POST" and where.path == "/mcp" and self.fault == "another place":
+            challenge = 'Bearer resource_metadata="https://10.1.2.3/?x=canary"'
+            handler.answer(401, headers={"www-authenticate": challenge})
+            return True
         match where.path:
             case "/.well-known/oauth-protected-resource/mcp":
+                if self.fault == "endless discovery":
+                    handler._begin_stream()
+                    with suppress(OSError):
+                        for _ in range(160):
+                            handler.wfile.write(b" " * 65536)
+                    return True
                 said: dict[str, Any] = {
                     "resource": its.url,
                     "authorization_servers": [self.announced],
@@ -313,9 +327,13 @@ class Issuer:
                     "code_challenge_methods_supported": ["S256"],
                     "authorization_response_iss_parameter_supported": True,
                 }
+                if self.fault == "an open page":
+                    said["authorization_endpoint"] = "http://login.example/authorize"
             case "/register":
                 self.registered += 1
                 said = {**handler.said, "client_id": f"client-{self.registered}"}
+                if self.fault == "a client without its id":
+                    said = {"client_secret": "canary-client-secret"}
             case "/authorize":
                 asked = dict(parse_qsl(where.query))
                 self._code = secrets.token_hex(8)
@@ -337,6 +355,8 @@ class Issuer:
                 said["refresh_token"] = f"rt-{secrets.token_hex(8)}"
                 if self.expires_in is not None:
                     said["expires_in"] = self.expires_in
+                if self.fault == "an answer without a token":
+                    said = {"refresh_token": "canary-refresh-token"}
             case _:
                 return False
         handler.answer(200, json.dumps(said).encode(), {"content-type": "application/json"})
