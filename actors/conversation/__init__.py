@@ -10,7 +10,8 @@ running a turn again takes the last turn out of the history, and leaves what it 
 
 Begin with `conversation`: the history, open calls, marks, plan, and how each event changes them.
 `inputs` has the queue of those that wait (to steer, to interrupt, in line), the options that they bring
-for their turns, and the late answers about calls that were deferred.
+for their turns, and the late answers about calls that were deferred. `unanswered` has what models read of
+requests whose turns ended without an answer.
 Comes in: stored events, one by one.
 Goes out: nothing; the session and its turn read its attributes.
 Owns: the state of one session, in memory.

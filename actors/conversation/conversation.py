@@ -18,7 +18,7 @@ from typing import Literal
 
 from ...config.policy.match import CallArguments
 from ...config.policy.new_hosts import says_where
-from ...runtime.definitions import InputMode, Preset, SessionKind
+from ...runtime.definitions import InputMode, InputSource, Preset, SessionKind
 from ...runtime.errors import StorageError
 from ...runtime.event_types.plan import PlanItem, plan_lines
 from ...runtime.events import (
@@ -81,17 +81,12 @@ from ...runtime.history import (
     repair_history,
     rounds_of,
 )
-from ...runtime.messages import RUNTIME_CLOSED, SERVER_STOPPED
 from ...runtime.taint.marks import UNMARKED, SessionMarks, connected, joined, mark_of
 from ..budget.budgets import SessionBudgets
 from ..model.compaction import held_inputs
 from .inputs import PendingCalls, SessionOptions, queued
+from .unanswered import noted
 
-CALLED_OFF = (
-    "The request above was cancelled before it was answered: do nothing of it unless it is asked for again. "
-    "(A note of callboard; no person wrote it.)"
-)
-"""What a model reads behind a request whose turn was cancelled without an answer."""
 GONE = (
     "callboard was restarted since: these background processes of this session are gone, with what they had "
     "in memory. Start again what is still needed. (A note of callboard; no person wrote it.) {named}"
@@ -259,6 +254,7 @@ class Conversation:
         self.rejected_answers = 0
         self.budgets = SessionBudgets()
         self.options = SessionOptions()
+        self._requests: set[str] = set()  # the others bring results
         self._attempts_before: Mapping[str, int] = {}
         self._proposed_unexposed: frozenset[str] = frozenset()
         self._rounds: list[Round] = []
@@ -349,6 +345,8 @@ class Conversation:
                 text = self.pending.accept(event)
                 self.waiting_inputs[input_id] = Input(text, event.attachments)
                 self.waiting_modes[input_id] = event.mode
+                if event.source is InputSource.PERSON:
+                    self._requests.add(input_id)
                 if event.mode is InputMode.INTERRUPT and self.turn_id is not None:
                     self.is_interrupted = True
             case InputDelivered():
@@ -550,20 +548,14 @@ class Conversation:
         """End the turn; a bad end may leave an answer without all of its results."""
         self.last_turn.end(event, self.asked)
         self.pending.forget(self.turn_inputs)
-        self.turn_id, self.asked = None, ()
+        asked, self.turn_id, self.asked = self.asked, None, ()
         self.waiting_modes = queued(self.waiting_modes)
         self.open_calls.clear()
         if any(isinstance(item, Answer) for item in self._tail):
             self._rounds.append(Round(repair_history([*self._tail, *self._results.values()])))
             self._tail, self._behind = self._behind, []
-        elif self._tail and _is_called_off(event):
-            # Else the next request would ask for both, in one message, and the model does both.
-            self._tail.append(Input(CALLED_OFF))
-
-
-def _is_called_off(event: TurnEnded) -> bool:
-    """Return whether somebody cancelled the turn; one that ended with its process may be meant still."""
-    return event.outcome == "cancelled" and event.message not in {SERVER_STOPPED, RUNTIME_CLOSED}
+        elif self._tail and self._requests.intersection(self.turn_inputs):
+            self._tail = noted(self._tail, asked, event)
 
 
 def _learned_hosts(marks: SessionMarks, finished: CallFinished) -> tuple[str, ...]:

@@ -274,7 +274,9 @@ class ChatView:
                 self._running.clear()
                 self.is_running, self.outcome = False, event.outcome
                 if event.message and event.outcome != "answered":
-                    again = " /retry runs it again." if event.message == CUT_OFF else ""
+                    is_new_failure = event.outcome == "failed" and self._is_live
+                    is_open = is_new_failure or event.message == CUT_OFF
+                    again = " /retry runs it again." if is_open else ""
                     self.notice(f"{event.message}{again}")
             case _:
                 pass

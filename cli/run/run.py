@@ -160,6 +160,9 @@ class _Job:
         flags, self._stdout = options.flags, Output(1)
         self._output = self._stdout
         is_shown = os.isatty(1) and not flags.quiet and not options.wants_json
+        self._is_read = (
+            os.isatty(2) and not flags.quiet and not options.wants_json and not options.calls
+        )
         if flags.json or is_shown:
             self._view = view_of(self._output, settings, json=flags.json)
         else:
@@ -284,6 +287,8 @@ class _Job:
                 self._result = await self._end_left(runtime, session, left)
                 return
             ended = await self._play(self._turn_of(runtime, session))
+            if ended is not None and ended.outcome == "failed" and self._is_read:
+                self._view.notice("`callboard run --continue --retry` asks for it once more")
             verdict = _worst([ended, *await self._play_left(runtime, session)])
             self._result = self._answer.verdict(*verdict)
 

@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
+from callboard.actors.conversation import unanswered
 from callboard.actors.conversation.conversation import Conversation
-from callboard.runtime.definitions import CallStatus, SessionKind
+from callboard.runtime.definitions import CallStatus, InputSource, SessionKind
 from callboard.runtime.events import (
     AgentSwitched,
     CallFinished,
@@ -20,9 +21,11 @@ from callboard.runtime.events import (
     Stored,
     TitleSet,
     TurnEnded,
+    TurnSetAside,
     TurnStarted,
 )
-from callboard.runtime.history import LOST, Answer, Call, Input, Item, Result, Text
+from callboard.runtime.history import LOST, Answer, Attachment, Call, Input, Item, Result, Text
+from callboard.runtime.store.recovery import CUT_OFF
 
 CREATED = SessionCreated(agent="general", workspace="/work", model="p/m", kind=SessionKind.WORKER)
 ENDED = TurnEnded(turn_id="t", outcome="answered")
@@ -156,11 +159,46 @@ def test_a_turn_that_ended_without_all_results_is_repaired() -> None:
     assert conversation.turn_id is None
 
 
-def test_an_input_whose_turn_got_no_answer_goes_with_the_next_one() -> None:
+def failed(message: str = "no key") -> TurnEnded:
+    return TurnEnded(turn_id="t", outcome="failed", message=message)
+
+
+def test_an_input_whose_turn_failed_is_not_asked_for_again() -> None:
     conversation = folded(
-        CREATED, accepted("one"), started("one"), ENDED, accepted("two"), started("two")
+        CREATED, accepted("one"), started("one"), failed(), accepted("two"), started("two")
+    )
+    note = Input(unanswered.FAILED.format(left_out=""))
+    assert history(conversation) == [[Input("one"), note, Input("two")]]
+
+
+def test_an_input_whose_process_ended_may_be_meant_still() -> None:
+    conversation = folded(
+        CREATED, accepted("one"), started("one"), failed(CUT_OFF), accepted("two"), started("two")
     )
     assert history(conversation) == [[Input("one"), Input("two")]]
+
+
+def test_what_a_failed_turn_was_asked_is_cut_later_and_whole_in_a_retry() -> None:
+    asked = InputAccepted(
+        input_id="one",
+        text="x" * (unanswered.MAX_CHARS + 1),
+        attachments=(Attachment("text/plain", b"a"),),
+    )
+    conversation = folded(CREATED, asked, started("one"), failed())
+    cut, note = (item for each in conversation.rounds for item in each.items)
+    assert cut == Input("x" * unanswered.MAX_CHARS + "…")
+    assert note == Input(unanswered.FAILED.format(left_out=unanswered.LEFT_OUT))
+    conversation.fold(Stored("s", 5, 0, TurnSetAside(turn_id="t", input_ids=("one",), why="retry")))
+    assert conversation.rounds == []
+    assert conversation.waiting_inputs == {"one": Input(asked.text, asked.attachments)}
+
+
+def test_a_late_result_is_no_request_that_could_be_called_off() -> None:
+    late = InputAccepted(
+        input_id="one", text="It is done.", source=InputSource.DELEGATE, child_id="c"
+    )
+    conversation = folded(CREATED, late, started("one"), failed(), accepted("two"), started("two"))
+    assert history(conversation) == [[Input("It is done."), Input("two")]]
 
 
 def test_what_does_not_concern_the_model_changes_nothing() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from callboard.providers.testing.script import reply, status
+from support.cli.chat_scene import chatting, leave, prompt, say, scripted
 from support.cli.chat_scene import command as command
-from support.cli.chat_scene import scripted
 from support.cli.command import Command
 from support.cli.daemon_process import serving
 
@@ -63,3 +63,27 @@ async def test_a_turn_once_more_takes_nothing_new(command: Command) -> None:
         done = await command("run", *line)
         assert done.code == 2
         assert said in done.err
+
+
+async def test_a_prompt_that_failed_is_not_done_with_the_next_one(command: Command) -> None:
+    steps = status(400, {"error": {"message": "no"}}), reply("Hello."), reply("I look.")
+    async with scripted(command, *steps) as server, chatting(command) as terminal:
+        await say(terminal, "Delete all files.")
+        await terminal.expect("/retry runs it again")
+        await prompt(terminal, "Say hello.", "Hello.")
+        await prompt(terminal, "Look around.", "I look.")
+        await leave(terminal)
+        asked = [[m["content"] for m in r.body["messages"][1:]] for r in server.requests]
+    request, note, greeting = asked[1][0].split("\n\n")
+    assert (request, greeting) == ("Delete all files.", "Say hello.")
+    assert "was not answered, because its turn failed: do nothing of it" in note
+    assert asked[2] == [*asked[1], "Hello.", "Look around."]
+
+
+async def test_a_run_that_failed_says_how_it_is_asked_for_once_more(command: Command) -> None:
+    async with scripted(command, status(400, {"error": {"message": "no"}}), reply("Well.")):
+        async with command.at_terminal("run", "Go.") as terminal:
+            await terminal.expect("`callboard run --continue --retry` asks for it once more")
+            assert await terminal.end() == 1
+        done = await command("run", "--continue", "--retry")
+        assert (done.code, done.out) == (0, "Well.\n")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import callboard
+from callboard.actors.conversation.unanswered import FAILED
 from callboard.config.settings import Limits
 from callboard.providers.testing.script import (
     ScriptedReply,
@@ -82,7 +83,8 @@ async def test_a_fault_that_stays_ends_the_turn(tmp_path: Path, dialect: str, fa
         assert failures(played) == []
         assert await session.run("Again.") == "Here I am."
         asked = conversation(stage.servers[dialect].requests[1])
-    assert "".join(part[1] for part in asked).replace("\n", "") == "Go.Again."
+    said = "".join(part[1] for part in asked).replace("\n", "")
+    assert said == f"Go.{FAILED.format(left_out='')}Again."
 
 
 PASSING: dict[str, tuple[Step, str]] = {

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 import callboard
+from callboard.actors.conversation.unanswered import FAILED
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import (
     Step,
@@ -37,6 +38,8 @@ from support.stage import (
     play_in,
 )
 
+NOTE = FAILED.format(left_out="")
+
 DANGEROUS = reply(
     ["I dele", "te it"],
     thinking="Hm.",
@@ -61,10 +64,10 @@ def check_failed(stage: Stage, played: Played) -> str:
 
 
 async def check_goes_on(stage: Stage, session: callboard.Session) -> None:
-    """The next prompt works, and the model sees both inputs and nothing else."""
+    """The next prompt works, and the model reads that the one before is not to be done now."""
     assert await session.run("Again.") == "Here I am."
     assert [message["role"] for message in stage.sent[-1]] == ["system", "user"]
-    assert stage.sent[-1][1]["content"] == "Go.\n\nAgain."
+    assert stage.sent[-1][1]["content"] == f"Go.\n\n{NOTE}\n\nAgain."
 
 
 QUOTA = {"error": {"message": "all is spent", "code": "insufficient_quota"}}
@@ -128,7 +131,7 @@ async def test_a_session_outlives_many_cuts(tmp_path: Path, store: str) -> None:
         for _ in steps:
             check_failed(stage, await play(session, "Go."))
         assert await session.run("Again.") == "Here I am."
-        asked = ["Go."] * len(steps) + ["Again."]
+        asked = ["Go.", NOTE] * len(steps) + ["Again."]
         assert stage.sent[-1][1:] == [{"role": "user", "content": "\n\n".join(asked)}]
 
 
