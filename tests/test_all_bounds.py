@@ -57,6 +57,9 @@ TESTED = {
         runtime/schedules/schedule: MAX_SCHEDULES
         runtime/schedules/times: MAX_FIELD_CHARS
     """,
+    "actors/test_conversation.py::test_what_a_failed_turn_was_asked_is_cut_later_and_whole_in_a_retry": """
+        actors/conversation/unanswered: MAX_CHARS
+    """,
     "test_limits.py::test_the_defaults_are_those_of_the_design": """
         Limits: max_calls_per_session max_calls_per_runtime max_calls_per_response max_arguments_bytes
             max_result_bytes model_retries max_session_depth max_child_sessions max_repeats
