@@ -74,11 +74,13 @@ class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
         instructions: Stands behind the agent's prompt, as the program's words.
         tools: Tools that the program runs itself: their calls wait for its results.
         metadata: What the program wants to find again beside the answer; nothing reads it here.
+        asks: Whether the program answers questions about calls of the agent's tools.
     """
 
     instructions: str = ""
     tools: tuple[GivenTool, ...] = ()
     metadata: dict[str, str] = {}
+    asks: bool = False
 
 
 NO_CLIENT = ClientContext()

@@ -85,6 +85,7 @@ ALONE: dict[str, str] = {
         gateway/feeds/session_feed: PAGE_EVENTS
         gateway/feeds/topic_feed: PAGE_EVENTS
         gateway/mcp/desk: PAGE_EVENTS
+        gateway/recorded_turn: PAGE_EVENTS
         gateway/mcp/resources: PAGE_ROWS
         gateway/methods/session_files: PAGE_EVENTS
         gateway/shared/pages: STEP_ROWS

@@ -78,7 +78,8 @@ class OpenAiApi:
             "models": {"GET": self._models},
             "chat/completions": {"POST": self._chat.answer},
             "responses": {"POST": self._responses.create},
-            "responses/ID": {"GET": self._responses.one},
+            "responses/ID": {"GET": self._responses.one, "DELETE": self._responses.delete},
+            "responses/ID/input_items": {"GET": self._responses.input_items},
             "responses/ID/cancel": {"POST": self._responses.cancel},
         }
         answers = known.get("models" if first == "models" else _ID.sub("responses/ID", path))

@@ -1,25 +1,29 @@
 """The events of a turn as items of a response, the same as they happen and from the record.
 
-Text is streamed as it comes; a message of which nothing was streamed, as from the record, is told by its parts.
-So what a client reads later is what another one heard.
+Text is told as it comes, from the record in whole messages. What a client reads later is what another one heard,
+with the same numbers: an event takes one, and a delta as many as it has characters, so they don't depend on how
+the text was cut. An attempt of a model call that failed leaves room for what it said, which no record has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import msgspec
 
 from ...embedding.turn import TurnEvent
 from ...runtime.definitions import CallStatus
 from ...runtime.events import (
+    AttemptCharged,
+    AttemptFailed,
     CallFinished,
     CallProposed,
     MessageCompleted,
     MessageDiscarded,
+    ModelSwitched,
     TurnEnded,
 )
-from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
 from ...runtime.text import excerpt
 from .response_items import (
@@ -52,10 +56,21 @@ STATUSES = {
 }
 """Of a response, by the outcome of its turn; others have failed."""
 
+NUMBERS_OF_ATTEMPT = 1 << 20
+"""Left out for an attempt that failed: more than the characters that models say before that."""
+
+ENDS = {f"response.{kind}" for kind in ("completed", "incomplete", "failed")}
+"""The last events of streams."""
+
 REASONS = {"refused": "content_filter"}
 """Why one is incomplete; else a limit was reached."""
 
+DELTAS = (TextDelta, RefusalDelta, ThinkingDelta)
+
 ERROR_CODES = {"rate_limit": "rate_limit_exceeded", "validation": "invalid_prompt"}
+
+
+OutputPart = TypeVar("OutputPart", OutputText, OutputRefusal)
 
 
 class ResponseFold:
@@ -89,7 +104,9 @@ class ResponseFold:
         self._shows_calls = shows_calls
         self._asks = asks
         self._events: list[ResponseEvent] = []
-        self._number = self._count = 0
+        self._number = -1
+        self._number_before: int | None = None
+        self._count = self._failed = 0
         self._places: dict[str, int] = {}
         self._open: MessageItem | ReasoningItem | None = None
         self._streamed: list[OutputItem] = []
@@ -117,12 +134,10 @@ class ResponseFold:
         """Whether the turn waits for the client alone."""
         return bool(self.view.client_calls) or (self._asks and self.view.asked_alone)
 
-    def has_waited(self) -> bool:
-        """End the response if it has come to where it waited for its client; say whether it had."""
-        if self.is_complete or not self._count:
-            return self.is_complete
+    def wait(self) -> list[ResponseEvent]:
+        """Return the end of a response that has come to where it waited for its client, as the record has it."""
         self._wait(asks=bool(self.view.asks))
-        return True
+        return self._told()
 
     def _wait(self, *, asks: bool) -> None:
         """End the response, which goes on in another one when the client has answered."""
@@ -143,6 +158,8 @@ class ResponseFold:
     # ── what the model says ──────────────────────────────────────────────────────────────────────
 
     def _take(self, event: TurnEvent) -> None:
+        if self._number_before is None and isinstance(event, DELTAS):
+            self._number_before = self._number
         match event:
             case TextDelta(text=text):
                 if not self._has_form:
@@ -153,6 +170,8 @@ class ResponseFold:
                 self._think(text)
             case MessageDiscarded():
                 self._withdraw()
+            case AttemptFailed() | AttemptCharged() | ModelSwitched():
+                self._fail_attempt()
             case MessageCompleted():
                 self._complete(event)
             case CallProposed():
@@ -163,21 +182,17 @@ class ResponseFold:
                 pass
 
     def _complete(self, event: MessageCompleted) -> None:
-        """Close what was streamed of a message; tell it by its parts if nothing was."""
-        if not self._streamed:
-            for part in event.parts:
-                match part:
-                    case Text(text=text) if not self._has_form:
-                        self._say(text)
-                    case Refusal(text=text):
-                        self._refuse(text)
-                    case Thinking(text=text):
-                        self._think(text)
-                    case _:
-                        pass
+        """Close what was told of a message."""
         is_last = event.stop_reason != "tool_calls" and not event.incomplete
         self._close("completed" if not event.incomplete else "incomplete", is_last=is_last)
-        self._streamed = []
+        self._streamed, self._number_before, self._failed = [], None, 0
+
+    def _fail_attempt(self) -> None:
+        """Number what follows an attempt that failed, which is on record, as if it had said nothing."""
+        before = self._number if self._number_before is None else self._number_before
+        self._number = max(self._number, before + NUMBERS_OF_ATTEMPT)
+        self._number_before = None
+        self._failed += 1
 
     def _message(self) -> MessageItem:
         if isinstance(self._open, MessageItem):
@@ -188,29 +203,26 @@ class ResponseFold:
         return item
 
     def _say(self, text: str) -> None:
-        item = self._message()
-        if not item.content or not isinstance(item.content[-1], OutputText):
-            item.content.append(OutputText(""))
-            part = OutputText("")
-            at = len(item.content) - 1
-            self._tell("response.content_part.added", item, content_index=at, part=part)
-        last = item.content[-1]
-        assert isinstance(last, OutputText)
-        last.text += text
-        at = len(item.content) - 1
+        item, at, part = self._part(OutputText)
+        part.text += text
         self._tell("response.output_text.delta", item, content_index=at, delta=text, logprobs=[])
 
     def _refuse(self, text: str) -> None:
+        item, at, part = self._part(OutputRefusal)
+        part.refusal += text
+        self._tell("response.refusal.delta", item, content_index=at, delta=text)
+
+    def _part(self, kind: type[OutputPart]) -> tuple[MessageItem, int, OutputPart]:
+        """Return the open message, and its last part, which is of this kind."""
         item = self._message()
-        if not item.content or not isinstance(item.content[-1], OutputRefusal):
-            item.content.append(OutputRefusal(""))
-            part = OutputRefusal("")
-            at = len(item.content) - 1
-            self._tell("response.content_part.added", item, content_index=at, part=part)
-        last = item.content[-1]
-        assert isinstance(last, OutputRefusal)
-        last.refusal += text
-        self._tell("response.refusal.delta", item, content_index=len(item.content) - 1, delta=text)
+        at = len(item.content) - 1
+        if item.content and isinstance(part := item.content[-1], kind):
+            return item, at, part
+        part = kind("")
+        item.content.append(part)
+        begun = kind("")
+        self._tell("response.content_part.added", item, content_index=at + 1, part=begun)
+        return item, at + 1, part
 
     def _think(self, text: str) -> None:
         item = self._open
@@ -325,7 +337,8 @@ class ResponseFold:
     # ── events ───────────────────────────────────────────────────────────────────────────────────
 
     def _id(self, kind: str) -> str:
-        return f"{kind}_{self.body.id.removeprefix('resp_')}_{self._count}"
+        again = f"r{self._failed}" if self._failed else ""
+        return f"{kind}_{self.body.id.removeprefix('resp_')}_{len(self.body.output)}{again}"
 
     def _add(self, item: OutputItem, as_begun: OutputItem | None = None) -> None:
         self._places[item.id] = self._count
@@ -357,10 +370,11 @@ class ResponseFold:
             fields |= {"item_id": of.id, "output_index": self._places[of.id]}
         elif place:
             fields["output_index"] = self._places[place]
+        delta = fields.get("delta")
+        self._number += max(1, len(delta)) if isinstance(delta, str) else 1
         self._events.append(
             ResponseEvent(type=kind, sequence_number=self._number, **fields)  # type: ignore[arg-type]
         )
-        self._number += 1
 
     def _told(self) -> list[ResponseEvent]:
         events, self._events = self._events, []
@@ -368,3 +382,19 @@ class ResponseFold:
 
     def _snapshot(self) -> ResponseBody:
         return msgspec.structs.replace(self.body, output=[*self.body.output])
+
+
+def behind(events: Iterable[ResponseEvent], number: int) -> list[ResponseEvent]:
+    """Return what of these events comes behind a number; of a delta that it is in, the rest. The end always does."""
+    found = []
+    for event in events:
+        said = 0 if isinstance(event.delta, msgspec.UnsetType) else len(event.delta)
+        if event.type in ENDS:
+            event.sequence_number = max(event.sequence_number, number + 1)
+        elif event.sequence_number <= number:
+            continue
+        elif said > event.sequence_number - number:
+            assert isinstance(event.delta, str)
+            event.delta = event.delta[number - event.sequence_number :]
+        found.append(event)
+    return found

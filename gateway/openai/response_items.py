@@ -88,6 +88,70 @@ class ApprovalItem(msgspec.Struct):
     type: str = "mcp_approval_request"
 
 
+class InputContent(msgspec.Struct, omit_defaults=True):
+    """A part of what was asked: words, an image or a file."""
+
+    type: str
+    text: str | None = None
+    image_url: str | None = None
+    detail: str | None = None
+    filename: str | None = None
+    file_data: str | None = None
+
+
+class InputMessageItem(msgspec.Struct):
+    """What a person said."""
+
+    id: str
+    content: list[InputContent]
+    role: str = "user"
+    status: str = "completed"
+    type: str = "message"
+
+
+class FunctionOutputItem(msgspec.Struct):
+    """The result of a call of a client's tool."""
+
+    id: str
+    call_id: str
+    output: str
+    status: str = "completed"
+    type: str = "function_call_output"
+
+
+class ApprovalResponseItem(msgspec.Struct):
+    """The answer to a question about a call."""
+
+    id: str
+    approval_request_id: str
+    approve: bool
+    reason: str | None = None
+    type: str = "mcp_approval_response"
+
+
+GivenItem = (
+    InputMessageItem | MessageItem | FunctionCallItem | FunctionOutputItem | ApprovalResponseItem
+)
+
+
+class GivenItems(msgspec.Struct):
+    """A page of what a response was asked."""
+
+    data: list[GivenItem]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+    object: str = "list"
+
+
+class DeletedResponse(msgspec.Struct):
+    """A response that is gone."""
+
+    id: str
+    object: str = "response"
+    deleted: bool = True
+
+
 OutputItem = MessageItem | ReasoningItem | FunctionCallItem | McpCallItem | ApprovalItem
 
 

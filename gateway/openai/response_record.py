@@ -6,29 +6,37 @@ waited for its client is told in several responses: the second ends in `_1`, and
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 import msgspec
 
 from ...embedding.runtime import host_of
+from ...embedding.turn import TurnEvent
+from ...runtime.definitions import Attachment
 from ...runtime.errors import NotFoundError
-from ...runtime.events import (
-    ApprovalAnswered,
-    CallFinished,
-    DurableEvent,
-    InputAccepted,
-    InputCancelled,
-    Stored,
-    TurnStarted,
-)
-from ...runtime.turn_options import NO_CLIENT, ClientContext, TurnOptions
-from ...tools.client_tool import BY_CLIENT
+from ...runtime.events import ApprovalAnswered, CallFinished, TurnStarted
+from ...runtime.history import Answer, Call, Input, Item, Result, text_of
+from ...runtime.turn_options import ClientContext, TurnOptions
 from ..connection.caller import Requester
+from ..recorded_turn import RecordedTurn
 from .problems import ApiProblem
 from .response_fold import ResponseFold
-from .response_items import FunctionOfClient, ResponseBody
-from .turn_view import TurnView
+from .response_items import (
+    ApprovalResponseItem,
+    FunctionCallItem,
+    FunctionOfClient,
+    FunctionOutputItem,
+    GivenItem,
+    InputContent,
+    InputMessageItem,
+    MessageItem,
+    OutputText,
+    ResponseBody,
+    ResponseEvent,
+)
+from .turn_view import AnswerParts, TurnView
 
 
 class ResponsePlace(msgspec.Struct, frozen=True):
@@ -54,92 +62,181 @@ def place_of(name: str) -> ResponsePlace:
     return ResponsePlace(f"session_{words[0]}", f"input_{words[1]}", part)
 
 
-async def recorded(requester: Requester, place: ResponsePlace) -> ResponseBody:
-    """Return a response from the record; raise `ApiProblem` if there is none, for this token."""
+async def recorded(requester: Requester, place: ResponsePlace) -> RecordedResponse:
+    """Return a response as far as it is on record; raise `ApiProblem` if there is none, for this token."""
     try:
         row = await requester.session(place.session_id)
+        if row.deleted_at_ms is not None:
+            raise no_response(place.name)
+        async with RecordedTurn(requester, place.session_id, place.input_id, follows=False) as turn:
+            response = RecordedResponse(requester, place, turn)
+            while (events := await turn.read()) is not None:
+                response.take(events)
+            if not response.is_begun or await turn.is_deleted():
+                raise no_response(place.name)
     except NotFoundError:
         raise no_response(place.name) from None
-    stored = iter(await requester.runtime.store.events(place.session_id))
-    for each in stored:
-        event = each.event
-        if isinstance(event, InputAccepted) and event.input_id == place.input_id:
-            reader = _Reader(requester, place, row.agent, event, each.at_ms)
-            if (body := reader.read(stored)) is not None:
-                return body
-    raise no_response(place.name)
+    return response
 
 
-class _Reader:
-    """Reads a turn, one response after the other."""
+class RecordedResponse:
+    """Makes a response of a turn that is read from its record on.
 
-    def __init__(
-        self,
-        requester: Requester,
-        place: ResponsePlace,
-        agent: str,
-        accepted: InputAccepted,
-        at_ms: int,
-    ) -> None:
-        options = accepted.options or TurnOptions()
-        self._via = requester.via
+    Args:
+        requester: Who reads it.
+        place: Which answer of the turn it is.
+        turn: The turn, entered.
+
+    Attributes:
+        is_complete: Whether nothing more comes without the client.
+        session_id: Where it is.
+        turn_id: Of its turn; empty while that waits.
+        messages: The ids of the messages of the turn that were read.
+    """
+
+    def __init__(self, requester: Requester, place: ResponsePlace, turn: RecordedTurn) -> None:
+        assert turn.accepted is not None
+        options = turn.accepted.options or TurnOptions()
+        self.is_complete = False
+        self.turn_id = ""
         self._place = place
-        self._model = f"{agent}:{options.model}" if options.model else agent
-        self._client = accepted.client or NO_CLIENT
+        self._turn = turn
         self._options = options
-        self._at_ms = at_ms
+        self._model = f"{turn.agent}:{options.model}" if options.model else turn.agent
         self._items = host_of(requester.runtime).settings.openai.items
-        self._part = 0
-        self._turn_id = ""
-        self._fold = self._begun("queued")
+        self._parts = AnswerParts(requester.via)
+        self._status = "queued"
+        self._begun: list[ResponseEvent] = []
+        self._begin()
 
-    def _begun(self, status: str) -> ResponseFold:
-        place = msgspec.structs.replace(self._place, part=self._part)
-        body = body_of(place, self._model, self._client, self._options)
-        body.created_at, body.status = self._at_ms // 1000, status
-        return ResponseFold(
-            body,
-            TurnView(each.name for each in self._client.tools),
-            has_form=self._options.answer_schema is not None,
-            shows_calls=self._items == "all",
-        )
+    @property
+    def is_begun(self) -> bool:
+        """Whether the turn has come to it."""
+        return self._parts.number >= self._place.part
 
-    def read(self, stored: Iterable[Stored]) -> ResponseBody | None:
-        """Return the response, as far as it is on record behind its input; `None` if there is none."""
-        for each in stored:
-            if self._is_over(each.event):
-                break
-        if self._part != self._place.part:
-            return None
-        if not self._fold.is_complete and self._fold.is_waiting:
-            self._fold.has_waited()
+    @property
+    def body(self) -> ResponseBody:
+        """The response so far."""
         return self._fold.body
 
-    def _is_over(self, event: DurableEvent) -> bool:
-        if isinstance(event, InputCancelled) and event.input_id == self._place.input_id:
-            self._fold.body.status = "cancelled"
-            return True
-        if isinstance(event, TurnStarted) and self._place.input_id in event.input_ids:
-            self._turn_id, self._fold.body.status = event.turn_id, "in_progress"
-        if not self._turn_id:
-            return False
-        if self._is_answered(event) and self._fold.has_waited():
-            if self._part == self._place.part:
-                return True
-            self._part += 1
-            self._fold = self._begun("in_progress")
-        self._fold.take((event,), is_live=False)
-        return self._fold.view.ended is not None
+    @property
+    def view(self) -> TurnView:
+        """How its turn stands."""
+        return self._fold.view
 
-    def _is_answered(self, event: DurableEvent) -> bool:
-        """Whether an event is what the turn waited for from its client, which begins its next answer."""
-        match event:
-            case CallFinished(display=display):
-                return display == BY_CLIENT
-            case ApprovalAnswered(answered_by=who, approval_id=name):
-                return who.endswith(f" via {self._via}") and name in self._fold.view.asks
-            case _:
-                return False
+    def take(self, events: Iterable[TurnEvent]) -> list[ResponseEvent]:
+        """Return what these events add to it."""
+        told = self._first()
+        for event in events:
+            if self.is_complete:
+                return told
+            if self._parts.begins(self._fold.view, event):
+                if self._parts.number > self._place.part:
+                    self.is_complete = True
+                    return told + self._fold.wait()
+                self._begin()
+            if isinstance(event, TurnStarted):
+                self.turn_id = event.turn_id
+                self._status = self._fold.body.status = "in_progress"
+            more = self._fold.take((event,), is_live=False)
+            if self.is_begun:
+                told += self._first() + more
+        if self._turn.is_at_head and not self._fold.is_complete and self._fold.is_waiting:
+            told += self._fold.wait()
+        self.is_complete = self._fold.is_complete
+        return told
+
+    def _first(self) -> list[ResponseEvent]:
+        """Return the first events, once."""
+        if not self.is_begun:
+            return []
+        begun, self._begun = self._begun, []
+        return begun
+
+    def _begin(self) -> None:
+        place = msgspec.structs.replace(self._place, part=self._parts.number)
+        client = self._turn.client
+        body = body_of(place, self._model, client, self._options)
+        body.created_at, body.status = self._turn.at_ms // 1000, self._status
+        self._fold = ResponseFold(
+            body,
+            TurnView(each.name for each in client.tools),
+            has_form=self._options.answer_schema is not None,
+            shows_calls=self._items == "all",
+            asks=client.asks,
+        )
+        self._begun = self._fold.begin()
+
+
+async def input_of(requester: Requester, place: ResponsePlace) -> list[GivenItem]:
+    """Return what a response was asked, in order; raise `ApiProblem` if there is none, for this token."""
+    await recorded(requester, place)
+    items: list[GivenItem] = []
+    async with RecordedTurn(requester, place.session_id, place.input_id, follows=False) as turn:
+        assert turn.accepted is not None
+        if not place.part:
+            asked = Input(turn.accepted.text, turn.accepted.attachments)
+            items = [each for item in (*turn.given, asked) for each in _items_of(item)]
+        else:
+            parts = AnswerParts(requester.via)
+            view = TurnView(each.name for each in turn.client.tools)
+            while (events := await turn.read()) is not None:
+                for event in events:
+                    parts.begins(view, event)
+                    if parts.number == place.part:
+                        items += _brought(event, view)
+                    view.take(event)
+    for at, item in enumerate(items):
+        item.id = f"in_{place.name.removeprefix('resp_')}_{at}"
+    return items
+
+
+def _items_of(item: Item) -> Generator[GivenItem]:
+    """Give a part of a conversation as items, without their ids."""
+    match item:
+        case Input(text=text, attachments=files):
+            words = [InputContent("input_text", text=text)]
+            yield InputMessageItem("", words + [_file(each) for each in files])
+        case Answer(parts=parts):
+            if said := text_of(parts):
+                yield MessageItem("", [OutputText(said)], "completed")
+            for part in parts:
+                if isinstance(part, Call):
+                    yield FunctionCallItem("", part.call_id, part.name, part.arguments, "completed")
+        case Result(call_id=call_id, content=content):
+            yield FunctionOutputItem("", call_id, _result(content))
+
+
+def _brought(event: TurnEvent, view: TurnView) -> Generator[GivenItem]:
+    """Give what a client answered with an event, without ids; the view has not taken the event."""
+    match event:
+        case CallFinished(call_id=call_id, result=result) if view.is_clients(event):
+            yield FunctionOutputItem("", call_id, _result(result))
+        case ApprovalAnswered(approval_id=name, decision=decision, reason=reason) if (
+            name in view.asks
+        ):
+            yield ApprovalResponseItem("", name, decision == "allow", reason or None)
+        case _:
+            pass
+
+
+def _file(file: Attachment) -> InputContent:
+    url = f"data:{file.media_type};base64,{base64.b64encode(file.data).decode()}"
+    if file.media_type.startswith("image/"):
+        return InputContent("input_image", image_url=url, detail="auto")
+    return InputContent("input_file", filename=file.name, file_data=url)
+
+
+def _result(text: str) -> str:
+    """Return what a client's tool gave, of the result as models read it."""
+    try:
+        return msgspec.json.decode(text, type=_Result).result
+    except msgspec.MsgspecError:
+        return text
+
+
+class _Result(msgspec.Struct):
+    result: str
 
 
 def no_response(name: str) -> ApiProblem:

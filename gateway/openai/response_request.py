@@ -129,8 +129,8 @@ class ResponseRequest(msgspec.Struct):
                 raise ApiProblem(why, f"tools[{number}]")
         if self.background and self.client_tools:
             raise ApiProblem("nobody hears the calls of tools of yours: leave it out", "background")
-        if self.background and (self.stream or self.store is False):
-            raise ApiProblem("it goes with neither stream nor store: false", "background")
+        if self.background and self.store is False:
+            raise ApiProblem("what goes on alone is stored: leave store out", "background")
 
     @property
     def ignored(self) -> list[str]:
@@ -250,7 +250,10 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
         attachments=checked_attachments(files),
         results=results,
         client=ClientContext(
-            "\n\n".join(filter(None, instructions)), request.client_tools, request.metadata or {}
+            "\n\n".join(filter(None, instructions)),
+            request.client_tools,
+            request.metadata or {},
+            request.wants_approvals,
         ),
         session_id=session_id,
         budget=(

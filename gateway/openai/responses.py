@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from typing import Annotated, Literal, TypeVar
+from urllib.parse import parse_qsl
 
 import msgspec
 import trio
 
+from ...actors.upkeep.keeping import MAX_BATCH
 from ...embedding.runtime import host_of
 from ...embedding.turn import TurnEvent
 from ...runtime.errors import ActorStopped, CallboardError
 from ...runtime.turn_options import ClientContext
 from ...runtime.wire.fields import Role
 from ..connection.caller import Requester
-from ..door.exchange import Exchange
+from ..door.exchange import Exchange, ResponseStream
 from ..door.http import JSON, Headers, HttpAnswer
 from ..http_turns import HttpTurn, HttpTurns
+from ..recorded_turn import RecordedTurn
 from .asked import TurnOpener
 from .chat_request import decoded
-from .problems import late, problem_of
-from .response_fold import ResponseFold
-from .response_items import ResponseBody, ResponseEvent
-from .response_record import ResponsePlace, body_of, place_of, recorded
+from .problems import ApiProblem, error_body, late, problem_of
+from .response_fold import ResponseFold, behind
+from .response_items import DeletedResponse, GivenItems, ResponseBody, ResponseEvent
+from .response_record import (
+    RecordedResponse,
+    ResponsePlace,
+    body_of,
+    input_of,
+    place_of,
+    recorded,
+)
 from .response_request import ResponseRequest, asked_of
 from .turn_view import TurnView
 
@@ -55,7 +66,11 @@ class ResponsesApi:
         if request.wants_approvals:
             requester.check_role(Role.APPROVER)
         before = request.previous_response_id
-        session_id = place_of(before).session_id if before else ""
+        session_id = ""
+        if before:
+            place = place_of(before)
+            await recorded(requester, place)
+            session_id = place.session_id
         asked = asked_of(request, session_id, requester.name)
         async with AsyncExitStack() as stack:
             turn = await self._opener.open(stack, exchange.head, requester, asked)
@@ -65,8 +80,8 @@ class ResponsesApi:
             items = host_of(requester.runtime).settings.openai.items
             fold = _begun(place, request, turn.client, shows_calls=items == "all")
             headers = _headers(place, request)
-            if request.background:
-                turn.let_go()
+            if request.background and not request.stream:
+                fold.body.status = "queued"
                 return _answer(fold.body, headers)
             answer = None
             if request.stream:
@@ -83,20 +98,115 @@ class ResponsesApi:
             await _purge(requester, turn.session_id)
         return answer
 
-    async def one(self, exchange: Exchange, requester: Requester) -> HttpAnswer:
-        """Return a response from the record."""
-        name = exchange.rest.split("/")[1]
-        return _answer(await recorded(requester, place_of(name)), ())
+    async def one(self, exchange: Exchange, requester: Requester) -> HttpAnswer | None:
+        """Return a response from the record, or its stream from a number on."""
+        place = _place(exchange)
+        asked = _query(exchange, StreamQuery)
+        response = await recorded(requester, place)
+        if not asked.stream:
+            return _answer(response.body, ())
+        headers = (("x-callboard-session", place.session_id), ("x-request-id", place.input_id))
+        async with exchange.stream(headers=headers) as stream:
+            try:
+                await _read_on(stream, requester, place, asked.starting_after)
+            except CallboardError as error:
+                body = error_body(problem_of(error))["error"]
+                await stream.send(b"event: error\ndata: %b\n\n" % msgspec.json.encode(body))
+        return None
 
     async def cancel(self, exchange: Exchange, requester: Requester) -> HttpAnswer:
         """Cancel the turn of a response, and return that; idempotent."""
         requester.check_role(Role.OPERATOR)
-        name = exchange.rest.split("/")[1]
-        place = place_of(name)
+        place = _place(exchange)
         await recorded(requester, place)
         session = await requester.runtime.get_session(place.session_id)
         await session.cancel(f"cancelled by {requester.name}", input_id=place.input_id)
-        return _answer(await recorded(requester, place_of(name)), ())
+        return _answer((await recorded(requester, place)).body, ())
+
+    async def delete(self, exchange: Exchange, requester: Requester) -> HttpAnswer:
+        """Delete a response: its session, or of one with other turns, the messages of its own."""
+        requester.check_role(Role.OPERATOR)
+        place = _place(exchange)
+        await recorded(requester, place)
+        host = host_of(requester.runtime)
+        rows = await host.plan.store.messages(place.session_id)
+        asked = [each for each in rows if each.type == "user"]
+        if all(each.message_id == place.input_id for each in asked):
+            await host.keeping.delete([place.session_id])
+        else:
+            session = await requester.runtime.get_session(place.session_id)
+            await session.cancel(f"deleted by {requester.name}", input_id=place.input_id)
+            turn_id = (await recorded(requester, place)).turn_id
+            rows = await host.plan.store.messages(place.session_id)
+            names = [
+                each.message_id
+                for each in rows
+                if each.message_id == place.input_id or (turn_id and each.turn_id == turn_id)
+            ]
+            for at in range(0, len(names), MAX_BATCH):
+                await host.keeping.delete_messages(place.session_id, names[at : at + MAX_BATCH])
+        return HttpAnswer(200, msgspec.json.encode(DeletedResponse(place.name)), JSON)
+
+    async def input_items(self, exchange: Exchange, requester: Requester) -> HttpAnswer:
+        """Return a page of what a response was asked, the last first."""
+        place = _place(exchange)
+        asked = _query(exchange, ItemsQuery)
+        items = await input_of(requester, place)
+        if asked.order == "desc":
+            items.reverse()
+        names = [each.id for each in items]
+        start = names.index(asked.after) + 1 if asked.after in names else 0
+        if asked.after and not start:
+            raise ApiProblem(f"there is no item {asked.after!r:.200}", "after")
+        page = items[start : start + asked.limit]
+        body = GivenItems(
+            page,
+            page[0].id if page else None,
+            page[-1].id if page else None,
+            has_more=start + len(page) < len(items),
+        )
+        return HttpAnswer(200, msgspec.json.encode(body), JSON)
+
+
+class StreamQuery(msgspec.Struct):
+    """How a response is read again."""
+
+    stream: bool = False
+    starting_after: Annotated[int, msgspec.Meta(ge=-1, le=2**53)] = -1
+
+
+class ItemsQuery(msgspec.Struct):
+    """Which page is asked for."""
+
+    order: Literal["asc", "desc"] = "desc"
+    after: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
+
+
+Query = TypeVar("Query", StreamQuery, ItemsQuery)
+
+
+def _place(exchange: Exchange) -> ResponsePlace:
+    return place_of(exchange.rest.split("/")[1])
+
+
+def _query(exchange: Exchange, kind: type[Query]) -> Query:
+    try:
+        return msgspec.convert(dict(parse_qsl(exchange.query)), kind, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        why, _, place = str(error).partition(" - at `$.")
+        raise ApiProblem(why, place.rstrip("`") or None) from error
+
+
+async def _read_on(
+    stream: ResponseStream, requester: Requester, place: ResponsePlace, number: int
+) -> None:
+    """Send what comes behind a number, until the response ends or waits for its client."""
+    async with RecordedTurn(requester, place.session_id, place.input_id) as turn:
+        response = RecordedResponse(requester, place, turn)
+        while not response.is_complete and (events := await turn.read()) is not None:
+            told = behind(response.take(events), number)
+            await stream.send(_bytes(told) + response.view.waits(stream))
 
 
 async def _whole(

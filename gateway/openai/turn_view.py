@@ -18,6 +18,7 @@ from ...runtime.events import (
     QuestionAsked,
     TurnEnded,
 )
+from ...tools.client_tool import BY_CLIENT
 from ..door.exchange import COMMENT, ResponseStream
 from .usage import TurnUsage
 
@@ -102,3 +103,36 @@ class TurnView:
                 self.ended = event
             case _:
                 pass
+
+
+class AnswerParts:
+    """Tells the answers of one turn apart: each ends where the turn waits for its client.
+
+    Args:
+        via: The protocol of the client.
+
+    Attributes:
+        number: Of the present answer.
+    """
+
+    def __init__(self, via: str) -> None:
+        self.number = 0
+        self._via = via
+        self._awaited: frozenset[str] = frozenset()
+
+    def begins(self, view: TurnView, event: TurnEvent) -> bool:
+        """Return whether an event, which the view has not taken yet, is the first of the next answer."""
+        match event:
+            case CallFinished(call_id=name, display=display) if display == BY_CLIENT:
+                pass
+            case ApprovalAnswered(approval_id=name, answered_by=who) if (
+                who.endswith(f" via {self._via}") and name in view.asks
+            ):
+                pass
+            case _:
+                return False
+        if name in self._awaited:  # brought with another one
+            return False
+        self._awaited = frozenset({*view.asks, *view.open_calls})
+        self.number += 1
+        return True

@@ -333,7 +333,7 @@ OTHER_RESPONSES: dict[str, tuple[dict[str, Any], str | None]] = {
         {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]},
         "input[0]",
     ),
-    "a stream in the background": ({"background": True, "stream": True}, "background"),
+    "what is not stored, in the background": ({"background": True, "store": False}, "background"),
     "17 pairs of metadata": ({"metadata": {str(at): "x" for at in range(17)}}, "metadata"),
     "10,000 tools": ({"tools": [{"type": "function", "name": "f"}] * 10_000}, "tools"),
 }

@@ -19,8 +19,8 @@ from openai.types.chat import (
 from pydantic import BaseModel
 
 import callboard
-from callboard.config.settings import Settings
-from callboard.providers.testing.script import reply
+from callboard.config.settings import Limits, Settings
+from callboard.providers.testing.script import fail, reply
 from callboard.runtime.stream import Done, StopReason, TextDelta
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, open_daemon
@@ -312,7 +312,8 @@ async def test_a_response_is_streamed_with_the_calls_of_the_agent() -> None:
         events, again = await blocking(daemon, use)
     kinds = [each.type for each in events]
     assert kinds[:2] == ["response.created", "response.in_progress"]
-    assert [each.sequence_number for each in events] == [*range(len(events))]
+    numbers = [each.sequence_number for each in events]
+    assert numbers == sorted(set(numbers))
     assert kinds[-1] == "response.completed"
     last = events[-1].response
     assert [each.type for each in last.output] == ["message", "mcp_call", "message"]
@@ -413,7 +414,7 @@ async def test_a_response_in_the_background_goes_on_and_is_cancelled() -> None:
             await client.responses.retrieve("resp_x_y")
         cancelled = checked(await client.responses.cancel(begun.id))
         again = checked(await client.responses.cancel(begun.id))
-    assert begun.status == "in_progress"
+    assert begun.status == "queued"
     assert [each.status for each in (cancelled, again)] == ["cancelled", "cancelled"]
 
 
@@ -424,3 +425,131 @@ async def test_a_response_that_is_not_stored_leaves_nothing() -> None:
         with pytest.raises(openai.NotFoundError):
             await client.responses.retrieve(answer.id)
         assert await daemon.runtime.sessions() == []
+
+
+# ── a response that is read again ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_stream_is_read_on_from_any_number(fails: bool) -> None:
+    broken = [fail("Gone.", retryable=True, text="Err")] if fails else []
+    said = reply(["It ", "is ", "noon."], thinking="Hm.")
+    model = general(reply("I look.", calls=[("get_current_time", {})]), *broken, said)
+
+    def use(client: openai.OpenAI) -> None:
+        with client.responses.create(model="general", input="Time?", stream=True) as stream:
+            events: list[Any] = [checked(each) for each in stream]
+        begun, end = events[0].response.id, events[-1].sequence_number
+        middle = next(each for each in events if getattr(each, "delta", "") == "I look.")
+        for number in (-1, *(each.sequence_number for each in events), end + 9):
+            with client.responses.retrieve(begun, stream=True, starting_after=number) as stream:
+                rest: list[Any] = [checked(each) for each in stream]
+            assert rest[-1].type == "response.completed"
+            assert all(each.sequence_number > number for each in rest)
+            assert rest[-1].response.output == events[-1].response.output
+            if number < end:
+                heard = [each for each in events if each.sequence_number <= number]
+                assert words(heard + rest) == words(events) == "I look.Hm.It is noon."
+        after = middle.sequence_number - len(" look.")
+        with client.responses.retrieve(begun, stream=True, starting_after=after) as stream:
+            assert words([*stream]) == " look.Hm.It is noon."
+
+    limits = Settings(limits=Limits(retry_wait_seconds=0.001))
+    async with open_daemon(model, configured=limits) as daemon:
+        await blocking(daemon, use)
+
+
+def words(events: list[Any]) -> str:
+    """All that was said and thought in events, but for what was taken back."""
+    text = "".join(each.delta for each in events if each.type.endswith("text.delta"))
+    return text.replace("Err", "")
+
+
+async def test_a_stream_is_read_on_while_its_turn_runs() -> None:
+    model = GatedModel([TextDelta("One."), TextDelta("Two."), Done(StopReason.END)])
+    async with open_daemon(model) as daemon, asked(daemon) as client:
+        begun = await client.responses.create(model="general", input="Count.", background=True)
+        model.let()
+        events: list[Any] = []
+        stream = await client.responses.retrieve(begun.id, stream=True, starting_after=1)
+        async for event in stream:
+            events.append(checked(event))
+            model.let()
+        whole = checked(await client.responses.retrieve(begun.id))
+    assert words(events) == "One.Two."
+    assert [each.type for each in events[:2]] == [
+        "response.output_item.added",
+        "response.content_part.added",
+    ]
+    assert events[-1].response.output == whole.output
+
+
+PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+
+
+async def test_what_a_response_was_asked_is_listed() -> None:
+    model = general(reply("Hi."), reply(calls=[("get_weather", {})]), reply("Rain."))
+    async with open_daemon(model) as daemon, asked(daemon) as client:
+        first = await client.responses.create(
+            model="general",
+            input=[
+                {"role": "user", "content": "Look."},
+                {"role": "assistant", "content": "I look."},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "input_text", "text": "There."},
+                        {"type": "input_image", "image_url": PIXEL, "detail": "auto"},
+                    ],
+                },
+            ],
+        )
+        items = [checked(each) async for each in client.responses.input_items.list(first.id)]
+        pages = await client.responses.input_items.list(first.id, order="asc", limit=2)
+        page = checked(pages)
+        behind = [each async for each in pages]
+        second = await client.responses.create(
+            model="general", input="Oslo?", previous_response_id=first.id, tools=[FUNCTION]
+        )
+        (call,) = second.output
+        assert call.type == "function_call"
+        output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "Wet."}
+        third = await client.responses.create(model="general", input=[output])
+        (result,) = (await client.responses.input_items.list(third.id)).data
+        (asked_then,) = (await client.responses.input_items.list(second.id)).data
+    assert [getattr(each, "role", "") for each in items] == ["user", "assistant", "user"]
+    assert items[0].type == "message"
+    assert [each.type for each in items[0].content] == ["input_text", "input_image"]
+    assert getattr(items[0].content[1], "image_url", "") == PIXEL
+    assert (len(page.data), page.has_more) == (2, True)
+    assert [each.id for each in behind] == [each.id for each in reversed(items)]
+    assert (result.type, getattr(result, "output", "")) == ("function_call_output", "Wet.")
+    assert asked_then.type == "message"
+
+
+async def test_a_response_is_deleted_and_others_of_its_session_stay() -> None:
+    model = general(*(reply(each) for each in ("One.", "Two.", "Three.", "Four.")))
+    async with open_daemon(model) as daemon, asked(daemon) as client:
+        ask = partial(client.responses.create, model="general")
+        alone = await ask(input="Alone?")
+        first = await ask(input="First?")
+        second = await ask(input="Second?", previous_response_id=first.id)
+        for gone in (alone, first):
+            await client.responses.delete(gone.id)
+            with pytest.raises(openai.NotFoundError):
+                await client.responses.retrieve(gone.id)
+            with pytest.raises(openai.NotFoundError):
+                await client.responses.delete(gone.id)
+            with pytest.raises(openai.NotFoundError):
+                await ask(input="More?", previous_response_id=gone.id)
+        kept = await client.responses.retrieve(second.id)
+        third = await ask(input="Third?", previous_response_id=second.id)
+        observer = daemon.new_token("watcher", Role.OBSERVER)
+        async with asked(daemon, observer) as other:
+            with pytest.raises(openai.PermissionDeniedError):
+                await other.responses.delete(third.id)
+        assert (await client.responses.retrieve(third.id)).output_text == "Four."
+    assert kept.output_text == "Three."
+    said = [getattr(item, "text", "") for each in model.requests[3].rounds for item in each.items]
+    assert said[-3:] == ["Second?", "Three.", "Third?"]
+    assert {"First?", "Two."}.isdisjoint(said)
