@@ -168,6 +168,7 @@ ALONE: dict[str, str] = {
         tools/context: MAX_WAITING_LINES
         tools/mcp/server: MAILBOX_CAPACITY
         tools/mcp/servers: MAX_LOOKS MAX_OFFERS
+        tools/mcp/session_servers: MAX_OWN_NAME MAX_SESSIONS
         tools/mcp/streams: MAX_WRITERS
         tools/processes/function_process: MAX_FUNCTION_PROCESSES
         tools/processes/process_tree: MAX_PROCESSES
@@ -481,7 +482,7 @@ ALONE: dict[str, str] = {
         tools/git/credential: MAX_ANSWER_BYTES
         tools/git/reading: MAX_COMMITS
         tools/mcp/connection: MAX_LISTED MAX_NAME_CHARS MAX_PAGES
-        config/mcp/wire: MAX_TOOLS
+        config/mcp/wire: MAX_SESSION_SERVERS MAX_TOOLS MAX_VALUES
         tools/mcp/definition: MAX_DEFINITIONS_BYTES MAX_ORIGINAL MAX_TEXTS_BYTES MAX_TEXT_BYTES MAX_TOOL_NAME
         tools/mcp/launch: MAX_STATE_BYTES MAX_STATE_FILES
         tools/mcp/questions: MAX_FORM_BYTES MAX_MESSAGE_CHARS MAX_OPTIONS MAX_QUESTIONS MAX_TEXT_CHARS MAX_URL_CHARS

@@ -64,8 +64,23 @@ class ToolRegistry:
             tuple[tuple[str, ...] | None, SessionKind, int],
             tuple[tuple[ToolDefinition, ...], frozenset[str]],
         ] = {}
+        self._of_sessions: dict[str, SessionRegistry] = {}
         for tool in tools:
             self.add(tool)
+
+    def of(self, session_id: str) -> ToolRegistry:
+        """Return the tools of a session: these, and what was brought for it alone."""
+        return self._of_sessions.get(session_id, self)
+
+    def bring(self, session_id: str) -> SessionRegistry:
+        """Return where tools are put that a session has for itself, none at first, in place of earlier ones."""
+        registry = self._of_sessions[session_id] = SessionRegistry(self)
+        return registry
+
+    def take_away(self, session_id: str, brought: SessionRegistry) -> None:
+        """End what was brought for a session, unless others have its place."""
+        if self._of_sessions.get(session_id) is brought:
+            del self._of_sessions[session_id]
 
     def add(self, tool: KnownTool) -> None:
         """Add a tool behind the others; raise `ConflictError` when there is one of its name."""
@@ -188,6 +203,48 @@ class ToolRegistry:
             }
             found = self._queries[key] = tuple(offered.values()), frozenset(offered)
         return found
+
+
+class SessionRegistry(ToolRegistry):
+    """The tools of one session: all that the runtime has, and behind them those that were brought for it.
+
+    A name means the runtime's tool where there is one.
+    """
+
+    def __init__(self, shared: ToolRegistry) -> None:
+        super().__init__(())
+        self._shared = shared
+        self._joined: tuple[object, object, tuple[ToolDefinition, ...]] = (None, None, ())
+
+    def get(self, name: str) -> Tool | None:
+        """See `ToolRegistry`."""
+        return self._shared.get(name) or super().get(name)
+
+    def definition(self, name: str) -> ToolDefinition | None:
+        """See `ToolRegistry`."""
+        return self._shared.definition(name) or super().definition(name)
+
+    def withheld(self, name: str) -> str | None:
+        """See `ToolRegistry`."""
+        is_shared = self._shared.definition(name) is not None
+        return self._shared.withheld(name) if is_shared else super().withheld(name)
+
+    def definitions(
+        self, names: tuple[str, ...] | None, kind: SessionKind
+    ) -> tuple[ToolDefinition, ...]:
+        """See `ToolRegistry`: the same object, until one of the two lists is another."""
+        shared, own = self._shared.definitions(names, kind), super().definitions(names, kind)
+        if self._joined[0] is not shared or self._joined[1] is not own:
+            known = self._shared.definition
+            joined = (*shared, *(each for each in own if known(each.name) is None))
+            self._joined = shared, own, joined
+        return self._joined[2]
+
+    def is_offered(self, name: str, names: tuple[str, ...] | None, kind: SessionKind) -> bool:
+        """See `ToolRegistry`."""
+        if self._shared.definition(name) is not None:
+            return self._shared.is_offered(name, names, kind)
+        return super().is_offered(name, names, kind)
 
 
 def unknown_tools(agent: str, names: Iterable[str] | None, known: Collection[str]) -> list[str]:

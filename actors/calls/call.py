@@ -228,9 +228,9 @@ class CallPreparation:
         self._handles = handles
         self.limits = limits
 
-    def definition(self, name: str) -> ToolDefinition | None:
-        """Return the definition of a tool, or `None` when there is none of that name."""
-        return self._registry.definition(name)
+    def definition(self, session_id: str, name: str) -> ToolDefinition | None:
+        """Return the definition of a tool of a session, or `None` when there is none of that name."""
+        return self._registry.of(session_id).definition(name)
 
     async def wait_tested(self, calls: Iterable[Call]) -> None:
         """Wait until it is known whether programs may be started, if one of these calls runs one."""
@@ -255,7 +255,8 @@ class CallPreparation:
         """
         tool = self._client_tool(place, call.name) if place.client_tools else None
         if tool is None:
-            tool = find_tool(self._registry, call.name, place.agent, place.session_kind)
+            registry = self._registry.of(place.session_id)
+            tool = find_tool(registry, call.name, place.agent, place.session_kind)
         most = self.limits.max_arguments_bytes
         if len(arguments) > most or len(arguments.encode(errors="replace")) > most:
             text = f"{call.name}: the arguments are larger than {most} bytes; send less at once."

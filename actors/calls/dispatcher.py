@@ -241,7 +241,8 @@ class CallBatch:
                 known = self._known.get(call.call_id)
                 ready.append(self._ready(call, known.arguments if known else call.arguments))
             except ToolFailure as failure:
-                definition = self._dispatcher.preparation.definition(call.name)
+                known_tool = self._dispatcher.preparation.definition
+                definition = known_tool(self._place.session_id, call.name)
                 outcome = self._retries.judged(call.name, failed(failure), definition)
                 finished.append(self._finished(call, outcome))
         return ready, finished

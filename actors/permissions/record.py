@@ -270,7 +270,7 @@ class ApprovalRecord:
             tier=row.tier,
             arguments=row.arguments,
             approval_reason=None,
-            definition=self._services.preparation.definition(row.tool),
+            definition=self._services.preparation.definition(row.session_id, row.tool),
         )
         return OpenQuestion(
             approval_id=row.approval_id,

@@ -162,7 +162,7 @@ def setup_turn(
         [partial(services.models.fallback, name) for name in agent.fallbacks],
         services.health,
     )
-    tools = services.tools.definitions(agent.tools, conversation.kind)
+    tools = services.tools.of(host.session_id).definitions(agent.tools, conversation.kind)
     client_tools = _client_tools(options, tools)
     channel, lineage = services.channels.own(conversation.kind, host.session_id), host.lineage
     if wanted.unattended is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -35,12 +36,17 @@ from .session import EditorSession
 from .slash import command_of
 from .updates import message
 
+if TYPE_CHECKING:
+    from ...config.mcp.wire import SessionServer
+
 logger = redacting_logger(__name__)
 
 VERSION = 1
 """The version of the protocol. A client that offers another one is told this, and may leave."""
 EDITOR_SECONDS = 10.0
 """Time for an editor to hand over the texts of the files that a prompt names; then the disk has them."""
+SERVERS_SECONDS = 15.0
+"""Time that a prompt gives the editor's MCP servers to list their tools; later ones are there for the next prompt."""
 _FILE_TEXT = msgspec.json.Decoder(wire.ReadTextFileResponse)
 LIST_LIMIT = 50
 _CURSOR = re.compile(r"[0-9]{1,16}")
@@ -142,7 +148,7 @@ class Bridge:
                 agent_capabilities=wire.AgentCapabilities(
                     load_session=True,
                     prompt_capabilities=wire.PromptCapabilities(image=True, embedded_context=True),
-                    mcp_capabilities=wire.McpCapabilities(),
+                    mcp_capabilities=wire.McpCapabilities(http=True),
                     session_capabilities=wire.SessionCapabilities(
                         list=wire.Supported(),
                         delete=wire.Supported(),
@@ -177,6 +183,7 @@ class Bridge:
     async def _new(self, request: EditorRequest) -> AnsweredRequest:
         params = read_params(request.params, wire.NewSessionRequest)
         folder = await _folder(params.cwd)
+        _servers_of(params.mcp_servers)  # before there is a session
         row = await create_session(
             self._client,
             folder,
@@ -234,6 +241,7 @@ class Bridge:
         is_loaded: bool = False,
     ) -> EditorSession:
         """Follow a session from now on, in the place of an earlier look at it."""
+        own_servers = _servers_of(servers)
         await self._forget(row.session_id)
         if len(self._sessions) >= MAX_OPEN:
             raise RequestFailed(
@@ -248,7 +256,7 @@ class Bridge:
             await read_choices(self._client, row.agent, row.model),
             has_forms=elicitation is not None and elicitation.form is not None,
             is_loaded=is_loaded,
-            left_servers=tuple(server.name or "" for server in servers or ()),
+            servers=own_servers,
         )
         session.lent = self.lent
         self._sessions[row.session_id] = session
@@ -341,7 +349,7 @@ class Bridge:
             )
             session.update(message(f"{said}\n"))
             return AnsweredRequest(wire.PromptResponse(stop_reason="end_turn"))
-        await trio.lowlevel.checkpoint()  # cancelled meanwhile, it is not sent
+        await session.bring_servers(SERVERS_SECONDS)  # cancelled meanwhile, it is not sent
         self._at_work[params.session_id] += 1
         self._holder.show(*self._at_work)
         try:
@@ -382,6 +390,15 @@ class Bridge:
             with suppress(RequestFailed):  # which is its answer, too
                 if read_params(request.params, wire.CancelNotification).session_id == wanted:
                     request.cancel()
+
+
+def _servers_of(servers: tuple[wire.McpServer, ...] | None) -> tuple[SessionServer, ...]:
+    """Return the MCP servers that the editor brings; raise `RequestFailed`."""
+    if not servers:
+        return ()
+    from .servers import read_servers  # here: most editors bring none
+
+    return read_servers(servers)
 
 
 async def _agreed(question: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -47,6 +48,9 @@ from .questions import EditorChannel
 from .slash import available
 from .updates import Updates, thought
 
+if TYPE_CHECKING:
+    from ...config.mcp.wire import SessionServer
+
 logger = redacting_logger(__name__)
 
 STOP_REASONS = {
@@ -58,6 +62,10 @@ STOP_REASONS = {
     "cancelled": "cancelled",
 }
 """What an editor is told of how a turn ended; what is missing here failed."""
+LIST_SECONDS = 30.0
+"""Time until the editor's servers have listed their tools, before it is said why one has not."""
+END_SECONDS = 10.0
+"""Time to end the editor's servers; one that goes on longer than that has a daemon that is away, and ends with it."""
 CANCEL_AGAIN_SECONDS = 0.2
 """Time until a cancel is sent again that a broken connection took along."""
 
@@ -88,7 +96,7 @@ class EditorSession:
         choices: What was chosen for its turns.
         has_forms: Whether the editor can show a model's question.
         is_loaded: Whether the editor is shown what was said before.
-        left_servers: The names of MCP servers that the editor has, and this session has not.
+        servers: The MCP servers that the editor brings for it.
 
     Attributes:
         is_gone: Set when it is followed no more.
@@ -104,7 +112,7 @@ class EditorSession:
         *,
         has_forms: bool,
         is_loaded: bool = False,
-        left_servers: tuple[str, ...] = (),
+        servers: tuple[SessionServer, ...] = (),
     ) -> None:
         self.row = row
         self.folder = Path(row.workspace)
@@ -120,7 +128,9 @@ class EditorSession:
         self._updates = Updates(self.folder, self._own_inputs, is_replay=is_loaded)
         self._windows = ModelWindows()
         self._is_loaded = is_loaded
-        self._left_servers = left_servers
+        self._servers = servers
+        self._is_announced = trio.Event()
+        self._told: dict[str, str] = {}
         self._channel = EditorChannel(
             connection,
             client,
@@ -153,6 +163,8 @@ class EditorSession:
                     )
                     await self._catch_up(events)
                     await self._put_waiting(questions)
+                    if self._servers:
+                        nursery.start_soon(self._tell_servers, name="the editor's servers")
                     has_started = True
                     task_status.started()
                     await self._follow(events, questions, nursery)
@@ -195,6 +207,10 @@ class EditorSession:
     ) -> None:
         async for event in events:
             await self._show(event)
+            if (
+                isinstance(event, Snapshot) and self._servers
+            ):  # perhaps of another daemon, which has none
+                nursery.start_soon(self.bring_servers, name="the editor's servers")
             if not isinstance(event, Stored):
                 continue
             self._note(event.event)
@@ -216,13 +232,35 @@ class EditorSession:
     def announce(self) -> None:
         """Say what the editor may not know before it knows the session."""
         self.update(available())
-        if names := ", ".join(map(safe_line, self._left_servers)):
-            self.update(
-                thought(
-                    f"(The editor's MCP servers are not used: {names}. `callboard mcp add` has one reviewed once, "
-                    "for all sessions.)\n"
-                )
+        self._is_announced.set()
+
+    async def _tell_servers(self) -> None:
+        """Start the editor's servers, as soon as it knows the session, and say which can't be used."""
+        await self._is_announced.wait()
+        await self.bring_servers(LIST_SECONDS)
+
+    async def bring_servers(self, wait_seconds: float = 0.0) -> None:
+        """Have the daemon use the editor's servers, if there are some, and say once why one is not used."""
+        await trio.lowlevel.checkpoint()
+        if not self._servers:
+            return
+        try:
+            rows = await self._client.mcp.use(
+                self.row.session_id, self._servers, wait_seconds=wait_seconds
             )
+        except CallboardError as error:
+            self._tell_once("", f"The editor's MCP servers are not used: {error}")
+            return
+        for row in rows:
+            if row.problem:
+                self._tell_once(row.name, f"{row.name} is not used: {row.problem}")
+            for tool, why in row.refused.items():
+                self._tell_once(f"{row.name} {tool}", f"{tool} of {row.name} is not used: {why}")
+
+    def _tell_once(self, what: str, text: str) -> None:
+        if self._told.get(what) != text:
+            self._told[what] = text
+            self.update(thought(f"({safe_line(text)})\n"))
 
     def _say_aside(self, text: str) -> None:
         logger.warning("%s: %s", self.row.session_id, text)
@@ -301,9 +339,12 @@ class EditorSession:
         )
 
     async def close(self) -> None:
-        """End the look at it, and return when that has ended; its turns go on."""
+        """End the look at it, and return when that and the editor's servers have ended; its turns go on."""
         self._scope.cancel(reason="the editor has closed the session")
         await self.is_gone.wait()
+        if self._servers:
+            with trio.move_on_after(END_SECONDS), suppress(CallboardError):
+                await self._client.mcp.use(self.row.session_id, ())
 
     async def leave(self) -> None:
         """Cancel the editor's prompts, and return when nothing of them runs any more."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from ...runtime.definitions import Tier
-from ...runtime.wire.fields import Word
+from ...runtime.wire.fields import Line, Secret, Word
 from .settings import McpDraft, McpSettings, PinnedTool
 
 StateWord = Literal["off", "not started", "starting", "running", "broken", "failed", "unknown"]
@@ -131,6 +131,72 @@ class ChangedMcpServer(msgspec.Struct, frozen=True):
     """What a server becomes; its name says which. Its accepted tools stay."""
 
     server: McpDraft
+
+
+MAX_SESSION_SERVERS = 16
+"""Servers that a client brings for one session: each may be a process."""
+MAX_VALUES = 100
+"""Words of a command, variables, headers."""
+LONGEST_WAIT_SECONDS = 30.0
+"""Seconds for which a client waits until the servers that it brought have listed their tools."""
+
+Values = Annotated[dict[Word, Secret], msgspec.Meta(max_length=MAX_VALUES)]
+
+
+class SessionServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that a client brings for one session; its values may be secrets, and are kept nowhere.
+
+    Attributes:
+        name: What the client calls it.
+        command: The program that is the server, with its arguments; it runs in the sandbox.
+        env: Environment variables of the program.
+        url: Where a server is reached over HTTP, in place of `command`.
+        headers: What is sent to it with each request.
+    """
+
+    name: Word
+    command: Annotated[tuple[Line, ...], msgspec.Meta(max_length=MAX_VALUES)] = ()
+    env: Values = {}
+    url: Line | None = None
+    headers: Values = {}
+
+
+class UseServers(msgspec.Struct, frozen=True, kw_only=True):
+    """The servers that a session has for itself, in place of those that it was given before.
+
+    Attributes:
+        session_id: The session.
+        servers: Its servers; `()` ends those it has.
+        wait_seconds: How long to wait until they have listed their tools, or failed.
+    """
+
+    session_id: Word
+    servers: Annotated[tuple[SessionServer, ...], msgspec.Meta(max_length=MAX_SESSION_SERVERS)] = ()
+    wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT_SECONDS)] = 0.0
+
+
+class SessionServerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of one session.
+
+    Attributes:
+        name: What the client calls it.
+        state: What it does now.
+        problem: Why it is not used.
+        tools: Its tools, as models call them.
+        refused: Why others can't be used, by its own names.
+    """
+
+    name: str
+    state: StateWord
+    problem: str = ""
+    tools: tuple[str, ...] = ()
+    refused: dict[str, str] = {}
+
+
+class SessionServerRows(msgspec.Struct, frozen=True):
+    """The servers of a session, as the client named them."""
+
+    servers: list[SessionServerRow]
 
 
 def draft_of(server: McpSettings) -> McpDraft:

@@ -117,6 +117,26 @@ async def restart_server(caller: Caller, params: wire.OneMcpServer) -> wire.McpR
     return _row(caller, server, await _own_names(caller))
 
 
+@methods.add("mcp/use", Role.ADMIN, is_slow=True)
+async def use_servers(caller: Caller, params: wire.UseServers) -> wire.SessionServerRows:
+    """Give a session servers of its own, which end with the connection; return what became of them so far.
+
+    The same ones again go on as they are.
+    """
+    await caller.session(params.session_id)
+    servers, subscriptions = host_of(caller.runtime).session_servers, caller.subscriptions
+    if params.servers:
+        end = servers.use(params.session_id, params.servers)
+        try:
+            subscriptions.at_end(f"mcp/use {params.session_id}", end)
+        except BaseException:  # it has ended meanwhile
+            end()
+            raise
+    else:
+        await servers.end(params.session_id)
+    return wire.SessionServerRows(await servers.rows(params.session_id, params.wait_seconds))
+
+
 async def _own_names(caller: Caller) -> frozenset[str] | None:
     """Return the names of the servers of callboard.toml; `None` without a configuration file."""
     configuration = caller.daemon.configuration

@@ -15,6 +15,8 @@ after it broke. `launch` starts its program, whose lines are `streams`; `http` r
 `login` signs the requests to it. `connection` is what a call speaks over. `definition` reads what a server says of a tool, and
 `result` what a call answered. `tool` is one of its tools, as the dispatcher calls it.
 
+`session_servers` has those that a client brings for one session.
+
 Begin with `servers`.
 Comes in: the settings of servers with their accepted tools; the sandbox, the guard's connections; calls.
 Goes out: tools for the registry; `ToolResult`, `ToolFailure`; the state of each server, for people.

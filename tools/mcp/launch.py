@@ -82,12 +82,17 @@ def _showing(recipe: Recipe, server: McpSettings) -> Recipe:
         ) from error
 
 
-def advice_on_hidden(server: McpSettings, view: HostView) -> str:
+def advice_on_hidden(server: McpSettings, view: HostView, is_of_session: bool = False) -> str:
     """Return what to do about paths of a command that are there and that the sandbox hides, or `""`; blocks."""
     hidden = hidden_places(view, server.command)
     if not hidden:
         return ""
     options = " ".join(f"--read-only {shlex.quote(path)}" for path in hidden)
+    if is_of_session:
+        return (
+            f"; the sandbox hides {', '.join(hidden)} from it: `callboard mcp add` with {options} has a server that "
+            "sees it, for all sessions"
+        )
     return (
         f"; the sandbox hides {', '.join(hidden)} from it: read_only of [mcp.{server.name}] shows it, as "
         f"`callboard mcp add` with {options}"

@@ -7,6 +7,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -219,7 +220,7 @@ class McpServer:
     def _unavailable(self) -> ToolFailure:
         again = (
             f" It is not started again by itself: `callboard mcp restart {self._server.name}`."
-            if self._state.state == "failed"
+            if self._state.state == "failed" and not self._places.is_of_session
             else ""
         )
         is_there = "is not running" if self._server.url is None else "can't be used"
@@ -285,7 +286,8 @@ async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> Se
     if program is not None and not has_answered:
         from .launch import advice_on_hidden
 
-        problem += await trio.to_thread.run_sync(advice_on_hidden, server, program.view)
+        advice = partial(advice_on_hidden, server, program.view, places.is_of_session)
+        problem += await trio.to_thread.run_sync(advice)
     return ServerEnd(problem, "" if program is None else program.errors, kind)
 
 

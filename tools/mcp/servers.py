@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 import trio
 
-from ...config.mcp.settings import McpSettings
+from ...config.mcp.settings import McpSettings, PinnedTool
 from ...config.mcp.wire import McpOffer
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ActorStopped, ConflictError, OverloadedError
@@ -27,7 +27,7 @@ from .state import (
     ServerMessage,
     ServerState,
 )
-from .tool import McpTool, withheld
+from .tool import McpTool, OpenLink, withheld
 
 START_WAIT_SECONDS = 15.0
 """How long a call waits for a start that runs; the start may go on behind it."""
@@ -42,6 +42,8 @@ _ABOUT_CALLS = frozenset(
 )
 """Settings that concern calls alone: a change of them needs no other process."""
 
+MakeTool = Callable[[McpSettings, PinnedTool, OpenLink, trio.CapacityLimiter], McpTool]
+
 logger = redacting_logger(__name__)
 
 
@@ -52,13 +54,22 @@ class McpServers:
         registry: Gets their tools.
         places: What they are started with.
         tell: Called when the list of tools, or the state of a server, has changed; must not wait.
+        make_tool: Makes a tool of a server.
+
+    Attributes:
+        places: The same.
     """
 
     def __init__(
-        self, registry: ToolRegistry, places: McpPlaces, tell: Callable[[], None] = lambda: None
+        self,
+        registry: ToolRegistry,
+        places: McpPlaces,
+        tell: Callable[[], None] = lambda: None,
+        make_tool: MakeTool = McpTool,
     ) -> None:
+        self.places = places
         self._registry = registry
-        self._places = places
+        self._make_tool = make_tool
         self._tell = tell
         self._servers: dict[str, _Known] = {}
         self._supervisor: Supervisor | None = None
@@ -120,7 +131,7 @@ class McpServers:
             offer = await known.mailbox.ask(LookAtServer())
         else:
             async with self._looking:
-                offer = await look_at(self._places, server)
+                offer = await look_at(self.places, server)
         self._offers.pop(server.name, None)
         if len(self._offers) >= MAX_OFFERS:
             del self._offers[next(iter(self._offers))]
@@ -150,7 +161,7 @@ class McpServers:
         assert self._supervisor is not None
         known.is_started = True
         make = partial(
-            McpServer, known.mailbox, known.settings, self._places, partial(self._heard, known)
+            McpServer, known.mailbox, known.settings, self.places, partial(self._heard, known)
         )
         self._supervisor.start_soon(known.mailbox.name, make, known.mailbox, vital=False)
 
@@ -168,16 +179,17 @@ class McpServers:
         """Put a server's accepted tools into the registry, without those that are others by now."""
         known = self._servers[name]
         tools, reasons = [], {}
+        why = withheld(name, is_of_session=self.places.is_of_session)
         for pin in known.settings.tools:
-            tool = McpTool(known.settings, pin, partial(self._open, known), known.slots)
+            tool = self._make_tool(known.settings, pin, partial(self._open, known), known.slots)
             tools.append(tool)
             listed = known.state.listed
             if listed is not None and listed.get(pin.original) != pin.digest:
-                reasons[tool.name] = withheld(name)
+                reasons[tool.name] = why
         for taken in self._registry.replace(known.settings.source, tools, reasons):
             logger.warning("the server %s: there is a tool %s already; it is left out", name, taken)
         for tool_name in reasons:
-            logger.warning("%s is withheld: %s", tool_name, withheld(name))
+            logger.warning("%s is withheld: %s", tool_name, why)
         self._tell()
 
 

@@ -99,6 +99,7 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
         logins: Where logins are kept; `None` keeps none.
         desk: A person who may log in now.
         client_document: The URL of a document that says who callboard is, for issuers that read one.
+        is_of_session: Whether they are of one session, and so no command has them reviewed or started again.
     """
 
     sandbox: Sandbox | None
@@ -110,6 +111,7 @@ class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):
     logins: LoginStore | None = None
     desk: LoginDesk | None = None
     client_document: str | None = None
+    is_of_session: bool = False
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):

@@ -121,8 +121,10 @@ def accepted_tools(servers: Mapping[str, McpSettings]) -> tuple[McpTool, ...]:
     )
 
 
-def withheld(server: str) -> str:
+def withheld(server: str, *, is_of_session: bool = False) -> str:
     """Return why a tool is withheld whose definition is not the one that was accepted."""
+    if is_of_session:
+        return "its definition has changed since its server was brought; a person opens the session again"
     return (
         "its definition has changed since a person accepted it; a person looks at it with "
         f'"callboard mcp review {server}"'

@@ -63,7 +63,13 @@ from .files import Asking
 
 if TYPE_CHECKING:  # what a request needs of these is imported when it is made
     from ..config.mcp.settings import McpSettings
-    from ..config.mcp.wire import McpOffer, McpRow, McpServerState
+    from ..config.mcp.wire import (
+        McpOffer,
+        McpRow,
+        McpServerState,
+        SessionServer,
+        SessionServerRow,
+    )
     from ..config.prices import PriceRow
     from ..config.setting_rows import SettingRow
     from ..providers.catalog.connection_test import ConnectionReport
@@ -401,6 +407,20 @@ class ClientMcp(_Requests):
         from ..config.mcp.wire import McpRow, OneMcpServer
 
         return await self._client.request("mcp/restart", OneMcpServer(name), McpRow)
+
+    async def use(
+        self, session_id: str, servers: Sequence[SessionServer], *, wait_seconds: float = 0.0
+    ) -> Sequence[SessionServerRow]:
+        """Give a session servers of its own, as long as this client is connected; `()` ends them.
+
+        Their tools are elevated. Returns what became of each when all have listed their tools, or the time is over.
+        """
+        from ..config.mcp.wire import SessionServerRows, UseServers
+
+        params = UseServers(
+            session_id=session_id, servers=tuple(servers), wait_seconds=wait_seconds
+        )
+        return (await self._client.request("mcp/use", params, SessionServerRows)).servers
 
 
 class ClientProviders(_Requests):

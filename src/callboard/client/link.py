@@ -141,6 +141,7 @@ LONG_METHODS = frozenset(
         "hook/test",
         "list/wait",
         "mcp/look",
+        "mcp/use",
         "model/lend",
         "model/list",
         "model/refresh",
@@ -157,7 +158,7 @@ LONG_METHODS = frozenset(
     }
 )
 REPEATED_METHODS = frozenset(
-    {"config/reload", "model/default", "model/lend", "root/add", "session/give_options"}
+    {"config/reload", "mcp/use", "model/default", "model/lend", "root/add", "session/give_options"}
 )
 """A second time changes nothing more than the first: asked again without a key, as what only reads is."""
 AWAY_SECONDS = 120.0

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from ..runtime.telemetry.telemetry import Telemetry
     from ..tools.client_tool import ClientCalls
     from ..tools.mcp.servers import McpServers
+    from ..tools.mcp.session_servers import SessionServers
     from ..tools.plugins import Plugin
     from ..tools.sandbox.sandbox import Sandbox
     from ..tools.web.search import SearchPlace
@@ -264,6 +265,16 @@ class Host:
             if self._services is not None:
                 self._services.start_soon(self.mcp.serve, name="mcp servers")
         return self.mcp
+
+    @cached_property
+    def session_servers(self) -> SessionServers:
+        """The servers that clients bring for single sessions; raise `ConflictError` where none can be."""
+        from ..tools.mcp.session_servers import SessionServers  # here: most runtimes have none
+
+        if self._services is None:
+            raise ConflictError("the runtime does not run")
+        places = self.servers().places
+        return SessionServers(self.plan.registry, places, lambda: self.settings.mcp, self._services)
 
     def _tell_tools(self) -> None:
         from ..runtime.kernel.live_lists import ListName  # here: only servers tell it
