@@ -71,6 +71,7 @@ class HttpClient:
     ) -> AsyncGenerator[BodyStream]:
         """Send a POST request the short way and yield the response, whatever its status.
 
+        Where its server had closed a kept connection before it answered a byte, the request goes out once more, over a new one.
         Leaving the block ends the response; its connection is used again if all of it was read.
 
         Raises:
@@ -84,7 +85,7 @@ class HttpClient:
             return
         destination, head = outgoing("POST", read_url(url), headers, body)
         pool = self._open()
-        connection, response = await pool.send(destination, head, body)
+        connection, response = await pool.send(destination, head, body, may_repeat=True)
         try:
             yield BodyStream(response.status, response.reason, response.headers, connection)
         finally:

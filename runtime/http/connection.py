@@ -29,6 +29,8 @@ KEEPALIVE_SECONDS = 60.0
 """How long an idle connection is worth keeping; servers close theirs after 5 to 75 seconds."""
 READ_BYTES = 64 * 1024
 """The size of one network read, and so of one batch of model events."""
+GONE_SECONDS = 2.0
+"""How soon a kept connection breaks that its server had closed: a round trip. Later, the server worked on the request."""
 
 TlsContext = Callable[[], ssl.SSLContext]
 Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
@@ -71,6 +73,10 @@ class HttpConnection:
         connect: Makes the TCP connection. TLS verifies the destination's host, whichever address
             this connects.
         connect_seconds: The time for name, TCP and TLS together.
+
+    Attributes:
+        was_gone: Whether it had served before, and broke at once under the next request, without a byte of a response:
+            its server had closed it, and most likely never read that request.
     """
 
     def __init__(
@@ -90,6 +96,8 @@ class HttpConnection:
         self._reader = ResponseReader()
         self._is_last = False
         self._idle_since = 0.0
+        self._has_heard = False
+        self.was_gone = False
 
     async def request(self, head: OutgoingHead, body: bytes) -> ResponseHead:
         """Send a request and read the head of the response.
@@ -98,15 +106,23 @@ class HttpConnection:
             NetworkError: There is no connection, or it broke before the head was complete.
             DeadlineError: There was no connection after `connect_seconds`.
         """
-        if self._stream is None:
-            self._stream = await self._connect()
+        stream, is_kept = self._stream, self._stream is not None
+        if stream is None:
+            stream = self._stream = await self._connect()
+        self._has_heard, asked_at = False, trio.current_time()
         self._reader.begin(head.method)
         self._is_last = head.closes
         # A server may respond before it has read all (too large, wrong key) and close. Its response
         # says more than the broken connection; if there is none, reading fails.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._stream.send_all(head.data + body)
-        return await self._receive_head()
+            await stream.send_all(head.data + body)
+        try:
+            return await self._receive_head()
+        except NetworkError as error:
+            is_soon = trio.current_time() - asked_at < GONE_SECONDS
+            is_ours = isinstance(error.__cause__, trio.ClosedResourceError)
+            self.was_gone = is_kept and is_soon and not (self._has_heard or is_ours)
+            raise
 
     async def read_some(self) -> bytes:
         """Return all of the body that one network read brings, or `b""` at the end of the body.
@@ -170,6 +186,7 @@ class HttpConnection:
         except (trio.BrokenResourceError, trio.ClosedResourceError) as fault:
             reason = f": {_reason(fault.__cause__)}" if fault.__cause__ else ""
             raise NetworkError(f"The connection to {self._host} broke{reason}.") from fault
+        self._has_heard = self._has_heard or bool(data)
         self._reader.receive(bytes(data))
 
     async def _connect(self) -> trio.abc.Stream:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import trio
 
+from ..errors import NetworkError
 from .connection import CONNECT_SECONDS, Connect, Destination, HttpConnection, OutgoingHead
 from .http1 import ResponseHead
 
@@ -45,15 +46,32 @@ class ConnectionPool:
         self._swept_at = time.monotonic()
 
     async def send(
-        self, destination: Destination, head: OutgoingHead, body: bytes | None
+        self,
+        destination: Destination,
+        head: OutgoingHead,
+        body: bytes | None,
+        *,
+        may_repeat: bool = False,
     ) -> tuple[HttpConnection, ResponseHead]:
         """Send a request and return its connection and the head of the response.
 
-        The caller must `give_back` the connection when the response is over.
+        The caller must `give_back` the connection when the response is over. With `may_repeat`, for a request that does no
+        harm when its server reads it twice, it is sent once more over a new connection when a kept one was gone.
         """
         connection = self.take(destination)
         try:
-            return connection, await connection.request(head, body or b"")
+            return connection, await self._send(connection, head, body)
+        except NetworkError:
+            if not (may_repeat and connection.was_gone):
+                raise
+        connection = self._new(destination)
+        return connection, await self._send(connection, head, body)
+
+    async def _send(
+        self, connection: HttpConnection, head: OutgoingHead, body: bytes | None
+    ) -> ResponseHead:
+        try:
+            return await connection.request(head, body or b"")
         except BaseException:
             self.give_back(connection)
             raise
@@ -65,12 +83,15 @@ class ConnectionPool:
         while idle:
             connection = idle.pop()
             if not connection.has_expired():
-                break
+                self._active.add(connection)
+                return connection
             connection.close()
-        else:
-            connection = HttpConnection(
-                destination, self.tls_context, self._connect, self._connect_seconds
-            )
+        return self._new(destination)
+
+    def _new(self, destination: Destination) -> HttpConnection:
+        connection = HttpConnection(
+            destination, self.tls_context, self._connect, self._connect_seconds
+        )
         self._active.add(connection)
         return connection
 

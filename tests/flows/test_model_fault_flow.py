@@ -178,6 +178,7 @@ async def test_a_model_that_stalls_is_stopped(
 async def test_a_fault_behind_a_round_keeps_the_round(tmp_path: Path) -> None:
     steps: list[Step] = [
         reply(calls=[("write_file", {"path": "kept.txt", "content": "x"})]),
+        reset(),  # of a kept connection: it is asked once more, over a new one
         reset(),
         reply("It is written."),
     ]

@@ -709,6 +709,59 @@ async def test_a_server_that_closed_an_idle_connection_is_connected_again() -> N
             await trio.testing.wait_all_tasks_blocked()
 
 
+@pytest.mark.parametrize("gone", [reset(), close_before_head()], ids=["reset", "closed"])
+async def test_a_kept_connection_that_is_gone_costs_no_request(gone: Step) -> None:
+    """The server closes it in the moment in which the next request goes out."""
+    async with open_scripted_server([reply("one"), gone, reply("two"), gone]) as server:
+        async with open_http_client() as client:
+            assert b"one" in await post(client, chat(server))
+            assert b"two" in await post(client, chat(server))
+            assert (server.connections, client.statistics().active) == (2, 0)
+        async with (
+            open_http_client() as client
+        ):  # a new one is not: the server wants no more of this request
+            with pytest.raises(NetworkError):
+                await post(client, chat(server))
+        server.assert_complete()
+
+
+async def test_a_request_is_repeated_once_alone() -> None:
+    async with (
+        open_scripted_server([reply("one"), reset(), reset()]) as server,
+        open_http_client() as client,
+    ):
+        await post(client, chat(server))
+        with pytest.raises(NetworkError):
+            await post(client, chat(server))
+        server.assert_complete()
+        assert client.statistics() == HttpStatistics(active=0, idle=0)
+
+
+@pytest.mark.parametrize(
+    "step", [garbage(), cut_after(10, reply("x"))], ids=["garbage", "half a body"]
+)
+async def test_an_answer_that_began_is_not_asked_for_once_more(step: Step) -> None:
+    async with open_scripted_server([reply("one"), step]) as server, open_http_client() as client:
+        await post(client, chat(server))
+        with pytest.raises(NetworkError):
+            await read_to_the_end(client, chat(server))
+        server.assert_complete()
+
+
+async def test_a_request_that_the_server_worked_on_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_connection, "GONE_SECONDS", 0.0)
+    async with (
+        open_scripted_server([reply("one"), reset()]) as server,
+        open_http_client() as client,
+    ):
+        await post(client, chat(server))
+        with pytest.raises(NetworkError):
+            await post(client, chat(server))
+        server.assert_complete()
+
+
 async def test_no_session_keys_are_written_for_whoever_set_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
