@@ -532,6 +532,7 @@ ALONE: dict[str, str] = {
         actors/upkeep/undo: MAX_CALLS
         gateway/openai/chat_answer: MAX_SHOWN
         gateway/openai/chat_request: MAX_MESSAGES
+        gateway/openai/content: MAX_TOOLS_CHARS MAX_VALUES
         gateway/openai/response_fold: MAX_OUTPUT_CHARS
         gateway/openai/response_request: MAX_INPUT_ITEMS MAX_METADATA
         runtime/turn_options: MAX_CLIENT_TOOLS

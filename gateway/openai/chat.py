@@ -6,11 +6,9 @@ import time
 from contextlib import AsyncExitStack
 
 import msgspec
-import trio
 
 from ...embedding.runtime import host_of
 from ...runtime.errors import ActorStopped, CallboardError
-from ...runtime.turn_options import ClientContext
 from ...runtime.wire.fields import Role
 from ..connection.caller import Requester
 from ..door.exchange import Exchange
@@ -19,13 +17,12 @@ from ..http_turns import HttpTurn, HttpTurns
 from ..shared.state import DaemonState
 from .asked import TurnOpener, WantedTurn
 from .chat_answer import ChatAnswer, ChatStream, event_of
-from .chat_request import ChatInput, ChatRequest, conversation_of, decoded
+from .chat_request import ChatStyle, read_chat
+from .content import read_by
 from .problems import ApiProblem, error_body, late, problem_of
 from .turn_view import TurnView
 
 SESSION = "x-callboard-session"
-LARGE_BODY = 64 * 1024
-"""Bytes; a larger body is read in a thread, so that others have their turns meanwhile."""
 
 
 class ChatApi:
@@ -45,24 +42,23 @@ class ChatApi:
         """Answer a request; the turn is cancelled when the client leaves."""
         requester.check_role(Role.OPERATOR)
         body = await exchange.body(host_of(requester.runtime).settings.openai.max_body_bytes)
-        if len(body) <= LARGE_BODY:
-            request, said = _read(body)
-        else:
-            request, said = await trio.to_thread.run_sync(_read, body)
+        request, options, client, said = await read_by(read_chat, body)
         del body
         asked = WantedTurn(
             model=request.model,
-            options=request.options,
+            options=options,
             given=said.given,
             text=said.text,
             attachments=said.attachments,
             results=said.results,
-            client=ClientContext(said.instructions, request.client_tools),
+            client=client,
             session_id=exchange.head.one(SESSION) or "",
             is_alone=True,
         )
+        del said, client
         async with AsyncExitStack() as stack:
             turn = await self._opener.open(stack, exchange.head, requester, asked)
+            del asked  # it may be large, and the turn long
             view = TurnView(turn.client_tools)
             headers = _headers(turn.session_id, turn.input_id, request)
             answer = None
@@ -80,7 +76,7 @@ class ChatApi:
         exchange: Exchange,
         turn: HttpTurn,
         view: TurnView,
-        request: ChatRequest,
+        request: ChatStyle,
         headers: Headers,
     ) -> HttpAnswer | None:
         try:
@@ -109,17 +105,16 @@ class ChatApi:
         exchange: Exchange,
         turn: HttpTurn,
         view: TurnView,
-        request: ChatRequest,
+        request: ChatStyle,
         headers: Headers,
     ) -> None:
-        wants = request.stream_options
         progress = host_of(self._daemon.runtime).settings.openai.tool_progress == "reasoning"
         answer = ChatStream(
             ChatAnswer(turn.input_id, request.model, int(time.time())),
             view,
-            has_form=request.response_format is not None and request.response_format.type != "text",
+            has_form=request.has_form,
             shows_calls=progress,
-            wants_usage=wants is not None and bool(wants.include_usage),
+            wants_usage=request.wants_usage,
         )
         async with exchange.stream(headers=headers) as stream:
             await stream.send(answer.begin())
@@ -137,12 +132,6 @@ class ChatApi:
                 await stream.send(data + view.waits(stream))
 
 
-def _read(body: bytes) -> tuple[ChatRequest, ChatInput]:
-    request = decoded(body, ChatRequest)
-    request.check()
-    return request, conversation_of(request.messages)
-
-
-def _headers(session_id: str, input_id: str, request: ChatRequest) -> Headers:
+def _headers(session_id: str, input_id: str, request: ChatStyle) -> Headers:
     ignored = (("x-callboard-ignored", ", ".join(request.ignored)),) if request.ignored else ()
     return ((SESSION, session_id), ("x-request-id", input_id), *ignored)

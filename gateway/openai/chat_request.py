@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import msgspec
 
 from ...runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Attachment, ThinkingEffort
 from ...runtime.history import Answer, Call, Input, Item, Part, Result, Text, checked_attachments
 from ...runtime.text import without_surrogates
-from ...runtime.turn_options import MAX_CLIENT_TOOLS, GivenTool, TurnOptions
-from .content import NO_WORDS, Content, read_content
+from ...runtime.turn_options import (
+    MAX_CLIENT_TOOLS,
+    ClientContext,
+    GivenTool,
+    TurnOptions,
+)
+from .content import (
+    MAX_TOOLS_CHARS,
+    NO_WORDS,
+    NULL,
+    Content,
+    checked_schema,
+    decoded,
+    decoded_items,
+    is_given,
+    read_content,
+)
 from .problems import ApiProblem
 
 MAX_MESSAGES = 30_000
@@ -24,8 +40,6 @@ EFFORTS = {
     "high": ThinkingEffort.HIGH,
     "xhigh": ThinkingEffort.HIGH,
 }
-
-Read = TypeVar("Read")
 
 
 class CalledFunction(msgspec.Struct):
@@ -84,7 +98,7 @@ class Function(msgspec.Struct):
 
     name: str
     description: str | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: msgspec.Raw = NULL
 
 
 class ChatTool(msgspec.Struct):
@@ -97,7 +111,7 @@ class ChatTool(msgspec.Struct):
 class JsonSchema(msgspec.Struct):
     """The form of an answer."""
 
-    schema: dict[str, Any]
+    schema: msgspec.Raw
     name: str = ""
 
 
@@ -121,7 +135,7 @@ class ChatRequest(msgspec.Struct):
     """A request for a chat completion; what is not named here is passed over."""
 
     model: str
-    messages: Annotated[list[Message], msgspec.Meta(min_length=1, max_length=MAX_MESSAGES)]
+    messages: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MAX_MESSAGES)]
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
@@ -130,31 +144,31 @@ class ChatRequest(msgspec.Struct):
     reasoning_effort: str | None = None
     response_format: ResponseFormat | None = None
     tools: Annotated[list[ChatTool], msgspec.Meta(max_length=MAX_CLIENT_TOOLS)] | None = None
-    tool_choice: Any = None
-    parallel_tool_calls: bool | None = None
+    tool_choice: msgspec.Raw = NULL
+    parallel_tool_calls: msgspec.Raw = NULL
     n: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
     modalities: list[str] | None = None
-    audio: Any = None
-    functions: Any = None
-    function_call: Any = None
-    web_search_options: Any = None
-    prediction: Any = None
-    seed: Any = None
-    stop: Any = None
-    frequency_penalty: Any = None
-    presence_penalty: Any = None
-    logit_bias: Any = None
-    top_p: Any = None
-    service_tier: Any = None
-    prompt_cache_key: Any = None
-    prompt_cache_retention: Any = None
-    safety_identifier: Any = None
-    store: Any = None
-    user: Any = None
-    metadata: Any = None
-    verbosity: Any = None
+    audio: msgspec.Raw = NULL
+    functions: msgspec.Raw = NULL
+    function_call: msgspec.Raw = NULL
+    web_search_options: msgspec.Raw = NULL
+    prediction: msgspec.Raw = NULL
+    seed: msgspec.Raw = NULL
+    stop: msgspec.Raw = NULL
+    frequency_penalty: msgspec.Raw = NULL
+    presence_penalty: msgspec.Raw = NULL
+    logit_bias: msgspec.Raw = NULL
+    top_p: msgspec.Raw = NULL
+    service_tier: msgspec.Raw = NULL
+    prompt_cache_key: msgspec.Raw = NULL
+    prompt_cache_retention: msgspec.Raw = NULL
+    safety_identifier: msgspec.Raw = NULL
+    store: msgspec.Raw = NULL
+    user: msgspec.Raw = NULL
+    metadata: msgspec.Raw = NULL
+    verbosity: msgspec.Raw = NULL
 
     def check(self) -> None:
         """Raise `ApiProblem` for what would change the answer and can't be had."""
@@ -163,7 +177,7 @@ class ChatRequest(msgspec.Struct):
         if self.logprobs or self.top_logprobs:
             raise ApiProblem("there are no log probabilities here", "logprobs")
         for name in ("audio", "functions", "function_call", "web_search_options"):
-            if getattr(self, name) is not None:
+            if is_given(getattr(self, name)):
                 raise ApiProblem(f"{name} can't be had here: leave it out", name)
         if self.modalities not in (None, ["text"]):
             raise ApiProblem("answers are texts: leave modalities out", "modalities")
@@ -172,7 +186,7 @@ class ChatRequest(msgspec.Struct):
     @property
     def ignored(self) -> list[str]:
         """The parameters that were given and are passed over."""
-        return [name for name in IGNORED if getattr(self, name) not in (None, [], {})]
+        return [name for name in IGNORED if is_given(getattr(self, name))]
 
     @property
     def options(self) -> TurnOptions:
@@ -193,21 +207,15 @@ class ChatRequest(msgspec.Struct):
             return '{"type":"object"}'
         if form.json_schema is None:
             raise ApiProblem("json_schema is missing", "response_format")
-        return msgspec.json.encode(form.json_schema.schema).decode()
+        return checked_schema(form.json_schema.schema, "response_format")
 
     @property
     def client_tools(self) -> tuple[GivenTool, ...]:
         """The client's tools, unless it wants none of them called."""
-        if self.tool_choice == "none":
+        if is_none_wanted(self.tool_choice):
             return ()
-        return tuple(
-            GivenTool(
-                each.function.name,
-                each.function.description or "",
-                msgspec.json.encode(each.function.parameters or NO_PARAMETERS).decode(),
-            )
-            for each in self.tools or ()
-        )
+        functions = (each.function for each in self.tools or ())
+        return given_tools((each.name, each.description, each.parameters) for each in functions)
 
 
 IGNORED = (
@@ -227,7 +235,50 @@ IGNORED = (
     "user",
 )
 
-NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+class ChatStyle(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says of its answer."""
+
+    model: str
+    stream: bool
+    has_form: bool
+    wants_usage: bool
+    ignored: list[str]
+
+
+def read_chat(body: bytes) -> tuple[ChatStyle, TurnOptions, ClientContext, ChatInput]:
+    """Return what a body asks for, of which nothing refers to the body; raise `ApiProblem`."""
+    request = decoded(body, ChatRequest)
+    request.check()
+    said = conversation_of(decoded_items(request.messages, Message, "messages"))  # type: ignore[arg-type]
+    form, wants = request.response_format, request.stream_options
+    style = ChatStyle(
+        model=request.model,
+        stream=bool(request.stream),
+        has_form=form is not None and form.type != "text",
+        wants_usage=wants is not None and bool(wants.include_usage),
+        ignored=request.ignored,
+    )
+    return style, request.options, ClientContext(said.instructions, request.client_tools), said
+
+
+def given_tools(
+    tools: Iterable[tuple[str, str | None, msgspec.Raw]],
+) -> tuple[GivenTool, ...]:
+    """Return tools of a client by name, description and parameters; raise `ApiProblem`."""
+    given: list[GivenTool] = []
+    size = 0
+    for number, (name, description, parameters) in enumerate(tools):
+        param = f"tools[{number}]"
+        schema = checked_schema(parameters, param) if is_given(parameters) else NO_PARAMETERS
+        given.append(GivenTool(name, description or "", schema))
+        size += len(schema) + len(given[-1].description)
+        if size > MAX_TOOLS_CHARS:
+            raise ApiProblem(f"all tools together have {MAX_TOOLS_CHARS} bytes at most", param)
+    return tuple(given)
+
+
+NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 
 class ChatInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,20 +377,17 @@ def effort_of(word: str | None, param: str) -> ThinkingEffort | None:
     return EFFORTS[word]
 
 
-def check_tool_choice(choice: object) -> None:
+def check_tool_choice(choice: msgspec.Raw) -> None:
     """Raise `ApiProblem` for a choice that no model here can be held to."""
-    if choice not in (None, "auto", "none"):
+    if is_given(choice) and not is_word(choice, "auto") and not is_none_wanted(choice):
         raise ApiProblem("it is auto or none: no model is made to call a tool here", "tool_choice")
 
 
-def decoded(body: bytes, kind: type[Read]) -> Read:
-    """Return a body as a request; raise `ApiProblem` with the parameter that is wrong."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        why, _, place = str(error).partition(" - at `$")
-        raise ApiProblem(why, place.rstrip("`").lstrip(".") or None) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ApiProblem(f"the body is not JSON: {error}") from error
-    except RecursionError:
-        raise ApiProblem("the body is nested too deeply") from None
+def is_none_wanted(choice: msgspec.Raw) -> bool:
+    """Whether no tool of the client is to be called."""
+    return is_word(choice, "none")
+
+
+def is_word(text: msgspec.Raw, word: str) -> bool:
+    """Whether a parameter is this word."""
+    return len(text) == len(word) + 2 and bytes(text).decode() == f'"{word}"'

@@ -1,16 +1,41 @@
-"""Contents of messages: texts, images and files, as they come and as a session has them."""
+"""What a body holds: its JSON within bounds, and the texts, images and files of messages as a session has them.
+
+msgspec keeps the interpreter's lock for as long as it decodes, also in a thread. So a body is read in steps: its
+values are counted, long lists are decoded item by item, and what is only passed on, or passed over, stays text.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, TypeVar
 
 import msgspec
+import trio
 
 from ...runtime.definitions import Attachment
 from ...runtime.text import without_surrogates
+from ...runtime.turn_options import MAX_SCHEMA_CHARS
+from ...tools.schema.foreign_schema import MAX_SCHEMA_DEPTH
+from ...tools.schema.validation import is_deeper
 from .problems import ApiProblem
+
+LARGE_BODY = 64 * 1024
+"""Bytes; a larger body is read in a thread, so that others have their turns meanwhile."""
+MAX_VALUES = 500_000
+"""Values of a body: ten for each of the most messages, and more. Decoding as many takes some 50 ms."""
+MAX_TOOLS_CHARS = 2 * MAX_SCHEMA_CHARS
+"""Of the parameters of all tools together: the model reads them with each request."""
+
+NULL = msgspec.Raw(b"null")
+"""The text of a parameter that was left out."""
+NOTHING = frozenset({b"null", b"[]", b"{}", b'""'})
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+
+Kind = TypeVar("Kind")
 
 NO_WORDS = "(The person sent this without words.)"
 """The text of an input that is an image or a file alone: an input has one."""
@@ -99,3 +124,61 @@ def data_url(url: str, param: str, name: str = "") -> Attachment:
         return Attachment(media_type, base64.b64decode(data, validate=True), name=name)
     except binascii.Error as error:
         raise ApiProblem("this data URL is not valid base64", param) from error
+
+
+# ── the JSON of a body ───────────────────────────────────────────────────────────────────────────
+
+
+async def read_by(read: Callable[[bytes], Kind], body: bytes) -> Kind:
+    """Return what `read` makes of a body; of a large one in a thread."""
+    if len(body) <= LARGE_BODY:
+        await trio.lowlevel.checkpoint()
+        return read(body)
+    return await trio.to_thread.run_sync(read, body)
+
+
+def decoded(body: bytes, kind: type[Kind]) -> Kind:
+    """Return a body as a request; raise `ApiProblem` with the parameter that is wrong."""
+    if body.count(b",") > MAX_VALUES and _count_commas(body) > MAX_VALUES:
+        raise ApiProblem(f"the body has more than {MAX_VALUES} values")
+    return _decoded(body, kind)
+
+
+def decoded_items(items: Iterable[msgspec.Raw], kind: type[Kind], param: str) -> list[Kind]:
+    """Return the items of a list of a body; raise `ApiProblem` with the parameter that is wrong."""
+    return [_decoded(item, kind, f"{param}[{number}]") for number, item in enumerate(items)]
+
+
+def _decoded(text: bytes | msgspec.Raw, kind: type[Kind], param: str = "") -> Kind:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError as error:
+        why, _, place = str(error).partition(" - at `$")
+        raise ApiProblem(why, (param + place.rstrip("`")).lstrip(".") or None) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ApiProblem(f"the body is not JSON: {error}") from error
+    except RecursionError:
+        raise ApiProblem("the body is nested too deeply") from None
+
+
+def _count_commas(body: bytes) -> int:
+    """Return how many commas stand outside of strings, which is how many values there are, nearly."""
+    inside = sum(body.count(b",", *found.span()) for found in _STRING.finditer(body))
+    return body.count(b",") - inside
+
+
+def is_given(text: msgspec.Raw) -> bool:
+    """Whether a parameter says anything."""
+    return len(text) > 4 or bytes(text) not in NOTHING  # the longest of these has four letters
+
+
+def checked_schema(text: msgspec.Raw, param: str) -> str:
+    """Return the text of a JSON Schema; raise `ApiProblem` for what is none, too long or too deep."""
+    if len(text) > MAX_SCHEMA_CHARS:
+        raise ApiProblem(f"a JSON Schema has {MAX_SCHEMA_CHARS} bytes at most", param)
+    schema = bytes(text).decode()
+    if not schema.startswith("{"):
+        raise ApiProblem("a JSON Schema is an object", param)
+    if is_deeper(schema, MAX_SCHEMA_DEPTH):
+        raise ApiProblem(f"it is nested deeper than {MAX_SCHEMA_DEPTH} levels", param)
+    return schema

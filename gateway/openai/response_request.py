@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from ...runtime.approval import ApprovalAnswer
 from ...runtime.budget import Budget
 from ...runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Attachment
-from ...runtime.history import Answer, Call, Input, Item, Result, Text, checked_attachments
+from ...runtime.history import Answer, Call, Input, Item, Part, Result, Text, checked_attachments
 from ...runtime.text import without_surrogates
 from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, GivenTool, TurnOptions
 from .asked import WantedTurn
-from .chat_request import NO_PARAMETERS, check_tool_choice, effort_of, result_text
-from .content import NO_WORDS, data_url
+from .chat_request import (
+    check_tool_choice,
+    effort_of,
+    given_tools,
+    is_none_wanted,
+    is_word,
+    result_text,
+)
+from .content import NO_WORDS, NULL, checked_schema, data_url, decoded_items, is_given
 from .problems import ApiProblem
 
 MAX_INPUT_ITEMS = 30_000
@@ -57,9 +64,9 @@ class ResponseTool(msgspec.Struct):
     type: str
     name: str = ""
     description: str | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: msgspec.Raw = NULL
     server_label: str = ""
-    require_approval: Any = None
+    require_approval: msgspec.Raw = NULL
 
 
 class Reasoning(msgspec.Struct):
@@ -72,7 +79,7 @@ class TextFormat(msgspec.Struct):
     """Whether an answer has a form."""
 
     type: Literal["text", "json_object", "json_schema"] = "text"
-    schema: dict[str, Any] | None = None
+    schema: msgspec.Raw = NULL
 
 
 class TextOptions(msgspec.Struct):
@@ -85,7 +92,7 @@ class ResponseRequest(msgspec.Struct):
     """A request for a response; what is not named here is passed over."""
 
     model: str
-    input: str | Annotated[list[InputItem], msgspec.Meta(max_length=MAX_INPUT_ITEMS)] = ""
+    input: str | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_INPUT_ITEMS)] = ""
     instructions: str | None = None
     previous_response_id: str | None = None
     stream: bool | None = False
@@ -97,27 +104,29 @@ class ResponseRequest(msgspec.Struct):
     reasoning: Reasoning | None = None
     text: TextOptions | None = None
     tools: Annotated[list[ResponseTool], msgspec.Meta(max_length=MAX_CLIENT_TOOLS)] | None = None
-    tool_choice: Any = None
+    tool_choice: msgspec.Raw = NULL
     metadata: Annotated[dict[str, MetadataText], msgspec.Meta(max_length=MAX_METADATA)] | None = (
         None
     )
-    conversation: Any = None
-    prompt: Any = None
+    conversation: msgspec.Raw = NULL
+    prompt: msgspec.Raw = NULL
     top_logprobs: int | None = None
-    top_p: Any = None
-    include: Any = None
-    parallel_tool_calls: Any = None
-    service_tier: Any = None
-    prompt_cache_key: Any = None
-    safety_identifier: Any = None
-    truncation: Any = None
-    user: Any = None
+    top_p: msgspec.Raw = NULL
+    include: msgspec.Raw = NULL
+    parallel_tool_calls: msgspec.Raw = NULL
+    service_tier: msgspec.Raw = NULL
+    prompt_cache_key: msgspec.Raw = NULL
+    safety_identifier: msgspec.Raw = NULL
+    truncation: msgspec.Raw = NULL
+    user: msgspec.Raw = NULL
 
     def check(self) -> None:
         """Raise `ApiProblem` for what would change the answer and can't be had."""
-        for name in ("conversation", "prompt", "top_logprobs"):
-            if getattr(self, name):
+        for name in ("conversation", "prompt"):
+            if is_given(getattr(self, name)):
                 raise ApiProblem(f"{name} can't be had here: leave it out", name)
+        if self.top_logprobs:
+            raise ApiProblem("there are no log probabilities here: leave it out", "top_logprobs")
         check_tool_choice(self.tool_choice)
         for number, tool in enumerate(self.tools or ()):
             if tool.type == "mcp" and tool.server_label == SERVER:
@@ -135,29 +144,23 @@ class ResponseRequest(msgspec.Struct):
     @property
     def ignored(self) -> list[str]:
         """The parameters that were given and are passed over."""
-        return [name for name in IGNORED if getattr(self, name) not in (None, [], {})]
+        return [name for name in IGNORED if is_given(getattr(self, name))]
 
     @property
     def wants_approvals(self) -> bool:
         """Whether the client answers questions about calls of the agent's tools."""
         return any(
-            each.type == "mcp" and each.require_approval != "never" for each in self.tools or ()
+            each.type == "mcp" and not is_word(each.require_approval, "never")
+            for each in self.tools or ()
         )
 
     @property
     def client_tools(self) -> tuple[GivenTool, ...]:
         """The client's tools, unless it wants none of them called."""
-        if self.tool_choice == "none":
+        if is_none_wanted(self.tool_choice):
             return ()
-        return tuple(
-            GivenTool(
-                each.name,
-                each.description or "",
-                msgspec.json.encode(each.parameters or NO_PARAMETERS).decode(),
-            )
-            for each in self.tools or ()
-            if each.type == "function"
-        )
+        functions = (each for each in self.tools or () if each.type == "function")
+        return given_tools((each.name, each.description, each.parameters) for each in functions)
 
     @property
     def options(self) -> TurnOptions:
@@ -176,9 +179,38 @@ class ResponseRequest(msgspec.Struct):
         form = None if self.text is None else self.text.format
         if form is None or form.type == "text":
             return None
-        if form.type == "json_schema" and form.schema is None:
+        if is_given(form.schema):
+            return checked_schema(form.schema, "text.format")
+        if form.type == "json_schema":
             raise ApiProblem("schema is missing", "text.format")
-        return msgspec.json.encode(form.schema or {"type": "object"}).decode()
+        return '{"type":"object"}'
+
+    @property
+    def style(self) -> ResponseStyle:
+        """What it says of its answer, of which nothing refers to its body."""
+        return ResponseStyle(
+            model=self.model,
+            options=self.options,
+            previous_response_id=self.previous_response_id,
+            stream=bool(self.stream),
+            background=bool(self.background),
+            store=self.store is not False,
+            wants_approvals=self.wants_approvals,
+            ignored=self.ignored,
+        )
+
+
+class ResponseStyle(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says of its answer."""
+
+    model: str
+    options: TurnOptions
+    previous_response_id: str | None
+    stream: bool
+    background: bool
+    store: bool
+    wants_approvals: bool
+    ignored: list[str]
 
 
 SERVER = "callboard"
@@ -195,11 +227,15 @@ IGNORED = (
 
 
 def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
-    """Return what a request asks for; `by` is who answers its questions. Raise `ApiProblem`."""
-    items = request.input
-    if isinstance(items, str):
-        items = [InputItem(role="user", content=items)]
-    brought: list[Item] = []
+    """Return what a request asks for, of which nothing refers to its body. Raise `ApiProblem`.
+
+    `by` is who answers its questions.
+    """
+    if isinstance(request.input, str):
+        items = [InputItem(role="user", content=request.input)]
+    else:
+        items = decoded_items(request.input, InputItem, "input")
+    brought: list[Item | list[Part]] = []  # parts of an answer, until all of it has come
     instructions = [request.instructions] if request.instructions else []
     results: dict[str, str] = {}
     approvals: dict[str, ApprovalAnswer] = {}
@@ -218,9 +254,14 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
             case "message", "assistant":
                 last_answer = len(brought)
                 results.clear()
-                brought.append(Answer((Text(_read(item.content, param)[0]),)))
+                brought.append([Text(_read(item.content, param)[0])])
             case "function_call", _:
-                last_answer = _add_call(brought, Call(item.call_id, item.name, item.arguments))
+                call = Call(item.call_id, item.name, item.arguments)
+                if brought and isinstance(answer := brought[-1], list):
+                    answer.append(call)
+                else:
+                    last_answer = len(brought)
+                    brought.append([call])
                 names[item.call_id] = item.name
                 results.pop(item.call_id, None)
             case "function_call_output", _:
@@ -245,7 +286,10 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
     return WantedTurn(
         model=request.model,
         options=request.options,
-        given=_given(brought, last_answer),
+        given=_given(
+            [Answer(tuple(each)) if isinstance(each, list) else each for each in brought],
+            last_answer,
+        ),
         text="\n\n".join(each.text for each in new),
         attachments=checked_attachments(files),
         results=results,
@@ -261,15 +305,6 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
         ),
         approvals=approvals,
     )
-
-
-def _add_call(brought: list[Item], call: Call) -> int:
-    """Add a call to the answer that it is part of; return where that is."""
-    if brought and isinstance(last := brought[-1], Answer):
-        brought[-1] = msgspec.structs.replace(last, parts=(*last.parts, call))
-    else:
-        brought.append(Answer((call,)))
-    return len(brought) - 1
 
 
 def _read(content: str | list[InputPart] | None, param: str) -> tuple[str, tuple[Attachment, ...]]:

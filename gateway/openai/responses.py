@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import parse_qsl
 
@@ -20,8 +21,8 @@ from ..door.exchange import Exchange, ResponseStream
 from ..door.http import JSON, Headers, HttpAnswer
 from ..http_turns import HttpTurn, HttpTurns
 from ..recorded_turn import RecordedTurn
-from .asked import TurnOpener
-from .chat_request import decoded
+from .asked import TurnOpener, WantedTurn
+from .content import decoded, read_by
 from .problems import ApiProblem, error_body, late, problem_of
 from .response_fold import ResponseFold, behind
 from .response_items import DeletedResponse, GivenItems, ResponseBody, ResponseEvent
@@ -33,11 +34,9 @@ from .response_record import (
     place_of,
     recorded,
 )
-from .response_request import ResponseRequest, asked_of
+from .response_request import ResponseRequest, ResponseStyle, asked_of
 from .turn_view import TurnView
 
-LARGE_BODY = 64 * 1024
-"""Bytes; a larger body is read in a thread, so that others have their turns meanwhile."""
 PURGE_SECONDS = 5.0
 """For removing the session of a response that is not to be stored."""
 
@@ -57,24 +56,17 @@ class ResponsesApi:
         """Answer a request; its turn goes on when the client leaves, unless it is not stored."""
         requester.check_role(Role.OPERATOR)
         body = await exchange.body(host_of(requester.runtime).settings.openai.max_body_bytes)
-        if len(body) <= LARGE_BODY:
-            request = decoded(body, ResponseRequest)
-        else:
-            request = await trio.to_thread.run_sync(decoded, body, ResponseRequest)
+        request, asked = await read_by(partial(_read, requester.name), body)
         del body
-        request.check()
-        if request.wants_approvals:
+        if request.wants_approvals or asked.approvals:
             requester.check_role(Role.APPROVER)
-        before = request.previous_response_id
-        session_id = ""
-        if before:
-            place = place_of(before)
-            await recorded(requester, place)
-            session_id = place.session_id
-        asked = asked_of(request, session_id, requester.name)
+        if request.previous_response_id:
+            await recorded(requester, place_of(request.previous_response_id))
+        session_id = asked.session_id
         async with AsyncExitStack() as stack:
             turn = await self._opener.open(stack, exchange.head, requester, asked)
-            if request.store is not False:
+            del asked  # it may be large, and the turn long
+            if request.store:
                 stack.callback(turn.let_go)
             place = ResponsePlace(turn.session_id, turn.input_id, turn.answers)
             items = host_of(requester.runtime).settings.openai.items
@@ -92,9 +84,9 @@ class ResponsesApi:
                 turn.answers += 1
                 waits = (*fold.view.asks, *(each.call_id for each in fold.view.client_calls))
                 stack.pop_all()
-                stored = request.store is not False
+                stored = request.store
                 self._turns.park(turn, requester, waits, goes_on=stored)
-        if request.store is False and not session_id and fold.view.ended is not None:
+        if not request.store and not session_id and fold.view.ended is not None:
             await _purge(requester, turn.session_id)
         return answer
 
@@ -209,6 +201,15 @@ async def _read_on(
             await stream.send(_bytes(told) + response.view.waits(stream))
 
 
+def _read(by: str, body: bytes) -> tuple[ResponseStyle, WantedTurn]:
+    """Return what a body asks for; `by` is who answers its questions. Raise `ApiProblem`."""
+    request = decoded(body, ResponseRequest)
+    request.check()
+    before = request.previous_response_id
+    session_id = place_of(before).session_id if before else ""
+    return request.style, asked_of(request, session_id, by)
+
+
 async def _whole(
     exchange: Exchange, turn: HttpTurn, fold: ResponseFold, headers: Headers
 ) -> HttpAnswer | None:
@@ -247,11 +248,11 @@ def _bytes(events: list[ResponseEvent]) -> bytes:
 
 
 def _begun(
-    place: ResponsePlace, request: ResponseRequest, client: ClientContext, *, shows_calls: bool
+    place: ResponsePlace, request: ResponseStyle, client: ClientContext, *, shows_calls: bool
 ) -> ResponseFold:
     body = body_of(place, request.model, client, request.options)
     body.previous_response_id = request.previous_response_id
-    body.background, body.store = bool(request.background), request.store is not False
+    body.background, body.store = request.background, request.store
     return ResponseFold(
         body,
         TurnView(each.name for each in client.tools),
@@ -261,7 +262,7 @@ def _begun(
     )
 
 
-def _headers(place: ResponsePlace, request: ResponseRequest) -> Headers:
+def _headers(place: ResponsePlace, request: ResponseStyle) -> Headers:
     ignored = (("x-callboard-ignored", ", ".join(request.ignored)),) if request.ignored else ()
     return (("x-callboard-session", place.session_id), ("x-request-id", place.input_id), *ignored)
 

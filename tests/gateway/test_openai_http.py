@@ -12,11 +12,13 @@ import trio
 import callboard
 from callboard.config.sections import OpenAiSettings, ServerSettings
 from callboard.config.settings import Settings
+from callboard.gateway.openai.content import MAX_VALUES
 from callboard.providers.testing.script import fail, reply
-from callboard.runtime.events import InputAccepted, SessionTainted, TurnEnded
+from callboard.runtime.events import HistoryGiven, InputAccepted, SessionTainted, TurnEnded
+from callboard.runtime.history import Answer as GivenAnswer
 from callboard.runtime.store.lists import SessionFilter
 from callboard.runtime.stream import Done, StopReason, TextDelta
-from callboard.runtime.turn_options import ClientContext
+from callboard.runtime.turn_options import MAX_SCHEMA_CHARS, ClientContext
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, open_daemon
 from support.gateway.door_scene import request
@@ -155,6 +157,73 @@ async def test_bodies_that_are_no_json_too_deep_or_too_large_are_refused() -> No
         assert (lost.status, problem(lost)["code"]) == (404, "not_found")
         wrong = await answer_to(daemon, request(daemon, CHAT, method="GET"))
         assert (wrong.status, wrong.headers["allow"]) == (405, "POST")
+
+
+MANY = b"[" + b"[]," * MAX_VALUES + b"[]]"
+DEEP: dict[str, Any] = {"type": "object"}
+for _ in range(70):
+    DEEP = {"type": "object", "properties": {"a": DEEP}}
+LONG_SCHEMA = {"type": "object", "description": "x" * MAX_SCHEMA_CHARS}
+HALF_SCHEMA = {"type": "object", "description": "x" * (MAX_SCHEMA_CHARS * 3 // 4)}
+
+
+def tools_of(target: str, *parameters: Any) -> dict[str, Any]:
+    """Tools of a client with these parameters, as the route has them."""
+    each = [{"name": f"t{at}", "parameters": given} for at, given in enumerate(parameters)]
+    if target == CHAT:
+        return {"tools": [{"type": "function", "function": function} for function in each]}
+    return {"tools": [{"type": "function"} | function for function in each]}
+
+
+@pytest.mark.parametrize("target", ["/v1/chat/completions", "/v1/responses"])
+async def test_a_body_makes_a_bounded_amount_of_work(target: str) -> None:
+    """msgspec holds the interpreter's lock while it decodes: millions of values held all up for seconds."""
+    said = {"messages": HELLO} if target == CHAT else {"input": "Hello."}
+    async with open_daemon(callboard.ScriptedModel([])) as daemon:
+        whole = msgspec.json.encode({"model": "general"} | said)
+        for body, param in (
+            (whole[:-1] + b',"top_p":' + MANY + b"}", None),
+            (whole[:-1] + b',"unknown":' + MANY + b"}", None),
+            (msgspec.json.encode({"model": "general"} | said | tools_of(target, DEEP)), "tools[0]"),
+            (
+                msgspec.json.encode({"model": "general"} | said | tools_of(target, LONG_SCHEMA)),
+                "tools[0]",
+            ),
+            (
+                msgspec.json.encode(
+                    {"model": "general"} | said | tools_of(target, *[HALF_SCHEMA] * 3)
+                ),
+                "tools[2]",
+            ),
+            (msgspec.json.encode({"model": "general"} | said | tools_of(target, 7)), "tools[0]"),
+        ):
+            answer = await ask(daemon, body, target)
+            assert (answer.status, problem(answer)["param"]) == (400, param), body[:100]
+        assert await daemon.runtime.sessions() == []
+
+
+async def test_many_commas_in_a_text_are_no_values() -> None:
+    async with open_daemon(callboard.ScriptedModel([reply("Yes.")])) as daemon:
+        text = "," * (MAX_VALUES + 1) + '\\"'
+        answer = await ask(daemon, body_of([{"role": "user", "content": text}]))
+    assert answer.status == 200
+
+
+async def test_calls_in_a_row_are_one_answer() -> None:
+    model = callboard.ScriptedModel([reply("Yes.")])
+    async with open_daemon(model) as daemon:
+        calls = [
+            {"type": "function_call", "call_id": f"c{at}", "name": "f", "arguments": "{}"}
+            for at in range(3)
+        ]
+        brought = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "I go."}]
+        body = {"model": "general", "input": [*brought, *calls, {"role": "user", "content": "?"}]}
+        answer = await ask(daemon, msgspec.json.encode(body), RESPONSES)
+        session = answer.headers["x-callboard-session"]
+        (given,) = [e for e in await events_of(daemon, session) if isinstance(e, HistoryGiven)]
+    assert [type(item).__name__ for item in given.messages] == ["Input", "Answer"]
+    (said,) = [item.parts for item in given.messages if isinstance(item, GivenAnswer)]
+    assert [getattr(part, "call_id", "") for part in said] == ["", "c0", "c1", "c2"]
 
 
 async def test_a_model_that_there_is_not_is_not_found() -> None:

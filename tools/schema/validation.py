@@ -148,7 +148,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
         raise WrongArguments(
             f"the arguments are larger than {MAX_ARGUMENT_BYTES} bytes; send less at once"
         )
-    if text.count("{") + text.count("[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+    if is_deeper(text, MAX_DEPTH):
         raise WrongArguments(f"the arguments are nested deeper than {MAX_DEPTH} levels")
     try:
         tree = msgspec.json.decode(encoded)
@@ -165,16 +165,19 @@ def parse_arguments(text: str) -> dict[str, Any]:
     return tree
 
 
-def _depth(text: str) -> int:
-    """Return how deep the brackets nest; any number for text that is not JSON."""
-    depth = deepest = 0
+def is_deeper(text: str, levels: int) -> bool:
+    """Return whether a JSON text nests deeper than that; anything for text that is not JSON."""
+    if text.count("{") + text.count("[") <= levels:
+        return False
+    depth = 0
     for token in re.finditer(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', text, re.DOTALL):
         if token[0] in {"[", "{"}:
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > levels:
+                return True
         elif token[0] in {"]", "}"}:
             depth -= 1
-    return deepest
+    return False
 
 
 def _count_colons(tree: Any) -> int:
