@@ -310,6 +310,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             address and localhost. A page that makes a browser call it by another name is refused.
         allowed_origins: Origins of web pages that may connect, like `https://board.example`, beside
             the console's own.
+        public_url: Where browsers reach the daemon from elsewhere, through a proxy: `https://board.example`. People
+            who log in at a server of MCP come back there. It is among the allowed hosts and origins.
         roots: Folders below which a client may choose workspaces, as absolute paths. Without one, each
             session gets a folder of its own in the data folder.
         max_connections: Connections at once. 2,000: as many descriptors are left for the rest where
@@ -336,6 +338,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8790
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    public_url: str | None = None
     roots: tuple[str, ...] = ()
     max_connections: Count = 2000
     max_peer_connections: Count = 1000
@@ -361,6 +364,18 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 raise ValueError(
                     f"allowed_origins: {origin!r} is not an origin like https://board.example:8443"
                 )
+        if self.public_url is not None:
+            _check_public(self.public_url)
+
+
+def _check_public(url: str) -> None:
+    where = urlsplit(url)
+    if (
+        url != f"{where.scheme}://{where.netloc}"
+        or where.username is not None
+        or not may_carry_key(checked_base_url(url))
+    ):
+        raise ValueError("public_url: it is not an address like https://board.example")
 
 
 class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

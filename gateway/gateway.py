@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -33,6 +34,7 @@ from .feeds.session_feed import SessionFeeds
 from .feeds.topic_feed import TopicFeed
 from .hooks.deliveries import Hooks
 from .http_turns import HttpTurns
+from .logins import McpLogins
 from .mcp.endpoint import McpEndpoint
 from .methods.all import all_methods
 from .openai.routes import openai_routes
@@ -113,12 +115,14 @@ async def open_gateway(
         table = all_methods()
         turns = HttpTurns(daemon, feeds)
         mcp = McpEndpoint(daemon, table, turns)
-        also = openai_routes(daemon, turns) | mcp.routes
+        daemon.logins = logins = McpLogins(runtime, lambda: daemon.settings, port)
+        also = openai_routes(daemon, turns) | mcp.routes | logins.routes
         server = _server(daemon, table, settings, port, also)
         forget = host.force.watch(partial(_follow, daemon))
         feeds.start_soon(_count, daemon, name="counts of events")
         feeds.start_soon(restart_on_crash, "webhooks", daemon.webhooks.run, name="webhooks")
         feeds.start_soon(restart_on_crash, "MCP", mcp.run, name="MCP")
+        feeds.start_soon(restart_on_crash, "logins", logins.run, name="logins")
         if host.settings.sessions.titles is None:
             titles = partial(host.titles.serve, asks_local=False)
             feeds.start_soon(restart_on_crash, "titles", titles, name="titles")
@@ -167,7 +171,9 @@ def _server(
 
 
 def _rules(settings: ServerSettings, port: int) -> DoorRules:
-    return door_rules(settings.host, port, settings.allowed_hosts, settings.allowed_origins)
+    public = () if settings.public_url is None else (settings.public_url,)
+    names = (*settings.allowed_hosts, *(urlsplit(url).netloc for url in public))
+    return door_rules(settings.host, port, names, (*settings.allowed_origins, *public))
 
 
 def _take_settings(

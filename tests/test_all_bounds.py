@@ -169,6 +169,7 @@ ALONE: dict[str, str] = {
         tools/mcp/server: MAILBOX_CAPACITY
         tools/mcp/servers: MAX_LOOKS MAX_OFFERS
         tools/mcp/session_servers: MAX_OWN_NAME MAX_SESSIONS
+        gateway/logins: MAX_LOGINS
         tools/mcp/streams: MAX_WRITERS
         tools/processes/function_process: MAX_FUNCTION_PROCESSES
         tools/processes/process_tree: MAX_PROCESSES
@@ -318,7 +319,8 @@ ALONE: dict[str, str] = {
         cli/log_file: MAX_LOG_BYTES
         cli/mcp/commands: MAX_ERROR_CHARS
         cli/mcp/importing: MAX_FILE_BYTES
-        cli/mcp/login: MAX_BROWSERS MAX_FIELDS MAX_HEAD_BYTES MAX_SAID_CHARS
+        cli/mcp/login: MAX_BROWSERS MAX_HEAD_BYTES
+        tools/mcp/state: MAX_LOGIN_CHARS MAX_LOGIN_FIELDS
         cli/record_names: MAX_DELETED MAX_LOOKED_AT MAX_MATCHES MAX_SEARCHED MAX_SEARCHED_SESSIONS
         cli/run/choice: MAX_UNANSWERED PAGE_EVENTS
         cli/run/pending: LAST_EVENTS MAX_CALLS MAX_DEPTH MAX_NAMED MAX_WAITING

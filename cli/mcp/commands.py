@@ -264,11 +264,16 @@ def logout(name: ServerName, /, *, config: Config = None, data: Data = None) -> 
     """Forget the login at a server."""
     place = ServerPlace(config, data)
     server = place.get(name).settings
+    problem = place.log_out(server)
     if server.url is None or not place.forget(name, (server.url,)):
         print(f"There is no login at {name}.")
         return ANSWERED
     place.end(name)
-    print(f"Forgot the login at {name}. What the server gave may hold there until it ends.")
+    if problem:
+        held = f"What the server gave may hold there until it ends: {safe_line(problem)}."
+        print(f"Forgot the login at {name}. {held}")
+    else:
+        print(f"Forgot the login at {name}, which its issuer has taken back.")
     return ANSWERED
 
 

@@ -8,26 +8,22 @@ import sys
 import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import trio
 
 from ...config.keys.store import KeyStore
-from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.redaction import Secret
+from ...tools.mcp.state import LOGIN_SECONDS, login_answer, login_fields, login_page
 from ..setup.keys import MASTER_KEY_MADE
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 
-LOGIN_SECONDS = 600.0
-"""How long a person may take."""
 HEAD_SECONDS = 10.0
 MAX_HEAD_BYTES = 16 * 1024
 """A request of a browser; a code in it may be long."""
 MAX_BROWSERS = 16
 """Connections at once; browsers open some ahead."""
-MAX_FIELDS = 20
-MAX_SAID_CHARS = 300
 PATH = "/callback"
 
 
@@ -51,8 +47,8 @@ class Loopback:
     async def authorize(self, url: str) -> dict[str, str]:
         """See `LoginDesk`."""
         self.was_asked = True
-        complain(f"Log in here, within ten minutes: {safe_line(url)}")
-        state = _fields(urlsplit(url).query).get("state", "")
+        show_page(url)
+        state = login_fields(urlsplit(url).query).get("state", "")
         came: dict[str, str] = {}
         slots = trio.CapacityLimiter(MAX_BROWSERS)
 
@@ -65,17 +61,9 @@ class Loopback:
 
         with trio.move_on_after(LOGIN_SECONDS):
             async with trio.open_nursery() as nursery:
-                if _has_browser():
-                    nursery.start_soon(_open_browser, url, name="browser")
+                nursery.start_soon(open_browser, url, name="browser")
                 await trio.serve_listeners(serve, [self._listener])
-        if not came:
-            raise ToolFailure(ErrorType.TIMEOUT, "nobody logged in within ten minutes")
-        if "code" not in came:
-            why = f"{came.get('error', '?')} {came.get('error_description', '')}"[:MAX_SAID_CHARS]
-            raise ToolFailure(
-                ErrorType.PERMISSION_DENIED, f"the login was refused: {safe_line(why).strip()}"
-            )
-        return {name: came[name] for name in ("code", "state", "iss") if name in came}
+        return login_answer(came)
 
 
 class TellingStore:
@@ -114,17 +102,13 @@ async def _answered(stream: trio.SocketStream, state: str) -> dict[str, str] | N
                 head += data
             method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
             where = urlsplit(rest.partition(" ")[0])
-            fields = _fields(where.query)
+            fields = login_fields(where.query)
             is_ours = (
                 method == "GET"
                 and where.path == PATH
                 and hmac.compare_digest(fields.get("state", "").encode(), state.encode())
             )
-            text = (
-                "callboard has heard. You can close this page."
-                if is_ours
-                else "This is not the login that callboard waits for."
-            )
+            text = login_page(is_ours)
             with trio.CancelScope(shield=True), trio.move_on_after(HEAD_SECONDS):
                 await stream.send_all(_answer("200 OK" if is_ours else "400 Bad Request", text))
             return fields if is_ours else None
@@ -140,18 +124,19 @@ def _answer(status: str, text: str) -> bytes:
     return (head + text).encode()
 
 
-def _fields(query: str) -> dict[str, str]:
-    try:
-        return {name: its[0] for name, its in parse_qs(query, max_num_fields=MAX_FIELDS).items()}
-    except ValueError:
-        return {}
-
-
 def _has_browser() -> bool:
     return sys.platform == "darwin" or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )
 
 
-async def _open_browser(url: str) -> None:
-    await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+def show_page(url: str) -> None:
+    """Show where a person logs in."""
+    complain(f"Log in here, within ten minutes: {safe_line(url)}")
+
+
+async def open_browser(url: str) -> None:
+    """Open a page, where there is a browser."""
+    await trio.lowlevel.checkpoint()
+    if _has_browser():
+        await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)

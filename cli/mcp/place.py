@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import trio
@@ -16,20 +17,23 @@ from ...config.keys.store import KeyStore, open_key_store
 from ...config.mcp.settings import MCP_KEYS, McpSettings, key_place
 from ...config.mcp.wire import McpOffer, McpRow, McpServerState
 from ...config.settings import Settings
-from ...runtime.errors import ActorStopped, ConflictError
+from ...runtime.errors import ActorStopped, CallboardError, ConflictError
 from ...runtime.http.address_guard import AddressGuard
 from ...runtime.http.client import HttpClient, open_http_client
 from ...runtime.redaction import Secret
 from ...tools.mcp.book import McpBook, chosen, forget_secrets, named, row_of
-from ...tools.mcp.server import look_at
-from ...tools.mcp.state import McpPlaces
+from ...tools.mcp.server import log_out, look_at
+from ...tools.mcp.state import LOGIN_SECONDS, McpPlaces
 from ...tools.sandbox.sandbox import Sandbox
-from ..backend import FileBackend, serving_daemon
+from ..backend import FileBackend, ask_daemon, serving_daemon
 from ..parameters import data_path
 from ..setup.keys import MASTER_KEY_MADE
 from ..show.question_text import ANSWERED_BY
 from ..terminal.complaint import complain
-from .login import LOGIN_SECONDS, TellingStore, open_loopback
+from .login import TellingStore, open_browser, open_loopback, show_page
+
+if TYPE_CHECKING:
+    from ...client.client import Client
 
 
 class Servers(Protocol):
@@ -74,9 +78,8 @@ class ServerPlace:
     def __init__(self, config: Path | None, data: Path | None) -> None:
         self._file = config_file(config)
         self._data = data_path(data)
-        self._backend = FileBackend(
-            serving_daemon(config, self._data), lambda: OwnServers(self._file, self._data)
-        )
+        self._daemon = serving_daemon(config, self._data)
+        self._backend = FileBackend(self._daemon, lambda: OwnServers(self._file, self._data))
 
     def rows(self) -> list[McpRow]:
         """Return the servers, sorted by name."""
@@ -99,8 +102,17 @@ class ServerPlace:
         self._ask(change)
 
     def log_in(self, server: McpSettings, port: int) -> bool:
-        """Reach a server from here, where a person may log in; return whether it wanted that."""
-        return OwnServers(self._file, self._data).log_in(server, port)
+        """Reach a server, where a person may log in; return whether it wanted that.
+
+        The browser comes back to the daemon that has the server, or to a port of this command.
+        """
+        if self._daemon is None or port or server.name not in OwnServers(self._file, self._data):
+            return OwnServers(self._file, self._data).log_in(server, port)
+        return ask_daemon(self._daemon, partial(_log_in_there, name=server.name))
+
+    def log_out(self, server: McpSettings) -> str:
+        """Have a login taken back by who gave it; return why that failed, or nothing."""
+        return OwnServers(self._file, self._data).log_out(server)
 
     def end(self, name: str) -> None:
         """End the daemon's connection to a server, if there is one."""
@@ -123,6 +135,24 @@ class ServerPlace:
 
     def _ask(self, request: Callable[[Servers], Any]) -> Any:
         return self._backend.ask(lambda client: request(client.mcp), request)
+
+
+async def _log_in_there(client: Client, *, name: str) -> bool:
+    begun = await client.mcp.login(name)
+    if not begun.url:
+        return False
+    show_page(begun.url)
+    refused: CallboardError | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(open_browser, begun.url, name="browser")
+        try:
+            await client.mcp.finish_login(begun.login)
+        except CallboardError as error:
+            refused = error
+        nursery.cancel_scope.cancel(reason="the login is over")
+    if refused is not None:
+        raise refused
+    return True
 
 
 class OwnServers:
@@ -167,6 +197,18 @@ class OwnServers:
             await look_at(places, msgspec.structs.replace(server, start_seconds=seconds))
             return desk.was_asked
 
+    def log_out(self, server: McpSettings) -> str:
+        """Have a login taken back by who gave it; return why that failed, or nothing."""
+        return trio.run(self._log_out, server)
+
+    async def _log_out(self, server: McpSettings) -> str:
+        guard = AddressGuard(self._settings.network.endpoints)
+        async with open_http_client(connect=guard.connect) as http:
+            return await log_out(self._places(guard, http), server)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._settings.mcp
+
     def accept(self, name: str, tools: Mapping[str, str]) -> None:
         """Accept tools of a server that was looked at."""
         self._book.accept(name, self._chosen(self._book.server(name), tools))
@@ -181,6 +223,8 @@ class OwnServers:
 
     def remove(self, name: str) -> None:
         """Remove a server, its accepted tools and its stored secrets."""
+        self._book.check_managed(name, "remove it there")
+        self.log_out(self._book.server(name))
         self._book.remove(name, open_key_store(self._data, self._settings.keys, os.environ))
 
     def restart(self, name: str) -> None:

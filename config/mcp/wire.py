@@ -108,6 +108,24 @@ class McpOffer(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class McpLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """A login that was begun.
+
+    Attributes:
+        url: Where a person logs in, with a browser; empty when the server wants no login.
+        login: Its name, for `mcp/finish_login`.
+    """
+
+    url: str = ""
+    login: str = ""
+
+
+class OneMcpLogin(msgspec.Struct, frozen=True):
+    """A login that was begun, by its name."""
+
+    login: Word
+
+
 class AcceptTools(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that a person accepts, in place of those that were accepted before.
 

@@ -291,12 +291,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         answer: Returns the answer, or `None` if it has streamed one.
         methods: Those that it answers; others get 405.
         token: Whether the door asks for a token first. `none`: the route itself finds out who asks.
+        is_linked: Whether pages of other sites may send a browser here.
         refuse: Makes the answer of a refusal, for clients that expect a form of their own.
     """
 
     answer: Callable[[Exchange], Awaitable[HttpAnswer | None] | HttpAnswer | None]
     methods: tuple[str, ...] = ("GET", "HEAD")
     token: TokenUse = "required"
+    is_linked: bool = False
     refuse: Callable[[BadHead], HttpAnswer] = refuse_in_words
 
 

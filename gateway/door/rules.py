@@ -31,8 +31,8 @@ class DoorRules(msgspec.Struct, frozen=True, kw_only=True):
     hosts: frozenset[str]
     origins: frozenset[str]
 
-    def check(self, head: RequestHead) -> None:
-        """Raise `BadHead` unless Host and Origin are accepted."""
+    def check(self, head: RequestHead, *, is_linked: bool = False) -> None:
+        """Raise `BadHead` unless Host and Origin are accepted; a page of another site may lead to what is linked."""
         host = head.one("host")
         if host is None or not _HOST.fullmatch(host):
             raise BadHead(400, "no Host header, or none that names a host")
@@ -47,7 +47,8 @@ class DoorRules(msgspec.Struct, frozen=True, kw_only=True):
             raise BadHead(
                 403, "pages of this origin may not connect; see allowed_origins in [server]"
             )
-        if head.one("sec-fetch-site") == "cross-site":
+        is_followed = is_linked and head.one("sec-fetch-mode") == "navigate"
+        if head.one("sec-fetch-site") == "cross-site" and not is_followed:
             raise BadHead(403, "pages of other sites may not connect")
 
 

@@ -115,7 +115,8 @@ class Server:
         if patience.cancelled_caught:
             raise BadHead(408, "the head of the request took too long")
         if head is not None:
-            self._rules.check(head)
+            found = self._routes.find(head.target.partition("?")[0])
+            self._rules.check(head, is_linked=found is not None and found[0].is_linked)
         return head
 
     async def _wait_more(self, connection: HttpServerConnection, visitor: Visitor) -> bool:

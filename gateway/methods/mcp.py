@@ -12,7 +12,13 @@ from ...config.mcp import wire
 from ...config.mcp.settings import McpDraft, McpSettings, references
 from ...embedding.configuration import files_of
 from ...embedding.runtime import data_of, host_of, wish_of
-from ...runtime.errors import CallboardError, ConflictError, PermissionRefused, ToolError
+from ...runtime.errors import (
+    CallboardError,
+    ConflictError,
+    PermissionRefused,
+    ToolError,
+    ValidationError,
+)
 from ...runtime.kernel.live_lists import ListName
 from ...runtime.redaction import redact
 from ...runtime.wire.fields import Role
@@ -98,6 +104,11 @@ async def remove_server(caller: Caller, params: wire.OneMcpServer) -> Nothing:
     """Remove a server, what is accepted of it, and its stored secrets."""
     runtime, files = caller.runtime, files_of(caller.daemon.configuration)
     data, wish = data_of(runtime), wish_of(runtime)
+    host = host_of(runtime)
+    server = named(host.settings.mcp, params.name)
+    await trio.to_thread.run_sync(McpBook(files.file).check_managed, server.name, "remove it there")
+    if server.url is not None:
+        await host.servers().log_out(server)
 
     def remove() -> None:
         keys = None if data is None else open_key_store(data, wish.settings.keys, wish.environ)
@@ -105,6 +116,25 @@ async def remove_server(caller: Caller, params: wire.OneMcpServer) -> Nothing:
 
     await files.change(remove, host_of(runtime))
     host_of(runtime).lists.changed(ListName.KEYS)
+    return Nothing()
+
+
+@methods.add("mcp/login", Role.ADMIN, is_slow=True)
+async def begin_login(caller: Caller, params: wire.OneMcpServer) -> wire.McpLogin:
+    """Reach a server and return where a person logs in there, with a browser that comes back to the daemon."""
+    server = named(host_of(caller.runtime).settings.mcp, params.name)
+    if server.url is None:
+        raise ValidationError(
+            f"{server.name} is a program; only a server with a url wants a login."
+        )
+    return await caller.daemon.logins.begin(server)
+
+
+@methods.add("mcp/finish_login", Role.ADMIN, is_slow=True)
+async def finish_login(caller: Caller, params: wire.OneMcpLogin) -> Nothing:
+    """Wait until the person has logged in; fail when they refused, or did nothing for ten minutes."""
+    await caller.daemon.logins.finish(params.login)
+    host_of(caller.runtime).lists.changed(ListName.KEYS)
     return Nothing()
 
 

@@ -9,6 +9,8 @@ from typing import Protocol
 import trio
 
 from ...config.keys.tokens import Credential, Credentials, is_token_of
+from ...config.mcp.settings import McpSettings
+from ...config.mcp.wire import McpLogin
 from ...config.sections import ServerSettings
 from ...embedding.configuration import Configuration
 from ...embedding.runtime import Runtime, configuration_of, give_configuration
@@ -47,6 +49,18 @@ class OpenConnection(Protocol):
         ...
 
 
+class Logins(Protocol):
+    """What methods need of the logins at servers of MCP; see `gateway.logins`."""
+
+    async def begin(self, server: McpSettings) -> McpLogin:
+        """Return where a person logs in."""
+        ...
+
+    async def finish(self, ident: str) -> None:
+        """Wait until a login is over."""
+        ...
+
+
 class DaemonState:
     """A runtime with a door.
 
@@ -57,6 +71,7 @@ class DaemonState:
         feeds: Events of single sessions, for subscribers.
         topics: Events of all sessions by topic, for subscribers.
         webhooks: What tells other systems of events.
+        logins: Logins at servers of MCP that clients begin; the gateway gives it.
         epoch: Of the store.
         repeats: Requests that may come twice.
         uploads: Files that clients send in parts.
@@ -71,6 +86,8 @@ class DaemonState:
         take_settings: Has other settings of the door hold; the door itself gives it.
         started_at: When it began, on the monotonic clock.
     """
+
+    logins: Logins
 
     def __init__(
         self,

@@ -135,6 +135,9 @@ def test_a_login_is_kept_renewed_and_forgotten(
     assert execute(["keys", "list"]) == 0
     assert f"web/{its.url}" in capsys.readouterr().out
     assert execute(["mcp", "logout", "web"]) == 0
+    assert "which its issuer has taken back" in capsys.readouterr().out
+    kinds = [form["token_type_hint"] for form in its_issuer.revoked]
+    assert kinds == ["refresh_token", "access_token"]
     with pytest.raises(CallboardError, match="callboard mcp login web"):
         execute(["mcp", "test", "web"])
     assert _stored() == []

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import parse_qsl, urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 import trio
@@ -18,8 +22,10 @@ from callboard.client.client import Client
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.config.keys.tokens import Role
 from callboard.config.mcp.settings import McpDraft, McpSettings
-from callboard.config.mcp.wire import LookAtMcpServer, McpOffer
+from callboard.config.mcp.wire import LookAtMcpServer, McpLogin, McpOffer
+from callboard.config.sections import ServerSettings
 from callboard.embedding.runtime import host_of
+from callboard.gateway.logins import DOCUMENT_PATH
 from callboard.runtime.errors import (
     AuthError,
     ConflictError,
@@ -30,7 +36,8 @@ from callboard.runtime.errors import (
 from callboard.runtime.redaction import Secret
 from support.gateway.configured_daemon import served
 from support.gateway.daemon_scene import Daemon, open_client
-from support.mcp.stage import FOLDER, PYTHON, fake
+from support.mcp.stage import FOLDER, PYTHON, fake, sent_to, web
+from support.mcp.web import Issuer, serving
 from support.sandbox.sandbox_users import needs_sandbox
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the sandbox is Linux's")
@@ -156,6 +163,107 @@ async def test_roles_and_what_only_the_own_user_may_say(tmp_path: Path) -> None:
                 callboard.ToolError, match="THEIRS"
             ):  # it is looked up, and not there
                 await client.mcp.look("other", asking)
+
+
+# ── logins ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def with_a_login(home: Path, text: str = "") -> AsyncGenerator[tuple[Any, ...]]:
+    with serving() as its:
+        issuer = Issuer(its)
+        shown = f'[network]\nallow = ["{its.endpoint}"]\n[mcp.web]\nurl = "{its.url}"\n{text}'
+        async with served(home, shown) as (daemon, _), open_client(daemon) as client:
+            yield its, issuer, daemon, client
+
+
+async def browsed(url: str, **headers: str) -> int:
+    """Go where a page leads, as a browser that a page of another site sent; return the last status."""
+    sent = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", **headers}
+
+    def go() -> int:
+        try:
+            with urlopen(Request(url, headers=sent), timeout=30) as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            with error:
+                return error.code
+
+    return await trio.to_thread.run_sync(go)
+
+
+async def test_a_person_logs_in_through_the_daemon_once(tmp_path: Path) -> None:
+    async with with_a_login(tmp_path) as (its, issuer, daemon, client):
+        with pytest.raises(callboard.ToolError, match="callboard mcp login web"):
+            await client.mcp.look("web")
+        begun = await client.mcp.login("web")
+        asked = dict(parse_qsl(urlsplit(begun.url).query))
+        here = f"http://127.0.0.1:{daemon.gateway.port}/oauth/mcp"
+        assert asked["redirect_uri"] == here
+        assert await browsed(f"{here}?code=x&state=y") == 400
+        assert await browsed(begun.url, **{"sec-fetch-mode": "no-cors"}) == 403
+        assert await browsed(begun.url) == 200
+        await client.mcp.finish_login(begun.login)
+        assert await browsed(f"{here}?code=x&state={asked['state']}") == 400  # it holds once
+        assert [tool.original for tool in (await client.mcp.look("web")).tools] == ["say"]
+        with pytest.raises(NotFoundError, match="no such login"):
+            await client.mcp.finish_login(begun.login)
+        its.token = ""
+        assert await client.mcp.login("web") == McpLogin()  # it wants none any more
+        issuer.refuses, its.token = True, "at-none"
+        refused = await client.mcp.login("web")
+        assert await browsed(refused.url) == 200
+        with pytest.raises(callboard.ToolError, match="the login was refused: access_denied"):
+            await client.mcp.finish_login(refused.login)
+        first, second = [await client.mcp.login("web") for _ in range(2)]
+        with pytest.raises(NotFoundError):
+            await client.mcp.finish_login(first.login)
+        daemon.gateway.daemon.logins._logins[second.login].scope.cancel()
+        with pytest.raises(callboard.ToolError, match="ended before it was done"):
+            await client.mcp.finish_login(second.login)
+
+
+async def test_a_public_daemon_says_who_it_is_and_gives_logins_back(tmp_path: Path) -> None:
+    public = "https://board.example"
+    text = f'[server]\npublic_url = "{public}"\n'
+    async with with_a_login(tmp_path, text) as (its, issuer, daemon, client):
+        issuer.takes_documents = True
+        here = f"http://127.0.0.1:{daemon.gateway.port}"
+        said = await trio.to_thread.run_sync(fetched, f"{here}{DOCUMENT_PATH}")
+        assert said["client_id"] == f"{public}{DOCUMENT_PATH}"
+        assert said["redirect_uris"] == [f"{public}/oauth/mcp"]
+        begun = await client.mcp.login("web")
+        asked = dict(parse_qsl(urlsplit(begun.url).query))
+        assert (asked["client_id"], asked["redirect_uri"]) == (
+            said["client_id"],
+            f"{public}/oauth/mcp",
+        )
+        back = (await trio.to_thread.run_sync(sent_to, begun.url)).replace(public, here)
+        assert await browsed(back, host="board.example") == 200
+        await client.mcp.finish_login(begun.login)
+        assert issuer.registered == 0
+        assert await host_of(daemon.runtime).servers().log_out(web(its)) == ""
+        assert [form["token_type_hint"] for form in issuer.revoked] == [
+            "refresh_token",
+            "access_token",
+        ]
+        assert issuer.revoked[1]["token"] == its.token
+
+
+def fetched(url: str) -> Any:
+    with urlopen(url, timeout=30) as answer:
+        return json.load(answer)
+
+
+async def test_only_where_a_browser_can_come_back_a_login_begins(tmp_path: Path) -> None:
+    async with with_a_login(tmp_path) as (_, _, daemon, client):
+        state = daemon.gateway.daemon
+        state.settings = replace(state.settings, host="192.0.2.7")
+        with pytest.raises(ConflictError, match="set public_url"):
+            await client.mcp.login("web")
+    for wrong in ("http://a.example", "https://a.example/b", "https://u:p@a.example", "a"):
+        with pytest.raises(ValueError, match=r"public_url|base URL"):
+            ServerSettings(public_url=wrong)
 
 
 # ── by the command line ──────────────────────────────────────────────────────────────────────────

@@ -69,7 +69,7 @@ class McpBook:
             ConflictError: It stands in callboard.toml.
             StorageError: It can't be written.
         """
-        self._check_managed(server.name, "change it there")
+        self.check_managed(server.name, "change it there")
         save_server(self._file.parent, server)
 
     def accept(self, name: str, tools: Iterable[PinnedTool]) -> None:
@@ -85,7 +85,7 @@ class McpBook:
             ConflictError: It stands in callboard.toml.
             StorageError: It can't be written.
         """
-        self._check_managed(name, "remove it there")
+        self.check_managed(name, "remove it there")
         remove_server(self._file.parent, name)
         save_pins(self._file.parent, name, None)
         if keys is not None:
@@ -103,7 +103,8 @@ class McpBook:
         """Return the names of the servers of callboard.toml."""
         return frozenset(load_own_settings(self._file, required=False).mcp)
 
-    def _check_managed(self, name: str, advice: str) -> None:
+    def check_managed(self, name: str, advice: str) -> None:
+        """Raise `NotFoundError`, or `ConflictError` for a server of callboard.toml."""
         self.server(name)
         if name in self.own_names():
             place = place_of(self._file, "mcp", name)

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import msgspec
@@ -26,7 +27,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
-from ...config.base_url import is_loopback
+from ...config.base_url import is_loopback, may_carry_key
 from ...config.mcp.settings import LOGIN, MCP_KEYS, McpSettings, key_place
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import CallboardError
@@ -37,6 +38,9 @@ from .state import LoginDesk, McpPlaces
 NOWHERE = "http://127.0.0.1/callback"
 """Where a browser is sent to by who never sends one there."""
 MAX_PROBLEM_CHARS = 300
+REVOKE_SECONDS = 10.0
+"""For an issuer to take a login back; a person waits, and the login is forgotten here in any case."""
+_FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 class StoredLogin(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,6 +266,31 @@ class Login(OAuthClientProvider):
         await trio.lowlevel.checkpoint()
         return None
 
+    async def revoke(self) -> str:
+        """See the function of that name."""
+        context, http = self.context, self._places.http
+        tokens, metadata = context.current_tokens, context.oauth_metadata
+        if tokens is None:
+            return ""
+        url = "" if metadata is None else str(metadata.revocation_endpoint or "")
+        if not url or http is None:
+            return "its issuer takes no login back; it ends by itself"
+        if not may_carry_key(url):
+            return "where its issuer takes logins back is not https"
+        # The refresh token first: with it goes what was made of it (RFC 7009, 2.1), at most issuers.
+        for kind in ("refresh_token", "access_token"):
+            token = getattr(tokens, kind)
+            if token is None:
+                continue
+            client = context.client_info.client_id if context.client_info is not None else ""
+            form = {"token": token, "token_type_hint": kind, "client_id": client}
+            form, headers = context.prepare_token_auth(form, dict(_FORM))
+            body = urlencode(form).encode()
+            async with http.request("POST", url, headers, body) as answer:
+                if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+                    return f"its issuer answered with HTTP {answer.status}"
+        return ""
+
     def _place(self) -> str:
         return key_place(self._server.name, self.context.server_url)
 
@@ -272,6 +301,18 @@ class Login(OAuthClientProvider):
             secrets += [tokens.access_token, tokens.refresh_token]
         for secret in filter(None, secrets):
             redactor.add(Secret(secret))
+
+
+async def revoke(places: McpPlaces, server: McpSettings) -> str:
+    """Have the issuer take a stored login back (RFC 7009); return why that failed, or `""`."""
+    login = Login(places, server)
+    try:
+        await login.take_stored()
+        with trio.move_on_after(REVOKE_SECONDS):
+            return await login.revoke()
+    except (CallboardError, ValueError, OAuthFlowError) as error:
+        return redact(_words(error))[:MAX_PROBLEM_CHARS]
+    return "its issuer did not answer in time"
 
 
 def _words(error: BaseException) -> str:

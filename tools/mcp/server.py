@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import trio
 
-from ...config.mcp.settings import McpSettings
+from ...config.mcp.settings import LOGIN, MCP_KEYS, McpSettings, key_place
 from ...config.mcp.wire import McpOffer
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ToolError
@@ -306,6 +306,24 @@ async def look_at(places: McpPlaces, server: McpSettings) -> McpOffer:
     if not found:
         raise _unusable(server, end.problem)
     return found[0]
+
+
+async def log_out(places: McpPlaces, server: McpSettings) -> str:
+    """Have the issuer take back the stored login at a server; return why that failed, or `""`. It stays stored."""
+    if server.url is None or places.logins is None:
+        return ""
+    stored = await trio.to_thread.run_sync(
+        places.logins.get, MCP_KEYS, key_place(server.name, server.url), LOGIN
+    )
+    if stored is None:
+        return ""
+    try:
+        await trio.to_thread.run_sync(import_module, f"{__package__}.login")
+    except ImportError as error:
+        return f"the package {error.name} is missing"
+    from .login import revoke
+
+    return await revoke(places, server)
 
 
 async def _offer_of(server: McpSettings, connection: ServerConnection) -> McpOffer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -16,9 +17,11 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.redaction import redacting_logger
 from ..registry import ToolRegistry
-from .server import MAILBOX_CAPACITY, McpServer, look_at
+from .server import MAILBOX_CAPACITY, McpServer, log_out, look_at
 from .state import (
+    LOGIN_SECONDS,
     EndServer,
+    LoginDesk,
     LookAtServer,
     McpPlaces,
     OpenServer,
@@ -137,6 +140,21 @@ class McpServers:
             del self._offers[next(iter(self._offers))]
         self._offers[server.name] = offer
         return offer
+
+    async def log_in(self, server: McpSettings, desk: LoginDesk, document: str | None) -> None:
+        """Reach a server with a person who may log in, and use that login from the next call on.
+
+        `document` is the URL of one that says who callboard is. Raises `ToolError` when it can't be used.
+        """
+        places = msgspec.structs.replace(self.places, desk=desk, client_document=document)
+        seconds = server.start_seconds + LOGIN_SECONDS
+        await look_at(places, msgspec.structs.replace(server, start_seconds=seconds))
+        with suppress(ConflictError, ActorStopped):
+            await self.restart(server.name)
+
+    async def log_out(self, server: McpSettings) -> str:
+        """Have the issuer take the stored login back; return why that failed, or `""`. It stays stored."""
+        return await log_out(self.places, server)
 
     def offer(self, name: str) -> McpOffer | None:
         """Return what a server offered when somebody looked at it last."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qs
 
 import msgspec
 import trio
 
 from ...config.mcp.wire import McpOffer, ServerInfo, StateWord
-from ...runtime.definitions import ToolFailure
+from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.http.client import HttpClient
 from ...runtime.identity import TraceContext
 from ...runtime.kernel.mailbox import Message, Request
-from ...runtime.redaction import Secret
+from ...runtime.redaction import Secret, redact
 from ...runtime.taint.tracked_network import Connect
 from ..sandbox.sandbox import Sandbox
 from .questions import AskPeople
@@ -84,6 +85,41 @@ class LoginDesk(Protocol):
         Raises `ToolFailure` when they refuse, or do nothing.
         """
         ...
+
+
+LOGIN_SECONDS = 600.0
+"""How long a person may take to log in."""
+MAX_LOGIN_FIELDS = 20
+"""Of what a browser comes back with; more are not read."""
+MAX_LOGIN_CHARS = 300
+"""Shown of why a login was refused."""
+
+
+def login_fields(query: str) -> dict[str, str]:
+    """Return what a browser comes back with; nothing of a query that is none."""
+    try:
+        fields = parse_qs(query, max_num_fields=MAX_LOGIN_FIELDS)
+    except ValueError:
+        return {}
+    return {name: its[0] for name, its in fields.items()}
+
+
+def login_answer(came: Mapping[str, str]) -> dict[str, str]:
+    """Return what a `LoginDesk` does of what a browser came back with, if it did; raise `ToolFailure`."""
+    if not came:
+        raise ToolFailure(ErrorType.TIMEOUT, "nobody logged in within ten minutes")
+    if "code" not in came:
+        why = f"{came.get('error', '?')} {came.get('error_description', '')}".strip()
+        said = redact(why.encode("unicode_escape").decode())[:MAX_LOGIN_CHARS]
+        raise ToolFailure(ErrorType.PERMISSION_DENIED, f"the login was refused: {said}")
+    return {name: came[name] for name in ("code", "state", "iss") if name in came}
+
+
+def login_page(is_ours: bool) -> str:
+    """Return what the person reads in the browser that came back."""
+    if is_ours:
+        return "callboard has heard. You can close this page."
+    return "This is not a login that callboard waits for."
 
 
 class McpPlaces(msgspec.Struct, frozen=True, kw_only=True):

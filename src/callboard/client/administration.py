@@ -64,6 +64,7 @@ from .files import Asking
 if TYPE_CHECKING:  # what a request needs of these is imported when it is made
     from ..config.mcp.settings import McpSettings
     from ..config.mcp.wire import (
+        McpLogin,
         McpOffer,
         McpRow,
         McpServerState,
@@ -401,6 +402,18 @@ class ClientMcp(_Requests):
         from ..config.mcp.wire import OneMcpServer
 
         await self._client.request("mcp/remove", OneMcpServer(name), Nothing)
+
+    async def login(self, name: str) -> McpLogin:
+        """Return where a person logs in at a server, if it wants that; then wait with `finish_login`."""
+        from ..config.mcp.wire import McpLogin, OneMcpServer
+
+        return await self._client.request("mcp/login", OneMcpServer(name), McpLogin)
+
+    async def finish_login(self, login: str) -> None:
+        """Wait until the person has logged in; raise `ToolError` when they did not."""
+        from ..config.mcp.wire import OneMcpLogin
+
+        await self._client.request("mcp/finish_login", OneMcpLogin(login), Nothing)
 
     async def restart(self, name: str) -> McpRow:
         """End a server and forget its failures; the next call starts it again."""

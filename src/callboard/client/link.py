@@ -140,6 +140,8 @@ LONG_METHODS = frozenset(
         "hook/resend",
         "hook/test",
         "list/wait",
+        "mcp/finish_login",
+        "mcp/login",
         "mcp/look",
         "mcp/use",
         "model/lend",

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import callboard
 from callboard.config.files import load_settings
 from callboard.config.keys.tokens import Credentials, local_credential
-from callboard.config.sections import ServerSettings
 from callboard.embedding.configuration import Configuration
 from callboard.gateway.gateway import open_gateway
 from callboard.providers.catalog.book import ProviderBook
@@ -40,7 +41,9 @@ async def served(
             settings=settings,
             environ=environ,
         ) as runtime,
-        open_gateway(runtime, ServerSettings(port=0), data, local=local) as gateway,
+        open_gateway(
+            runtime, msgspec.structs.replace(settings.server, port=0), data, local=local
+        ) as gateway,
     ):
         book = ProviderBook(file, data, environ)
         gateway.daemon.configuration = Configuration(lambda: load_settings(file), (file,), book)

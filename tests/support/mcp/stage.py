@@ -49,12 +49,12 @@ class Agreeing:
     redirect_uri = "http://127.0.0.1:3000/callback"
 
     async def authorize(self, url: str) -> dict[str, str]:
-        location = await trio.to_thread.run_sync(_sent_to, url)
+        location = await trio.to_thread.run_sync(sent_to, url)
         came = dict(parse_qsl(urlsplit(location).query))
         return {name: came[name] for name in ("code", "state", "iss") if name in came}
 
 
-def _sent_to(url: str) -> str:
+def sent_to(url: str) -> str:
     """Return where a browser is sent to by an address."""
     where = urlsplit(url)
     connection = HTTPConnection(where.netloc, timeout=30)

@@ -273,7 +273,9 @@ class Issuer:
         announced, names: The issuer that the server names, and the one that it is.
         registered, refreshed: How many clients it has registered, and how often it renewed a token.
         forms: What was sent to its token endpoint.
+        revoked: What was sent to where it takes logins back.
         refuses: The person refuses.
+        takes_documents: Whether a client may be a document.
         fault: What it does wrong, or the server that names it.
     """
 
@@ -283,7 +285,8 @@ class Issuer:
         self.fault = fault
         self.scopes = "read"
         self.registered = self.refreshed = 0
-        self.refuses = False
+        self.refuses = self.takes_documents = False
+        self.revoked: list[dict[str, str]] = []
         self.announced = self.names = server.url.removesuffix("/mcp")
         self.expires_in = expires_in
         self.forms: list[dict[str, str]] = []
@@ -324,9 +327,12 @@ class Issuer:
                     "authorization_endpoint": f"{here}/authorize",
                     "token_endpoint": f"{here}/token",
                     "registration_endpoint": f"{here}/register",
+                    "revocation_endpoint": f"{here}/revoke",
                     "code_challenge_methods_supported": ["S256"],
                     "authorization_response_iss_parameter_supported": True,
                 }
+                if self.takes_documents:
+                    said["client_id_metadata_document_supported"] = True
                 if self.fault == "an open page":
                     said["authorization_endpoint"] = "http://login.example/authorize"
             case "/register":
@@ -334,6 +340,9 @@ class Issuer:
                 said = {**handler.said, "client_id": f"client-{self.registered}"}
                 if self.fault == "a client without its id":
                     said = {"client_secret": "canary-client-secret"}
+            case "/revoke":
+                self.revoked.append(dict(parse_qsl(handler.body.decode())))
+                said = {}
             case "/authorize":
                 asked = dict(parse_qsl(where.query))
                 self._code = secrets.token_hex(8)
