@@ -170,7 +170,7 @@ ALONE: dict[str, str] = {
         tools/mcp/servers: MAX_LOOKS MAX_OFFERS
         tools/mcp/session_servers: MAX_OWN_NAME MAX_SESSIONS
         gateway/logins: MAX_LOGINS
-        tools/mcp/streams: MAX_WRITERS
+        tools/mcp/streams: CUT_BYTES MAX_LISTED MAX_WRITERS
         tools/processes/function_process: MAX_FUNCTION_PROCESSES
         tools/processes/process_tree: MAX_PROCESSES
         tools/processes/threads: MAX_FILE_THREADS MAX_FUNCTION_THREADS
@@ -483,7 +483,7 @@ ALONE: dict[str, str] = {
         tools/git/commit: MAX_CHANGES MAX_FILES
         tools/git/credential: MAX_ANSWER_BYTES
         tools/git/reading: MAX_COMMITS
-        tools/mcp/connection: MAX_LISTED MAX_NAME_CHARS MAX_PAGES
+        tools/mcp/connection: MAX_NAME_CHARS MAX_PAGES
         config/mcp/wire: MAX_SESSION_SERVERS MAX_TOOLS MAX_VALUES
         tools/mcp/definition: MAX_DEFINITIONS_BYTES MAX_ORIGINAL MAX_TEXTS_BYTES MAX_TEXT_BYTES MAX_TOOL_NAME
         tools/mcp/launch: MAX_STATE_BYTES MAX_STATE_FILES

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,9 +16,15 @@ import trio
 
 import callboard
 from callboard.config.mcp.settings import McpSettings
+from callboard.config.mcp.wire import ServerInfo
 from callboard.embedding.runtime import Runtime
 from callboard.runtime.definitions import Effect, Tier
 from callboard.runtime.events import CallProgress
+from callboard.runtime.kernel.mailbox import Mailbox
+from callboard.tools.mcp.connection import ServerConnection
+from callboard.tools.mcp.server import McpServer
+from callboard.tools.mcp.state import McpPlaces
+from callboard.tools.mcp.streams import CUT_BYTES, MAX_LISTED, cut_listing
 from support.mcp.stage import accepted, fake, looked_at, open_stage, servers_of
 from support.sandbox.sandbox_users import needs_sandbox
 from support.waits import until
@@ -299,6 +307,66 @@ async def test_definitions_that_nobody_could_look_at_are_refused() -> None:
     many = await looked_at(fake("--fault=many"))
     assert len(many.tools) == 128
     assert any("more than 128 tools" in note for note in many.notes)
+
+
+def test_a_list_is_cut_before_objects_are_made_of_it() -> None:
+    tools = [{"name": f"t{number}", "inputSchema": {}} for number in range(5000)]
+    whole = {"jsonrpc": "2.0", "id": 7, "result": {"tools": tools, "nextCursor": "n", "ttlMs": 5}}
+    cut = json.loads(cut_listing(json.dumps(whole).encode()))
+    assert cut["result"].pop("tools") == tools[:MAX_LISTED]
+    assert cut == {"jsonrpc": "2.0", "id": 7, "result": {"nextCursor": "n", "ttlMs": 5}}
+    for other in (
+        json.dumps({"id": 7, "result": {"tools": tools[:MAX_LISTED], "x": "y" * CUT_BYTES}}),
+        json.dumps({"id": 7, "result": {"tools": {"a": "y" * CUT_BYTES}}}),
+        json.dumps({"id": 7, "result": {"text": '"tools"' * CUT_BYTES}}),
+        '{"result": {"tools": ' + CUT_BYTES * "[",
+        json.dumps(["tools"] * CUT_BYTES),
+    ):
+        assert cut_listing(other.encode()) == other.encode()
+
+
+async def test_how_long_a_list_holds_is_bounded_and_what_is_gone_is_forgotten() -> None:
+    session: Any = SimpleNamespace(
+        _tool_output_schemas={"gone": None, "kept": None}, _x_mcp_header_maps={"gone": {}}
+    )
+    client: Any = SimpleNamespace(session=session, server_info=None, protocol_version="x")
+    wire: Any = SimpleNamespace(lost=trio.Event())
+    connection = ServerConnection(client, wire, None, None)  # type: ignore[arg-type]
+    for said, held in ((5, 60.0), (61_000, 61.0), (10**12, 86_400.0), (0, math.inf)):
+        kept = SimpleNamespace(model_dump=lambda **_: {"name": "kept"})
+        page = SimpleNamespace(tools=[kept], ttl_ms=said, next_cursor=None)
+
+        async def list_tools(params: Any, page: Any = page) -> Any:
+            await trio.lowlevel.checkpoint()
+            return page
+
+        session.list_tools = list_tools
+        await connection.list_tools()
+        assert connection.fresh_seconds == held
+    assert (session._tool_output_schemas, session._x_mcp_header_maps) == ({"kept": None}, {})
+
+
+async def test_a_list_is_asked_for_again_when_it_holds_no_longer(autojump_clock: Any) -> None:
+    listed_at: list[float] = []
+
+    class Listing:
+        lost, info, fresh_seconds = trio.Event(), ServerInfo(), math.inf
+
+        def next_change(self) -> trio.Event:
+            return trio.Event()
+
+        async def list_tools(self) -> Any:
+            await trio.lowlevel.checkpoint()
+            listed_at.append(trio.current_time() - begun_at)
+            self.fresh_seconds = 60.0 if len(listed_at) < 3 else math.inf
+            return [], ()
+
+    begun_at = trio.current_time()
+    server: Any = McpServer(Mailbox("mcp", 1), fake(), McpPlaces(sandbox=None), lambda state: None)
+    with trio.move_on_after(1000) as scope:
+        await server._speak(Listing(), trio.CancelScope())
+    assert scope.cancelled_caught
+    assert listed_at == [0, 60, 120]
 
 
 def test_settings_that_can_not_be() -> None:

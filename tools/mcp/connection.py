@@ -7,6 +7,7 @@ is imported in a thread (`server`).
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -60,13 +61,14 @@ from .questions import (
     read_url,
 )
 from .state import CallFaults, ConnectionLost, ShowProgress
+from .streams import MAX_LISTED
 
 CLOSED = "Connection closed"
 """What the package says when it has lost a server, with a code that servers use for all kinds of errors."""
 MAX_PAGES = 20
 """Pages of a list of tools."""
-MAX_LISTED = 1000
-"""Entries that are read of it at all."""
+LEAST_FRESH_SECONDS, MOST_FRESH_SECONDS = 60.0, 24 * 3600.0
+"""Within which a server may say that its list holds."""
 MAX_ERROR_CHARS = 4000
 """Kept of what a server says of an error."""
 MAX_NAME_CHARS = 200
@@ -82,6 +84,7 @@ class ServerConnection:
     Attributes:
         info: What the server says of itself.
         lost: Set when it can't be spoken with any more.
+        fresh_seconds: How long its list of tools holds, as it said; `inf` when it did not.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class ServerConnection:
         self._wire = wire
         self._askers = askers
         self.lost = wire.lost
+        self.fresh_seconds = math.inf
         self._changes = changes
         its = client.server_info
         self.info = ServerInfo(
@@ -106,9 +110,19 @@ class ServerConnection:
 
     async def list_tools(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         """Return the server's tools in the form of the protocol, and what is to be said of the list."""
+        found, notes = await self._listed()
+        session, names = self._client.session, {tool["name"] for tool in found}
+        # The package forgets what is not listed any more when the list has one page, and else keeps it all.
+        for kept in (session._tool_output_schemas, session._x_mcp_header_maps):
+            for name in kept.keys() - names:
+                del kept[name]
+        return found, notes
+
+    async def _listed(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         found: list[dict[str, Any]] = []
         seen: set[str] = set()
         cursor: str | None = None
+        self.fresh_seconds = math.inf
         for _ in range(MAX_PAGES):
             page = await self._client.session.list_tools(
                 params=PaginatedRequestParams(cursor=cursor)
@@ -117,6 +131,9 @@ class ServerConnection:
                 tool.model_dump(by_alias=True, exclude_none=True, mode="json")
                 for tool in page.tools[: MAX_LISTED - len(found)]
             ]
+            if page.ttl_ms:  # 0: it says of no time that it holds so long
+                fresh = min(max(LEAST_FRESH_SECONDS, page.ttl_ms / 1000), MOST_FRESH_SECONDS)
+                self.fresh_seconds = min(self.fresh_seconds, fresh)
             cursor = page.next_cursor
             if cursor is None or len(found) >= MAX_LISTED:
                 return found, ()

@@ -36,6 +36,7 @@ from ...runtime.redaction import redact
 from .launch import values_of
 from .login import login_at
 from .state import CallFaults, ConnectionLost, McpPlaces
+from .streams import cut_listing
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 """One answer after unpacking, or one event of a stream of them: as one line of a program's output."""
@@ -49,7 +50,7 @@ CLOSE_SECONDS = 2.0
 
 _NOT_SENT = frozenset({"name", "connect", "tls"})
 """Stages at which the server has seen nothing of a request."""
-_STREAM = "text/event-stream"
+_STREAM, _JSON = "text/event-stream", "application/json"
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 """Headers that `HttpClient` sets, or that would let a server compress."""
 _ABOUT_BYTES = frozenset({"content-encoding", "content-length", "transfer-encoding"})
@@ -268,15 +269,23 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
                 raise not_allowed(str(where)) from None
             kept = [(k, v) for k, v in answer.headers.items() if k not in _ABOUT_BYTES]
             # Who has not asked for a stream, as who logs in, takes all that comes for one answer.
+            kind = answer.headers.get("content-type", "").lower()
             is_stream = (
                 _STREAM in request.headers.get("accept", "")
                 and answer.status < HTTPStatus.MULTIPLE_CHOICES
-                and answer.headers.get("content-type", "").lower().startswith(_STREAM)
+                and kind.startswith(_STREAM)
             )
             return httpx2.Response(
                 answer.status,
                 headers=kept,
-                stream=_Body(self._wire, answer, stack.pop_all(), faults, is_stream=is_stream),
+                stream=_Body(
+                    self._wire,
+                    answer,
+                    stack.pop_all(),
+                    faults,
+                    is_stream=is_stream,
+                    is_json=kind.startswith(_JSON),
+                ),
                 extensions={"reason_phrase": answer.reason.encode("ascii", "replace")},
             )
         raise AssertionError
@@ -299,12 +308,15 @@ class _Body(httpx2.AsyncByteStream):
         faults: CallFaults | None,
         *,
         is_stream: bool,
+        is_json: bool,
     ) -> None:
         self._wire = wire
         self._answer = answer
         self._stack = stack
         self._faults = faults
         self._is_stream = is_stream
+        self._is_json = is_json
+        self._is_at_end = False
         self._size = 0
         self._reading: trio.CancelScope | None = None
         self._is_over = False
@@ -321,6 +333,20 @@ class _Body(httpx2.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
+        data = await self._some()
+        if not data:
+            raise StopAsyncIteration
+        if not self._is_json:
+            return data
+        pieces = [data]
+        while data := await self._some():
+            pieces.append(data)
+        return cut_listing(b"".join(pieces))
+
+    async def _some(self) -> bytes:
+        """Return the next piece; nothing at the end."""
+        if self._is_at_end:
+            return b""
         data: bytes | None = None
         with trio.CancelScope() as self._reading:
             try:
@@ -335,7 +361,7 @@ class _Body(httpx2.AsyncByteStream):
         if not data:
             if self._is_stream and self._faults is not None:
                 self._faults.is_cut_off = True
-            raise StopAsyncIteration
+            self._is_at_end = True
         return data
 
     async def aclose(self) -> None:
@@ -343,7 +369,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def _is_json(headers: httpx2.Headers) -> bool:
-    return headers.get("content-type", "").lower().startswith("application/json")
+    return headers.get("content-type", "").lower().startswith(_JSON)
 
 
 def _is_note(request: httpx2.Request, body: bytes) -> bool:

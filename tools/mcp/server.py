@@ -211,9 +211,10 @@ class McpServer:
                     request.reply.send(offer)
                 else:
                     request.reply.send(self._link)
-            await _wait_any(changed, self._is_wanted, connection.lost)
+            with trio.move_on_after(connection.fresh_seconds):
+                await _wait_any(changed, self._is_wanted, connection.lost)
             if not connection.lost.is_set():
-                if not self._is_wanted.is_set():
+                if changed.is_set() and not self._is_wanted.is_set():
                     await trio.sleep(RELIST_SECONDS)
                 scope.deadline = trio.current_time() + self._server.start_seconds
 

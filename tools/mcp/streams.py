@@ -10,10 +10,12 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import anyio
+import msgspec
 import trio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from ...config.mcp.wire import MAX_TOOLS
 from ...runtime.redaction import redact
 from .state import CallFaults, ConnectionLost
 
@@ -28,7 +30,35 @@ MAX_UNSENT_BYTES = 8 * 1024 * 1024
 MAX_WRITERS = 1000
 """Messages that wait to be sent; a server that asks much, and reads no answer, makes them."""
 
+MAX_LISTED = MAX_TOOLS + 1
+"""Entries of a list of tools that are read; the last one says that there are too many."""
+CUT_BYTES = 64 * 1024
+"""A shorter message is not looked at: what it holds costs little."""
+
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENTRIES = msgspec.json.Decoder(list[msgspec.Raw])
+
 logger = logging.getLogger(__name__)
+
+
+def cut_listing(message: bytes) -> bytes:
+    """Return a message without the tools of a list that are too many; what is no such list stays as it is.
+
+    The package makes objects of all that a message holds: thirty times its size for 10,000 tools.
+    """
+    if len(message) < CUT_BYTES or b'"tools"' not in message:
+        return message
+    try:
+        said = _PARTS.decode(message)
+        result = _PARTS.decode(said["result"])
+        tools = _ENTRIES.decode(result["tools"])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError):
+        return message
+    if len(tools) <= MAX_LISTED:
+        return message
+    result["tools"] = msgspec.Raw(msgspec.json.encode(tools[:MAX_LISTED]))
+    said["result"] = msgspec.Raw(msgspec.json.encode(result))
+    return msgspec.json.encode(said)
 
 
 class Pipes(Protocol):
@@ -139,7 +169,9 @@ class LineReader:
             if not line.strip():
                 continue
             try:
-                return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+                return SessionMessage(
+                    jsonrpc_message_adapter.validate_json(cut_listing(line), by_name=False)
+                )
             except ValueError:
                 self._bad += 1
                 text = redact(line[: 2 * MAX_SHOWN].decode(errors="replace"))[:MAX_SHOWN]
