@@ -6,8 +6,8 @@ whose client has left counts as long as it runs, and nobody has to give anything
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -16,7 +16,7 @@ import trio
 from ..embedding.host import Host
 from ..embedding.runtime import begin_session, host_of
 from ..embedding.session import Session
-from ..embedding.turn import Turn
+from ..embedding.turn import Turn, TurnEvent
 from ..runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
 from ..runtime.events import (
     DurableEvent,
@@ -175,9 +175,39 @@ class HttpTurns:
         Questions about calls are named among them, by their own ids. When the client does not come, the turn is
         cancelled: nobody would hear its answer. One that `goes_on` does so without it.
         """
+        turn.answers += 1
         parked = ParkedTurn(turn, requester.credential.digest, frozenset(calls), goes_on)
         self._parked |= dict.fromkeys(parked.calls, parked)
         self._nursery.start_soon(self._hold, parked, name=f"parked turn of {turn.input_id}")
+
+    def keep(
+        self,
+        turn: HttpTurn,
+        requester: Requester,
+        take: Callable[[list[TurnEvent]], Collection[str]],
+        *,
+        goes_on: bool = False,
+    ) -> None:
+        """Read a turn, whose block is not left, to its end: its client has left, and may come back.
+
+        `take` gets its events, and returns what it waits for then; with that it is parked.
+        """
+        name = f"turn of {turn.input_id} without its client"
+        self._nursery.start_soon(self._keep, turn, requester, take, goes_on, name=name)
+
+    async def _keep(
+        self,
+        turn: HttpTurn,
+        requester: Requester,
+        take: Callable[[list[TurnEvent]], Collection[str]],
+        goes_on: bool,
+    ) -> None:
+        with suppress(CallboardError):  # the session has ended, and the turn with it
+            while turn.ended is None and (events := await turn.next_events()):
+                if (waits := take(events)) and turn.ended is None:
+                    self.park(turn, requester, waits, goes_on=goes_on)
+                    return
+        await turn.put_away()
 
     def take(self, requester: Requester, results: Collection[str]) -> ParkedTurn | None:
         """Return the turn that waits for the results of these calls: `answer` it, and leave its block.
@@ -235,6 +265,7 @@ class HttpTurn(Turn[str]):
         client_tools: The names of the tools that its client runs.
         client: What the client gave it.
         is_alone: Whether its session was begun for it alone, and is deleted when it is over.
+        is_private: Whether that session is then removed for good.
         answers: How many answers it was given in: one more than it waited for its client.
     """
 
@@ -242,7 +273,7 @@ class HttpTurn(Turn[str]):
         super().__init__(host, message)
         self.client = message.client or NO_CLIENT
         self.client_tools = frozenset(each.name for each in self.client.tools)
-        self.is_alone = False
+        self.is_alone = self.is_private = False
         self.answers = 0
 
     @property
@@ -267,6 +298,8 @@ class HttpTurn(Turn[str]):
         with trio.move_on_after(PUT_AWAY_SECONDS, shield=True):  # noqa: ASYNC912  delete waits
             try:
                 await self._host.keeping.delete([self.session_id])
+                if self.is_private:
+                    await self._host.keeping.purge([self.session_id])
             except CallboardError as problem:
                 logger.warning("%s stays in the list of sessions: %s", self.session_id, problem)
 

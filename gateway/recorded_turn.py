@@ -119,6 +119,10 @@ class RecordedTurn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Follow it no longer. Idempotent."""
         if self._subscription is not None:
             self._subscription.close()
 

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
+from typing import Self
 
 import msgspec
+import trio
 
 from ...embedding.options import check_turn_options
 from ...embedding.runtime import host_of
-from ...embedding.turn import checked_text
+from ...embedding.turn import TurnEvent, checked_text
 from ...runtime.approval import ApprovalAnswer
 from ...runtime.budget import Budget
 from ...runtime.definitions import Attachment, InputMode, SessionKind
 from ...runtime.errors import ConflictError
+from ...runtime.events import InputAccepted
 from ...runtime.history import Item
+from ...runtime.identity import MAX_KEY_LENGTH, RequestKey
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.messages import SubmitInput
 from ...runtime.turn_options import ClientContext, TurnOptions
 from ...tools.tool import checked_name
 from ..connection.caller import Requester
+from ..door.exchange import Exchange
 from ..door.http import RequestHead
 from ..http_turns import HttpTurn, HttpTurns, trace_of
+from ..recorded_turn import RecordedTurn
+from ..shared.idempotency import MAX_ANSWERS, check_digest
+from .content import read_by
 from .problems import ApiProblem, no_model
+from .turn_view import AnswerParts, TurnView
 
+SESSION = "x-callboard-session"
+"""The header that names a session."""
+REPLAYED = (("idempotent-replayed", "true"),)
+"""Said of an answer that a request with the same key began."""
 GO_ON = "(Go on with these results.)"
 """The text of an input that brings results alone, of which nobody here knows the calls."""
 
@@ -41,6 +56,7 @@ class WantedTurn(msgspec.Struct, frozen=True, kw_only=True):
         session_id: The session that it goes on in; empty for one of its own.
         budget: What the turn may use.
         is_alone: Whether a session of its own is deleted when the turn is over.
+        is_private: Whether it is then removed for good.
         approvals: Answers to questions about calls, by their ids.
     """
 
@@ -54,7 +70,17 @@ class WantedTurn(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str = ""
     budget: Budget | None = None
     is_alone: bool = False
+    is_private: bool = False
     approvals: Mapping[str, ApprovalAnswer] = msgspec.field(default_factory=dict)
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """The answer that a request with a key began: which one of which turn."""
+
+    digest: str
+    session_id: str
+    input_id: str
+    part: int = 0
 
 
 class TurnOpener:
@@ -66,16 +92,58 @@ class TurnOpener:
 
     def __init__(self, turns: HttpTurns) -> None:
         self._turns = turns
+        self._begun: OrderedDict[tuple[str, str, str], Begun] = OrderedDict()
 
     async def open(
-        self, stack: AsyncExitStack, head: RequestHead, requester: Requester, asked: WantedTurn
-    ) -> HttpTurn:
+        self,
+        stack: AsyncExitStack,
+        head: RequestHead,
+        requester: Requester,
+        asked: WantedTurn,
+        key: RequestKey | None = None,
+    ) -> HttpTurn | Begun:
         """Return the turn of a request, entered on the stack: the one that waits for it, or a new one.
 
+        Of a request with a key that came before, it says which answer that began.
+
         Raises:
-            ApiProblem: There is no such model, or a tool of the client has the name of another.
+            ApiProblem: There is no such model, a tool of the client has the name of another, or the key was used
+                for another request.
             CallboardError: It can't begin.
         """
+        if key is None:
+            return await self._open(stack, head, requester, asked, None)
+        place = (key.sender, key.method, key.key)
+
+        async def begin() -> HttpTurn:
+            turn = await self._open(stack, head, requester, asked, key)
+            self._begun[place] = Begun(key.digest, turn.session_id, turn.input_id, turn.answers)
+            if len(self._begun) > MAX_ANSWERS:
+                self._begun.popitem(last=False)
+            return turn
+
+        async def recall() -> Begun | None:
+            begun = self._begun.get(place) or await _recorded(requester, key)
+            if begun is not None:
+                check_digest(key, begun.digest)
+            return begun
+
+        try:
+            opened: HttpTurn | Begun = await requester.daemon.idempotency.once(key, begin, recall)
+        except ConflictError as error:
+            if error.kind != "key":
+                raise
+            raise ApiProblem(str(error), status=422, code="idempotency_key_reused") from error
+        return opened
+
+    async def _open(
+        self,
+        stack: AsyncExitStack,
+        head: RequestHead,
+        requester: Requester,
+        asked: WantedTurn,
+        key: RequestKey | None,
+    ) -> HttpTurn:
         agent, options = self._checked(requester, asked)
         brought = {*asked.results, *asked.approvals}
         if (parked := self._turns.take(requester, brought)) is not None:
@@ -109,6 +177,7 @@ class TurnOpener:
                 attachments=asked.attachments,
                 budget=asked.budget,
                 subscription=Subscription(),
+                request=key,
                 options=None if options == TurnOptions() else options,
                 is_untrusted=bool(asked.session_id and asked.results),
                 via=requester.name,
@@ -117,6 +186,7 @@ class TurnOpener:
             )
             turn = await stack.enter_async_context(self._turns.turn(message))
             turn.is_alone = asked.is_alone and not asked.session_id
+            turn.is_private = asked.is_private
             return turn
 
     def _checked(self, requester: Requester, asked: WantedTurn) -> tuple[str, TurnOptions]:
@@ -132,6 +202,72 @@ class TurnOpener:
                 raise ApiProblem(why, f"tools[{number}]")
             taken.add(checked_name(tool.name))
         return agent, options
+
+
+class TurnAgain:
+    """One answer of a turn that is on record, for a request that came before; enter it.
+
+    Attributes:
+        input_id: Its input.
+        client_tools: The names of the tools that its client runs.
+    """
+
+    def __init__(self, requester: Requester, begun: Begun) -> None:
+        self._turn = RecordedTurn(requester, begun.session_id, begun.input_id)
+        self._part = begun.part
+        self.input_id = begun.input_id
+        self._parts = AnswerParts(requester.via)
+        self.client_tools: frozenset[str] = frozenset()
+
+    async def __aenter__(self) -> Self:
+        await self._turn.__aenter__()
+        self.client_tools = frozenset(each.name for each in self._turn.client.tools)
+        self._view = TurnView(self.client_tools)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._turn.close()
+
+    async def next_events(self) -> list[TurnEvent]:
+        """Wait for events of the answer; the first are all that are on record, and there are none behind its end."""
+        found: list[TurnEvent] = []
+        is_first = not self._turn.is_at_head
+        while self._parts.number <= self._part and (events := await self._turn.read()) is not None:
+            for event in events:
+                self._parts.begins(self._view, event)
+                self._view.take(event)
+                if self._parts.number == self._part:
+                    found.append(event)
+            if self._turn.is_at_head and (found or not is_first):
+                break
+        return found
+
+    async def put_away(self) -> None:
+        """Do nothing: whoever began the turn does it."""
+        await trio.lowlevel.checkpoint()
+
+
+async def key_of(exchange: Exchange, requester: Requester, body: bytes) -> RequestKey | None:
+    """Return the idempotency key of a request; raise `ApiProblem` for one that can't be."""
+    keys = exchange.head.all("idempotency-key")
+    if not keys:
+        return None
+    if len(keys) > 1 or not 1 <= len(keys[0]) <= MAX_KEY_LENGTH or not keys[0].isprintable():
+        why = f"an Idempotency-Key has 1 to {MAX_KEY_LENGTH} printable characters, and comes once"
+        raise ApiProblem(why, code="idempotency_key_invalid")
+    session = exchange.head.one(SESSION) or ""
+    digest = await read_by(lambda body: hashlib.sha256(session.encode() + b"\n" + body), body)
+    return RequestKey(requester.name, f"POST {exchange.rest}", keys[0], digest.hexdigest())
+
+
+async def _recorded(requester: Requester, key: RequestKey) -> Begun | None:
+    """Return what a key began, as far as that is on record."""
+    store = requester.runtime.store
+    if (done := await store.request(key)) is None:
+        return None
+    (stored,) = await store.events(done.session_id, after_seq=done.seq - 1, limit=1)
+    assert isinstance(stored.event, InputAccepted)
+    return Begun(done.digest, done.session_id, stored.event.input_id)
 
 
 async def _resolve(requester: Requester, approval_id: str, answer: ApprovalAnswer) -> None:

@@ -8,21 +8,20 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from ...embedding.runtime import host_of
-from ...runtime.errors import ActorStopped, CallboardError
+from ...embedding.turn import TurnEvent
+from ...runtime.errors import ActorStopped, CallboardError, NotFoundError
 from ...runtime.wire.fields import Role
 from ..connection.caller import Requester
 from ..door.exchange import Exchange
 from ..door.http import JSON, Headers, HttpAnswer
 from ..http_turns import HttpTurn, HttpTurns
 from ..shared.state import DaemonState
-from .asked import TurnOpener, WantedTurn
+from .asked import REPLAYED, SESSION, Begun, TurnAgain, TurnOpener, WantedTurn, key_of
 from .chat_answer import ChatAnswer, ChatStream, event_of
 from .chat_request import ChatStyle, read_chat
 from .content import read_by
-from .problems import ApiProblem, error_body, late, problem_of
+from .problems import ApiProblem, error_body, gone, late, problem_of
 from .turn_view import TurnView
-
-SESSION = "x-callboard-session"
 
 
 class ChatApi:
@@ -42,6 +41,7 @@ class ChatApi:
         """Answer a request; the turn is cancelled when the client leaves."""
         requester.check_role(Role.OPERATOR)
         body = await exchange.body(host_of(requester.runtime).settings.openai.max_body_bytes)
+        key = await key_of(exchange, requester, body)
         request, options, client, said = await read_by(read_chat, body)
         del body
         asked = WantedTurn(
@@ -57,8 +57,10 @@ class ChatApi:
         )
         del said, client
         async with AsyncExitStack() as stack:
-            turn = await self._opener.open(stack, exchange.head, requester, asked)
+            turn = await self._opener.open(stack, exchange.head, requester, asked, key)
             del asked  # it may be large, and the turn long
+            if isinstance(turn, Begun):
+                return await self._again(exchange, requester, request, turn)
             view = TurnView(turn.client_tools)
             headers = _headers(turn.session_id, turn.input_id, request)
             answer = None
@@ -69,12 +71,36 @@ class ChatApi:
             if view.ended is None and (calls := view.client_calls) and not exchange.has_left:
                 stack.pop_all()
                 self._turns.park(turn, requester, (each.call_id for each in calls))
+            elif view.ended is None and key is not None and exchange.has_left:
+                stack.pop_all()
+
+                def take(events: list[TurnEvent]) -> list[str]:
+                    for event in events:
+                        view.take(event)
+                    return [each.call_id for each in view.client_calls]
+
+                self._turns.keep(turn, requester, take)  # it asks again, with the same key
             return answer
+
+    async def _again(
+        self, exchange: Exchange, requester: Requester, request: ChatStyle, begun: Begun
+    ) -> HttpAnswer | None:
+        """Answer a request that came before, from its turn."""
+        try:
+            async with TurnAgain(requester, begun) as turn:
+                view = TurnView(turn.client_tools)
+                headers = (*_headers(begun.session_id, begun.input_id, request), *REPLAYED)
+                if request.stream:
+                    await self._stream(exchange, turn, view, request, headers)
+                    return None
+                return await self._whole(exchange, turn, view, request, headers)
+        except NotFoundError as error:
+            raise gone() from error
 
     async def _whole(
         self,
         exchange: Exchange,
-        turn: HttpTurn,
+        turn: HttpTurn | TurnAgain,
         view: TurnView,
         request: ChatStyle,
         headers: Headers,
@@ -103,7 +129,7 @@ class ChatApi:
     async def _stream(
         self,
         exchange: Exchange,
-        turn: HttpTurn,
+        turn: HttpTurn | TurnAgain,
         view: TurnView,
         request: ChatStyle,
         headers: Headers,

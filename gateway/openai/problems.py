@@ -106,6 +106,12 @@ def problem_of_end(ended: TurnEnded) -> ApiProblem:
     return ApiProblem(message, status=status, code=kind, headers=NO_RETRY)
 
 
+def gone() -> ApiProblem:
+    """Return the refusal of a request that came before, and whose answer is nowhere any more."""
+    why = "this request was done before, and its answer was not stored, or was deleted"
+    return ApiProblem(why, status=409, code="answer_gone", headers=NO_RETRY)
+
+
 def late(problem: ApiProblem, headers: Headers) -> HttpAnswer:
     """Return an error of a turn that has begun: its request is not to be sent again."""
     own = tuple(each for each in problem.headers if each not in NO_RETRY)

@@ -304,6 +304,8 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
             None if request.max_tool_calls is None else Budget(tool_calls=request.max_tool_calls)
         ),
         approvals=approvals,
+        is_alone=request.store is False,
+        is_private=request.store is False,
     )
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-import trio
 
 from ...actors.upkeep.keeping import MAX_BATCH
 from ...embedding.runtime import host_of
@@ -21,9 +20,9 @@ from ..door.exchange import Exchange, ResponseStream
 from ..door.http import JSON, Headers, HttpAnswer
 from ..http_turns import HttpTurn, HttpTurns
 from ..recorded_turn import RecordedTurn
-from .asked import TurnOpener, WantedTurn
+from .asked import REPLAYED, Begun, TurnOpener, WantedTurn, key_of
 from .content import decoded, read_by
-from .problems import ApiProblem, error_body, late, problem_of
+from .problems import ApiProblem, error_body, gone, late, problem_of
 from .response_fold import ResponseFold, behind
 from .response_items import DeletedResponse, GivenItems, ResponseBody, ResponseEvent
 from .response_record import (
@@ -36,9 +35,6 @@ from .response_record import (
 )
 from .response_request import ResponseRequest, ResponseStyle, asked_of
 from .turn_view import TurnView
-
-PURGE_SECONDS = 5.0
-"""For removing the session of a response that is not to be stored."""
 
 
 class ResponsesApi:
@@ -56,17 +52,20 @@ class ResponsesApi:
         """Answer a request; its turn goes on when the client leaves, unless it is not stored."""
         requester.check_role(Role.OPERATOR)
         body = await exchange.body(host_of(requester.runtime).settings.openai.max_body_bytes)
+        key = await key_of(exchange, requester, body)
         request, asked = await read_by(partial(_read, requester.name), body)
         del body
         if request.wants_approvals or asked.approvals:
             requester.check_role(Role.APPROVER)
         if request.previous_response_id:
             await recorded(requester, place_of(request.previous_response_id))
-        session_id = asked.session_id
         async with AsyncExitStack() as stack:
-            turn = await self._opener.open(stack, exchange.head, requester, asked)
+            turn = await self._opener.open(stack, exchange.head, requester, asked, key)
             del asked  # it may be large, and the turn long
-            if request.store:
+            if isinstance(turn, Begun):
+                return await _again(exchange, requester, request, turn)
+            stored = request.store
+            if stored:
                 stack.callback(turn.let_go)
             place = ResponsePlace(turn.session_id, turn.input_id, turn.answers)
             items = host_of(requester.runtime).settings.openai.items
@@ -80,14 +79,18 @@ class ResponsesApi:
                 await _stream(exchange, turn, fold, headers)
             else:
                 answer = await _whole(exchange, turn, fold, headers)
-            if fold.is_complete and fold.view.ended is None and not exchange.has_left:
-                turn.answers += 1
-                waits = (*fold.view.asks, *(each.call_id for each in fold.view.client_calls))
+            waits = _waits(fold) if fold.view.ended is None else ()
+            if fold.is_complete and waits and (stored or not exchange.has_left):
                 stack.pop_all()
-                stored = request.store
                 self._turns.park(turn, requester, waits, goes_on=stored)
-        if not request.store and not session_id and fold.view.ended is not None:
-            await _purge(requester, turn.session_id)
+            elif not fold.is_complete and exchange.has_left and stored:
+                stack.pop_all()
+
+                def take(events: list[TurnEvent]) -> tuple[str, ...]:
+                    fold.take(events)
+                    return _waits(fold) if fold.is_complete else ()
+
+                self._turns.keep(turn, requester, take, goes_on=True)
         return answer
 
     async def one(self, exchange: Exchange, requester: Requester) -> HttpAnswer | None:
@@ -99,11 +102,7 @@ class ResponsesApi:
             return _answer(response.body, ())
         headers = (("x-callboard-session", place.session_id), ("x-request-id", place.input_id))
         async with exchange.stream(headers=headers) as stream:
-            try:
-                await _read_on(stream, requester, place, asked.starting_after)
-            except CallboardError as error:
-                body = error_body(problem_of(error))["error"]
-                await stream.send(b"event: error\ndata: %b\n\n" % msgspec.json.encode(body))
+            await _read_on(stream, requester, place, asked.starting_after)
         return None
 
     async def cancel(self, exchange: Exchange, requester: Requester) -> HttpAnswer:
@@ -194,11 +193,54 @@ async def _read_on(
     stream: ResponseStream, requester: Requester, place: ResponsePlace, number: int
 ) -> None:
     """Send what comes behind a number, until the response ends or waits for its client."""
-    async with RecordedTurn(requester, place.session_id, place.input_id) as turn:
-        response = RecordedResponse(requester, place, turn)
-        while not response.is_complete and (events := await turn.read()) is not None:
-            told = behind(response.take(events), number)
-            await stream.send(_bytes(told) + response.view.waits(stream))
+    try:
+        async with RecordedTurn(requester, place.session_id, place.input_id) as turn:
+            response = RecordedResponse(requester, place, turn)
+            while not response.is_complete and (events := await turn.read()) is not None:
+                told = behind(response.take(events), number)
+                await stream.send(_bytes(told) + response.view.waits(stream))
+    except CallboardError as error:
+        body = error_body(problem_of(error))["error"]
+        await stream.send(b"event: error\ndata: %b\n\n" % msgspec.json.encode(body))
+
+
+async def _again(
+    exchange: Exchange, requester: Requester, request: ResponseStyle, begun: Begun
+) -> HttpAnswer | None:
+    """Answer a request that came before, from the record of its turn."""
+    place = ResponsePlace(begun.session_id, begun.input_id, begun.part)
+    headers = (*_headers(place, request), *REPLAYED)
+    try:
+        response = await recorded(requester, place)
+    except ApiProblem as problem:
+        raise gone() from problem
+    if request.stream:
+        async with exchange.stream(headers=headers) as stream:
+            await _read_on(stream, requester, place, -1)
+        return None
+    if not request.background:
+        try:
+            async with (
+                exchange.until_left(),
+                RecordedTurn(requester, place.session_id, place.input_id) as turn,
+            ):
+                response = RecordedResponse(requester, place, turn)
+                while not response.is_complete and (events := await turn.read()) is not None:
+                    response.take(events)
+        except CallboardError as error:
+            return late(problem_of(error), headers)
+    _echo(response.body, request)
+    return None if exchange.has_left else _answer(response.body, headers)
+
+
+def _waits(fold: ResponseFold) -> tuple[str, ...]:
+    """Return what a turn waits for from its client."""
+    return (*fold.view.asks, *(each.call_id for each in fold.view.client_calls))
+
+
+def _echo(body: ResponseBody, request: ResponseStyle) -> None:
+    body.previous_response_id = request.previous_response_id
+    body.background, body.store = request.background, request.store
 
 
 def _read(by: str, body: bytes) -> tuple[ResponseStyle, WantedTurn]:
@@ -219,6 +261,8 @@ async def _whole(
                 fold.take(await _events(turn))
     except CallboardError as error:
         return late(problem_of(error), headers)
+    if fold.view.ended is not None:
+        await turn.put_away()
     return None if exchange.has_left else _answer(fold.body, headers)
 
 
@@ -230,6 +274,8 @@ async def _stream(exchange: Exchange, turn: HttpTurn, fold: ResponseFold, header
                 told = fold.take(await _events(turn))
             except CallboardError as error:
                 told = fold.fail(error.type, str(error))
+            if fold.view.ended is not None:  # before it is said: the client may look for it at once
+                await turn.put_away()
             await stream.send(_bytes(told) + fold.view.waits(stream))
 
 
@@ -251,8 +297,7 @@ def _begun(
     place: ResponsePlace, request: ResponseStyle, client: ClientContext, *, shows_calls: bool
 ) -> ResponseFold:
     body = body_of(place, request.model, client, request.options)
-    body.previous_response_id = request.previous_response_id
-    body.background, body.store = request.background, request.store
+    _echo(body, request)
     return ResponseFold(
         body,
         TurnView(each.name for each in client.tools),
@@ -269,11 +314,3 @@ def _headers(place: ResponsePlace, request: ResponseStyle) -> Headers:
 
 def _answer(body: ResponseBody, headers: Headers) -> HttpAnswer:
     return HttpAnswer(200, msgspec.json.encode(body), JSON, headers=headers)
-
-
-async def _purge(requester: Requester, session_id: str) -> None:
-    """Remove the session of a response that is not to be stored."""
-    keeping = host_of(requester.runtime).keeping
-    with trio.move_on_after(PURGE_SECONDS, shield=True):
-        await keeping.delete([session_id])
-        await keeping.purge([session_id])

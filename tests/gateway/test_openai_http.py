@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -448,3 +449,144 @@ async def test_the_turn_of_a_response_goes_on_when_its_client_leaves() -> None:
     assert response["status"] == "completed"
     assert response["output"][0]["content"][0]["text"] == "One, two."
     assert hidden.status == 404
+
+
+# ── requests that come twice ─────────────────────────────────────────────────────────────────────
+
+QUESTION = msgspec.json.encode({"model": "general", "input": "Hello."})
+
+
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+async def test_a_request_that_comes_twice_with_a_key_is_one_turn(target: str) -> None:
+    model = saying("Hi.")
+    body = body_of() if target == CHAT else QUESTION
+    other = body_of(seed=1) if target == CHAT else QUESTION.replace(b"Hello", b"Other")
+    answers: list[Answer] = []
+    async with open_daemon(model) as daemon:
+        again = partial(ask, daemon, body, target, idempotency_key="k")
+
+        async def first() -> None:
+            answers.append(await again())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(first)
+            nursery.start_soon(first)
+            with trio.fail_after(PATIENCE):
+                await until(lambda: daemon.gateway.turns.count == 1)
+            model.let_all()
+        answers.append(await again())
+        refused = await ask(daemon, other, target, idempotency_key="k")
+        stranger = daemon.new_token("other", Role.OPERATOR)
+        empty = await ask(daemon, body, target, idempotency_key="")
+        bearer = f"Bearer {stranger}"
+        gone = await ask(daemon, b"{", target, idempotency_key="k", authorization=bearer)
+        assert (
+            len((await daemon.runtime.store.session_page(SessionFilter(deleted="also"))).sessions)
+            == 1
+        )
+    assert [each.status for each in answers] == [200, 200, 200]
+    assert len({each.headers["x-request-id"] for each in answers}) == 1
+    assert sorted(each.headers.get("idempotent-replayed", "") for each in answers) == [
+        "",
+        "true",
+        "true",
+    ]
+    assert all("Hi." in each.body for each in answers)
+    assert (refused.status, problem(refused)["code"]) == (422, "idempotency_key_reused")
+    assert (empty.status, problem(empty)["code"]) == (400, "idempotency_key_invalid")
+    assert gone.status == 400  # its key is its own
+
+
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+async def test_a_client_that_was_cut_off_asks_again_with_its_key(target: str) -> None:
+    model = saying("One, ", "two.")
+    body = body_of(stream=True) if target == CHAT else QUESTION[:-1] + b',"stream":true}'
+    async with open_daemon(model) as daemon:
+        sent = request(daemon, target, body, idempotency_key="k", connection="close")
+        async with open_stream(daemon) as stream:
+            await stream.send_all(sent)
+            model.let()
+            seen = b""
+            while b"One, " not in seen:
+                seen += await stream.receive_some()
+        async with open_stream(daemon) as stream:
+            await stream.send_all(sent)
+            seen = b""
+            while b"One, " not in seen:  # what was said before, as it stands
+                seen += await stream.receive_some()
+            model.let_all()
+            seen += await read_end(stream)
+        with trio.fail_after(PATIENCE):
+            await until(lambda: daemon.gateway.turns.count == 0)
+        listed = await daemon.runtime.sessions()
+    assert b"two." in seen
+    assert b"[DONE]" in seen or b"response.completed" in seen
+    assert len(listed) == (target == RESPONSES)  # that of a chat is put away, whoever heard its end
+
+
+async def test_results_that_come_twice_with_a_key_are_answered_twice() -> None:
+    model = callboard.ScriptedModel([reply(calls=[("mine", {})]), reply("Thanks.")])
+    async with open_daemon(model) as daemon:
+        first = await ask(daemon, body_of(tools=[TOOL]), idempotency_key="one")
+        message = msgspec.json.decode(first.body)["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "5"}
+        body = body_of([*HELLO, message, result])
+        answers = [await ask(daemon, body, idempotency_key="two") for _ in range(2)]
+        before = await ask(daemon, body_of(tools=[TOOL]), idempotency_key="one")
+    assert [
+        msgspec.json.decode(each.body)["choices"][0]["message"]["content"] for each in answers
+    ] == ["Thanks."] * 2
+    assert msgspec.json.decode(before.body)["choices"] == msgspec.json.decode(first.body)["choices"]
+    assert len(model.requests) == 2
+
+
+async def test_what_was_not_stored_is_not_answered_twice() -> None:
+    async with open_daemon(callboard.ScriptedModel([reply("Hi.")])) as daemon:
+        body = QUESTION[:-1] + b',"store":false}'
+        first = await ask(daemon, body, RESPONSES, idempotency_key="k")
+        again = await ask(daemon, body, RESPONSES, idempotency_key="k")
+    assert first.status == 200
+    assert (again.status, problem(again)["code"]) == (409, "answer_gone")
+    assert again.headers["x-should-retry"] == "false"
+
+
+async def test_a_response_whose_client_left_waits_for_results_all_the_same() -> None:
+    tool = {"type": "function", "name": "mine"}
+    calls = callboard.ScriptedModel([reply(calls=[("mine", {})]), reply("Thanks.")])
+    gate = trio.Event()
+
+    class Late:
+        async def run(self, asked: Any, emit: Any) -> None:
+            await gate.wait()
+            await calls.run(asked, emit)
+
+    async with open_daemon(Late()) as daemon:
+        body = {"model": "general", "input": "Hello.", "tools": [tool], "stream": True}
+        async with open_stream(daemon) as stream:
+            await stream.send_all(request(daemon, RESPONSES, msgspec.json.encode(body)))
+            seen = b""
+            while b"response.in_progress" not in seen:
+                seen += await stream.receive_some()
+        gate.set()
+        found = re.search(rb'"id":"(resp_\w+)"', seen)
+        assert found is not None
+        name = found[1].decode()
+        target = f"{RESPONSES}/{name}?stream=true"
+        read = request(daemon, target, method="GET", connection="close")
+        async with open_stream(daemon) as stream:
+            await stream.send_all(read)
+            seen = await read_end(stream)
+        call = re.search(rb'"call_id":"(\w+)"', seen)
+        assert call is not None
+        output = {"type": "function_call_output", "call_id": call[1].decode(), "output": "5"}
+        with trio.fail_after(PATIENCE):
+            await until(lambda: bool(daemon.gateway.turns.waits_for(session_of(name))))
+        more = {"model": "general", "input": [output], "previous_response_id": name}
+        answer = await ask(daemon, msgspec.json.encode(more), RESPONSES)
+    assert "Thanks." in answer.body
+    assert len(calls.requests) == 2
+
+
+def session_of(name: str) -> str:
+    """The session of a response, which is in its id."""
+    return f"session_{name.split('_')[1]}"
