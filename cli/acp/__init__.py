@@ -12,8 +12,8 @@ editors show, `calls` the tool calls among them. A question of the daemon is put
 somebody else was faster. What the editor sends is a person's word; the files and servers that it names are not.
 
 Begin with `bridge`. `wire` is made from the protocol's schema by `scripts/acp-types`. `content` reads prompts,
-`servers` the MCP servers that the editor brings, `options` has modes and options, `slash` the commands that begin with
-a slash, `acp` is the command itself.
+`servers` the MCP servers that the editor brings, `forms` has the forms of servers that ask, `options` modes and options,
+`slash` the commands that begin with a slash, `acp` is the command itself.
 Comes in: lines on stdin, signals.
 Goes out: lines on stdout, and nothing else there; warnings in the log.
 Owns: nothing on disk; the turns of its prompts, which end with the editor where no `callboard serve` runs.

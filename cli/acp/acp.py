@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -163,9 +162,7 @@ class _Acp:
             try:
                 await self._bring_model(client, holder)
                 connection = EditorConnection(self.output, nursery)
-                self._bridge = bridge = Bridge(
-                    connection, client, holder, self._agent, version("callboard"), nursery
-                )
+                self._bridge = bridge = Bridge(connection, client, holder, self._agent, nursery)
                 bridge.lent = self._lent
                 nursery.start_soon(self._watch, holder, name="the daemon's end")
                 await connection.run(stream)

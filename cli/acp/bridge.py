@@ -69,7 +69,6 @@ class Bridge:
         client: The daemon.
         holder: Whether that is this command's own.
         agent: The agent of new sessions.
-        version: callboard's version.
         nursery: Where sessions are followed.
 
     Attributes:
@@ -82,7 +81,6 @@ class Bridge:
         client: Client,
         holder: Holder,
         agent: str,
-        version: str,
         nursery: trio.Nursery,
     ) -> None:
         self.lent: str | None = None
@@ -90,7 +88,6 @@ class Bridge:
         self._client = client
         self._holder = holder
         self._agent = agent
-        self._version = version
         self._nursery = nursery
         self._editor: wire.ClientCapabilities | None = None
         self._sessions: dict[str, EditorSession] = {}
@@ -158,7 +155,7 @@ class Bridge:
                 ),
                 auth_methods=(LOGIN,) if needs_key else (),
                 agent_info=wire.Implementation(
-                    name="callboard", title="callboard", version=self._version
+                    name="callboard", title="callboard", version=self._client.welcome.server.version
                 ),
             )
         )
@@ -248,13 +245,12 @@ class Bridge:
                 INVALID_REQUEST, f"{MAX_OPEN} sessions are open: close one with session/close"
             )
         assert self._editor is not None
-        elicitation = self._editor.elicitation
         session = EditorSession(
             self._connection,
             self._client,
             row,
             await read_choices(self._client, row.agent, row.model),
-            has_forms=elicitation is not None and elicitation.form is not None,
+            asks=self._editor.elicitation,
             is_loaded=is_loaded,
             servers=own_servers,
         )
@@ -327,7 +323,7 @@ class Bridge:
             await self._client.set_agent([params.session_id], str(params.value))
             await session.change_agent(str(params.value))
         then = None
-        if params.config_id == "mode":
+        if params.config_id in {"mode", "_agent"}:
             mode = str(session.choices.mode)
             then = _sending(session, wire.SessionUpdateCurrentModeUpdate(current_mode_id=mode))
         options = session.choices.config()

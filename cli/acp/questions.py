@@ -11,14 +11,21 @@ from ...client.client import Client
 from ...runtime.approval import ApprovalAnswer, ApprovalRequest
 from ...runtime.channel import ChannelMessage, UserQuestion
 from ...runtime.definitions import Tier
+from ...runtime.errors import ValidationError
+from ...runtime.event_types.form import filled_in
+from ...runtime.event_types.people import QuestionForm
 from ...runtime.handles import PersonAnswer
+from ...runtime.redaction import redacting_logger
 from ..show.question_text import ANSWERED_BY
 from ..show.question_text import question as question_text
 from ..terminal.escaping import safe_line, safe_text
 from . import wire
 from .calls import ShownCall, fenced, shown_call
 from .connection import EditorConnection, EditorRefused
+from .forms import choice_of, schema_of
 from .updates import message
+
+logger = redacting_logger(__name__)
 
 ALLOW, ALLOW_SESSION, DENY = "allow", "allow_session", "deny"
 NO_FORMS = "(Nobody was asked: this editor shows no questions. Ask in the text of the answer, and end the turn there.)"
@@ -47,6 +54,7 @@ class EditorChannel:
         folder: Its workspace.
         shown: Returns what the editor shows of a call.
         has_forms: Whether it can show a model's question.
+        has_pages: Whether it opens a page in a browser, when the person agrees.
     """
 
     def __init__(
@@ -58,6 +66,7 @@ class EditorChannel:
         shown: Callable[[str], ShownCall | None],
         *,
         has_forms: bool,
+        has_pages: bool = False,
     ) -> None:
         self._connection = connection
         self._client = client
@@ -65,6 +74,7 @@ class EditorChannel:
         self._folder = folder
         self._shown = shown
         self._has_forms = has_forms
+        self._has_pages = has_pages
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Ask whether a call may run; whatever is not a clear yes is a no."""
@@ -110,7 +120,9 @@ class EditorChannel:
         return not (await self._client.session(request.session_id)).is_tainted
 
     async def ask(self, question: UserQuestion) -> PersonAnswer:
-        """Ask a model's question, in a form with one field."""
+        """Ask a model's question, in a form with one field; or what the server of a tool asks."""
+        if question.form is not None:
+            return await self._ask_for_server(question, question.form)
         if not self._has_forms:
             return PersonAnswer(text=NO_FORMS)
         suggested = ", ".join(map(safe_line, question.options))
@@ -131,6 +143,42 @@ class EditorChannel:
             text = said if isinstance(said, str) else str(said)
             return PersonAnswer(text=text)
         return PersonAnswer(text="(The person closed the question without an answer.)")
+
+    async def _ask_for_server(self, question: UserQuestion, form: QuestionForm) -> PersonAnswer:
+        """Ask what the server of a tool asks; what is no clear answer declines."""
+        declined = PersonAnswer(text="", option=len(question.options) - 1)
+        place = {"session_id": self._session_id, "tool_call_id": question.call_id}
+        said = safe_text(question.question)
+        asked: wire.CreateElicitationRequest
+        if form.url and self._has_pages:
+            asked = wire.CreateElicitationRequestUrl(
+                message=said, elicitation_id=question.question_id, url=form.url, **place
+            )
+        elif not self._has_forms:
+            return declined
+        elif form.url:
+            schema = choice_of("answer", question.options)
+            asked = wire.CreateElicitationRequestForm(
+                message=said, requested_schema=schema, **place
+            )
+        else:
+            schema = schema_of(form.fields)
+            asked = wire.CreateElicitationRequestForm(
+                message=said, requested_schema=schema, **place
+            )
+        found = await self._connection.ask("elicitation/create", asked, _ELICITED)
+        if not isinstance(found, wire.CreateElicitationResponseAccept):
+            return declined
+        content = found.content or {}
+        if form.url:
+            chosen = question.options[0] if self._has_pages else content.get("answer")
+            return PersonAnswer(text="", option=0) if chosen == question.options[0] else declined
+        try:
+            filled_in(form.fields, content)
+        except ValidationError as error:
+            logger.warning("the editor's answer to a form is none, and so declines: %s", error)
+            return declined
+        return PersonAnswer(text=msgspec.json.encode(content).decode())
 
     async def tell(self, sent: ChannelMessage) -> None:
         """Show a message among what the agent says."""

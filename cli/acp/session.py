@@ -35,6 +35,7 @@ from ...runtime.redaction import redacting_logger
 from ...runtime.store.rows import SessionRow
 from ...runtime.stream import Usage
 from ...runtime.turn_options import TurnOptions
+from ...runtime.wire.sessions import GetUsage
 from ...runtime.wire.topics import Snapshot
 from ..ask.daemon_questions import DaemonQuestions
 from ..ask.pending_questions import PendingQuestion
@@ -70,6 +71,17 @@ CANCEL_AGAIN_SECONDS = 0.2
 """Time until a cancel is sent again that a broken connection took along."""
 
 
+class _Total(msgspec.Struct, frozen=True):
+    cost: float | None = None
+    unpriced_calls: int = 0
+
+
+class _Report(msgspec.Struct, frozen=True):
+    """What is shown of a `UsageReport`, whose module has all that sums are made by."""
+
+    total: _Total
+
+
 class _Waiting:
     """A prompt whose turn has not ended."""
 
@@ -94,7 +106,7 @@ class EditorSession:
         client: The daemon.
         row: The session.
         choices: What was chosen for its turns.
-        has_forms: Whether the editor can show a model's question.
+        asks: What the editor can show of a model's or a server's question.
         is_loaded: Whether the editor is shown what was said before.
         servers: The MCP servers that the editor brings for it.
 
@@ -110,7 +122,7 @@ class EditorSession:
         row: SessionRow,
         choices: Choices,
         *,
-        has_forms: bool,
+        asks: wire.ElicitationCapabilities | None,
         is_loaded: bool = False,
         servers: tuple[SessionServer, ...] = (),
     ) -> None:
@@ -137,7 +149,8 @@ class EditorSession:
             row.session_id,
             self.folder,
             self._updates.shown,
-            has_forms=has_forms,
+            has_forms=asks is not None and asks.form is not None,
+            has_pages=asks is not None and asks.url is not None,
         )
 
     # ── what happens in it ───────────────────────────────────────────────────────────────────────
@@ -290,7 +303,11 @@ class EditorSession:
         with suppress(CallboardError):
             window = await self._windows.find(self._client, f"{event.provider}/{event.model}")
             if used and window:
-                self.update(wire.SessionUpdateUsageUpdate(used=used, size=window))
+                asked = GetUsage(by="session", session_id=self.row.session_id)
+                total = (await self._client.request("usage/get", asked, _Report)).total
+                is_known = total.cost is not None and not total.unpriced_calls
+                cost = wire.Cost(amount=total.cost or 0.0, currency="USD") if is_known else None
+                self.update(wire.SessionUpdateUsageUpdate(used=used, size=window, cost=cost))
 
     # ── what the person wants ────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,6 @@ import msgspec
 
 from ...client.client import Client
 from ...runtime.store.rows import SessionRow
-from ..show.usage import usage_line
 from ..terminal.escaping import safe_line
 from ..terminal.style import counted
 from . import wire
@@ -40,6 +39,8 @@ async def _undo(client: Client, row: SessionRow, argument: str) -> str:
 
 
 async def _usage(client: Client, row: SessionRow, argument: str) -> str:
+    from ..show.usage import usage_line  # here: with all that sums are made by
+
     report = await client.usage(by="model", session_id=row.session_id)
     return (
         "\n".join(f"- {usage_line(each).strip()}" for each in report.sums) or "No model was called."

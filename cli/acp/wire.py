@@ -444,6 +444,7 @@ class ElicitationPropertySchemaString(AcpMessage, frozen=True, tag_field="type",
     min_length: int | None = None
     max_length: int | None = None
     pattern: str | None = None
+    format: str | None = None
     default: str | None = None
     enum: tuple[str, ...] | None = None
     one_of: tuple[EnumOption, ...] | None = None
@@ -455,6 +456,64 @@ class EnumOption(AcpMessage, frozen=True):
     const: str
     title: str
     description: str | None = None
+
+
+class ElicitationPropertySchemaNumber(AcpMessage, frozen=True, tag_field="type", tag="number"):
+    """Number (floating-point) property."""
+
+    title: str | None = None
+    description: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    default: float | None = None
+
+
+class ElicitationPropertySchemaInteger(AcpMessage, frozen=True, tag_field="type", tag="integer"):
+    """Integer property."""
+
+    title: str | None = None
+    description: str | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    default: int | None = None
+
+
+class ElicitationPropertySchemaBoolean(AcpMessage, frozen=True, tag_field="type", tag="boolean"):
+    """Boolean property."""
+
+    title: str | None = None
+    description: str | None = None
+    default: bool | None = None
+
+
+class ElicitationPropertySchemaArray(AcpMessage, frozen=True, tag_field="type", tag="array"):
+    """Multi-select array property."""
+
+    items: MultiSelectItems
+    title: str | None = None
+    description: str | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    default: tuple[str, ...] | None = None
+
+
+class MultiSelectItems(AcpMessage, frozen=True):
+    """Items for a multi-select (array) property schema."""
+
+    enum: tuple[str, ...] | None = None
+    type: str | None = None
+    any_of: tuple[EnumOption, ...] | None = None
+
+
+class CreateElicitationRequestUrl(AcpMessage, frozen=True, tag_field="mode", tag="url"):
+    """URL-based elicitation where the client directs the user to a URL."""
+
+    message: str
+    elicitation_id: str
+    url: str
+    session_id: str | None = None
+    tool_call_id: str | None = None
+    request_id: int | str | None = None
 
 
 class CreateElicitationResponseAccept(AcpMessage, frozen=True, tag_field="action", tag="accept"):
@@ -650,8 +709,14 @@ ContentBlock = (
 )
 ToolCallContent = ToolCallContentContent | ToolCallContentDiff
 RequestPermissionOutcome = RequestPermissionOutcomeCancelled | RequestPermissionOutcomeSelected
-ElicitationPropertySchema = ElicitationPropertySchemaString
-CreateElicitationRequest = CreateElicitationRequestForm
+ElicitationPropertySchema = (
+    ElicitationPropertySchemaString
+    | ElicitationPropertySchemaNumber
+    | ElicitationPropertySchemaInteger
+    | ElicitationPropertySchemaBoolean
+    | ElicitationPropertySchemaArray
+)
+CreateElicitationRequest = CreateElicitationRequestForm | CreateElicitationRequestUrl
 CreateElicitationResponse = (
     CreateElicitationResponseAccept
     | CreateElicitationResponseDecline

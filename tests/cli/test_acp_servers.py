@@ -157,3 +157,59 @@ async def test_it_ends_with_the_session_and_with_the_editor(command: Command) ->
             await editor.ask("session/prompt", sessionId=session, prompt=words("Look once more."))
             assert ENVIRONMENT not in offered(server)
             await editor.leave()
+
+
+ASK = "session_fake__ask"
+
+
+async def test_what_a_server_asks_is_a_form_or_a_page_in_the_editor(command: Command) -> None:
+    """An answer that is none, a form that is closed, and an editor without forms decline."""
+    asked = reply(calls=[(ASK, {"how": "form"})])
+    page = reply(calls=[(ASK, {"how": "url"})])
+    script = [step for each in (asked, asked, asked, page, page) for step in (each, reply("Ok."))]
+    async with staged(command, *script):
+        async with bare_editor(command) as editor:
+            editor.answers["session/request_permission"] = lambda _: chosen("allow")
+            await editor.ask(
+                "initialize", protocolVersion=1, clientCapabilities={"elicitation": {"form": {}}}
+            )
+            place = {"cwd": str(command.workspace), "mcpServers": [FAKE]}
+            session = (await editor.ask("session/new", **place))["sessionId"]
+            answers: tuple[dict[str, Any], ...] = (
+                {"action": "accept", "content": {"name": "Ada", "age": 36, "colour": "red"}},
+                {"action": "accept", "content": {"name": "A", "age": 36}},
+                {"action": "cancel"},
+                {"action": "accept", "content": {"answer": "I have opened it"}},
+            )
+            results = []
+            left = iter(answers)
+            editor.answers["elicitation/create"] = lambda _: {"result": next(left)}
+            for _ in answers:
+                await editor.ask("session/prompt", sessionId=session, prompt=words("Go."))
+                last = [each for each in editor.of("tool_call_update") if "rawOutput" in each][-1]
+                results.append(json.dumps(last["rawOutput"]))
+            said = [
+                message["params"]
+                for message in editor.heard
+                if message.get("method") == "elicitation/create"
+            ]
+            await editor.leave()
+        capabilities: dict[str, Any] = {"elicitation": {"url": {}}}
+        async with bare_editor(command) as editor:
+            editor.answers["session/request_permission"] = lambda _: chosen("allow")
+            editor.answers["elicitation/create"] = lambda _: {"result": {"action": "accept"}}
+            await editor.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)
+            session = (await editor.ask("session/new", **place))["sessionId"]
+            await editor.ask("session/prompt", sessionId=session, prompt=words("Go."))
+            opened_page = (await editor.asked("elicitation/create"))["params"]
+            results.append(json.dumps(editor.of("tool_call_update")[-1]["rawOutput"]))
+            await editor.leave()
+    form = said[0]["requestedSchema"]
+    assert form["required"] == ["name", "age"]
+    assert form["properties"]["age"] == {"type": "integer", "minimum": 0}
+    assert form["properties"]["colour"]["default"] == "green"
+    assert "api_key" in said[0]["message"]  # is warned of
+    assert "https://login.example/start?id=1" in said[3]["message"]
+    assert (opened_page["mode"], opened_page["url"]) == ("url", "https://login.example/start?id=1")
+    assert ["accept" in each for each in results] == [True, False, False, True, True]
+    assert "Ada" in results[0]

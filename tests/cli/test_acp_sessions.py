@@ -212,3 +212,5 @@ async def test_how_full_the_context_is_where_the_window_is_known(command: Comman
             [told] = editor.of("usage_update")
             assert told["size"] == known.context_tokens
             assert told["used"] > 0
+            assert told["cost"]["currency"] == "USD"
+            assert told["cost"]["amount"] > 0
