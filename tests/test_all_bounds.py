@@ -167,12 +167,14 @@ ALONE: dict[str, str] = {
         runtime/store/sqlite_store: MAX_READERS
         tools/context: MAX_WAITING_LINES
         tools/mcp/server: MAILBOX_CAPACITY
-        tools/mcp/servers: MAX_LOOKS MAX_OFFERS
+        tools/mcp/servers: MAX_LOOKS MAX_OFFERS MAX_WORKSPACES
         tools/mcp/session_servers: MAX_OWN_NAME MAX_SESSIONS
         gateway/logins: MAX_LOGINS
         tools/mcp/streams: CUT_BYTES MAX_LISTED MAX_WRITERS
         tools/processes/function_process: MAX_FUNCTION_PROCESSES
         tools/processes/process_tree: MAX_PROCESSES
+        tools/sandbox/piped: MAX_ROUNDS
+        tools/mcp/work: MAX_SESSIONS
         tools/processes/threads: MAX_FILE_THREADS MAX_FUNCTION_THREADS
         tools/sandbox/background: MAX_RUNNING MAX_RUNNING_PER_SESSION
         tools/sandbox/box/start_gate: MAX_OPEN_FILES

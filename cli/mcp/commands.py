@@ -68,6 +68,10 @@ ReadOnly = Annotated[
     tuple[Path, ...],
     Parameter(name="--read-only", help="A file or folder that the program may read.", negative=()),
 ]
+Files = Annotated[
+    Literal["none", "read", "write"],
+    Parameter(name="--files", help="What the program sees of the workspace in which it is called."),
+]
 State = Annotated[
     bool, Parameter(help="Keep a home folder for it, in the data folder.", negative=())
 ]
@@ -124,6 +128,7 @@ def add_server(
     type: Kind = "http",  # ruff: ignore[builtin-argument-shadowing]  the name of the option
     network: Network = (),
     read_only: ReadOnly = (),
+    files: Files = "none",
     state: State = False,
     tier: TierOption = None,
     yes: Yes = False,
@@ -137,6 +142,7 @@ def add_server(
     """
     is_url = len(command) == 1 and command[0].startswith(("https://", "http://"))
     fields: dict[str, Any] = {"name": name, "network": network, "state": state, "type": type}
+    fields["files"] = files
     fields |= {"url": command[0]} if is_url else {"command": command}
     fields["read_only"] = [str(path.expanduser().absolute()) for path in read_only]
     fields["env"], fields["headers"] = _pairs("env", env), _pairs("header", header)

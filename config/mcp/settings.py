@@ -120,6 +120,8 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         network: Hosts with their ports that the program may reach, like `api.example:443`.
         read_only: Files and folders that the program may read, besides the system's and those of the tools on
             PATH, as absolute paths.
+        files: What the program sees of the workspace of the session that calls it, at its own path: `none`, `read` or
+            `write`. Then each workspace has a program of its own.
         state: Whether the program keeps a home folder, in the data folder; by default its home is in
             memory, and gone when it ends.
         tier: How dangerous its tools are, whatever they say themselves. `elevated`: each of their calls
@@ -145,6 +147,7 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     env: Texts = {}
     network: Words = ()
     read_only: Words = ()
+    files: Literal["none", "read", "write"] = "none"
     state: bool = False
     tier: Tier = Tier.ELEVATED
     tiers: Tiers = {}
@@ -210,15 +213,20 @@ class McpSettings(McpDraft, frozen=True, kw_only=True):
             if _VARIABLE.fullmatch(name) is None or name.upper() in _RESERVED:
                 raise ValueError(f"env: {name[:64]!r} can't be a variable's name here")
             _check_secret("env", name, value)
+        if self.files != "none" and self.start == "eager":
+            raise ValueError(
+                'start: with files, the first call in a workspace starts the program; "eager" is for one that '
+                "serves all of them"
+            )
         try:
             _ = self.endpoints
         except ValueError as error:
             raise ValueError(f"network: {error}") from None
 
     def _check_url(self, url: str) -> None:
-        if self.env or self.network or self.read_only or self.state:
+        if self.env or self.network or self.read_only or self.state or self.files != "none":
             raise ValueError(
-                "env, network, read_only and state are for a command; a url has headers"
+                "env, network, read_only, files and state are for a command; a url has headers"
             )
         if problem := _url_problem(url):
             raise ValueError(f"url: {problem}")  # not repeated: it may hold a secret

@@ -11,7 +11,7 @@ names, tiers, pins and restarts are callboard's.
 
 `servers` has the servers of a runtime, and keeps the registry of tools as the configuration in force says. `server`
 is the actor of one: it starts the server when the first call needs it, lists its tools, compares, and starts it again
-after it broke. `launch` starts its program, whose lines are `streams`; `http` reaches one that has an address, and
+after it broke. `launch` starts its program, whose lines are `streams`, and `work` is the workspace that one of them works on; `http` reaches one that has an address, and
 `login` signs the requests to it. `connection` is what a call speaks over. `definition` reads what a server says of a tool, and
 `result` what a call answered. `tool` is one of its tools, as the dispatcher calls it.
 

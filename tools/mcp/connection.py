@@ -18,12 +18,13 @@ from contextlib import (
 )
 from contextvars import ContextVar
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import trio
 from mcp.client import InputRequiredRoundsExceededError
 from mcp.client.client import Client
-from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.session import ClientRequestContext, IncomingMessage, ListRootsFnT
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -38,11 +39,13 @@ from mcp_types import (
     ElicitResult,
     ErrorData,
     Implementation,
+    ListRootsResult,
     PaginatedRequestParams,
+    Root,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from pydantic import FileUrl, ValidationError
 
 from ...config.mcp.wire import ServerInfo
 from ...runtime.definitions import ErrorType, ToolFailure
@@ -225,8 +228,12 @@ class ServerWire(Protocol):
 
 
 @asynccontextmanager
-async def open_connection(wire: ServerWire, name: str) -> AsyncGenerator[ServerConnection]:
+async def open_connection(
+    wire: ServerWire, name: str, root: str | None = None
+) -> AsyncGenerator[ServerConnection]:
     """Speak to a server around the block; return when it has said which revision it speaks.
+
+    `root` is the folder that it is told to work on, when it asks.
 
     Raises whatever the package raises; the caller takes it for a broken connection.
     """
@@ -242,6 +249,7 @@ async def open_connection(wire: ServerWire, name: str) -> AsyncGenerator[ServerC
         client_info=Implementation(name="callboard", version=version("callboard")),
         message_handler=heard,
         elicitation_callback=askers.ask,
+        list_roots_callback=None if root is None else _lister(root),
         cache=None,
     )
     async with client:
@@ -342,6 +350,15 @@ class _Askers:
             return ElicitResult(action=DECLINE)
         answer = await caller.put(ServerQuestion(text, form))
         return ElicitResult(action=answer.action, content=answer.content)
+
+
+def _lister(root: str) -> ListRootsFnT:
+    async def roots(context: ClientRequestContext) -> ListRootsResult:
+        await trio.lowlevel.checkpoint()
+        uri = FileUrl(Path(root).as_uri())
+        return ListRootsResult(roots=[Root(uri=uri, name=Path(root).name)])
+
+    return roots
 
 
 async def _unchecked(name: str, result: CallToolResult) -> None:

@@ -31,6 +31,11 @@ MAX_DEFINITION_BYTES = 256 * 1024
 """One definition, with its schemas."""
 SECONDS_OF_CALL = 60.0
 
+_FILES: Mapping[str, tuple[Capability, ...]] = {
+    "none": (),
+    "read": (Capability.FILES_READ,),
+    "write": (Capability.FILES_READ, Capability.FILES_WRITE),
+}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OTHER = re.compile(r"[^a-z0-9]+")
 
@@ -100,14 +105,16 @@ def definition_of(server: McpSettings, tool: PinnedTool) -> ToolDefinition:
     """Return the definition that models, rules and people get of an accepted tool."""
     is_titled = tool.title and not tool.description.lower().startswith(tool.title.lower())
     texts = [tool.title if is_titled else "", tool.description]
-    reaches = server.url is not None or server.network
+    needs = _FILES[server.files]
+    if server.url is not None or server.network:
+        needs = (*needs, Capability.NETWORK)
     return ToolDefinition(
         name=tool.name,
         description=": ".join(filter(None, texts)) or f"{tool.original} of {server.name}",
         parameters=tool.parameters,
         output=tool.output,
         tier=server.tier_of(tool.original),
-        needs=(Capability.NETWORK,) if reaches else (),
+        needs=needs,
         timeout_seconds=server.timeout_seconds,
         effect=server.effect_of(tool.original),
         source=server.source,
@@ -132,7 +139,7 @@ def named(server: str, original: str, taken: Iterable[str]) -> str:
 
 def hidden_in_any(value: Any) -> str | None:
     """Return a character in the texts of a value that people don't see, by its name."""
-    return next(filter(None, map(hidden_in, _texts(value))), None)
+    return next(filter(None, map(hidden_in, texts_in(value))), None)
 
 
 def shown(text: str) -> str:
@@ -140,7 +147,8 @@ def shown(text: str) -> str:
     return text[:200].encode("unicode_escape").decode() if hidden_in(text) else repr(text[:200])
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Return the texts in a value of JSON."""
     todo = [value]
     while todo:
         found = todo.pop()

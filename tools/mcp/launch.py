@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
+import msgspec
 import trio
 
 from ...config.mcp.settings import McpSettings, resolved
@@ -20,13 +21,14 @@ from ...runtime.http.url import HttpUrl, not_allowed
 from ...runtime.redaction import Secret, redactor
 from ...runtime.taint.tracked_network import Connect
 from ..processes.threads import run_read, run_write
-from ..sandbox.box.recipe import Recipe
+from ..sandbox.box.recipe import Recipe, why_no_room
 from ..sandbox.box.roots import HostView, hidden_places
 from ..sandbox.network.proxy import EgressProxy
 from ..sandbox.network.sockets import SandboxSockets
 from ..sandbox.piped import PipedProgram, open_piped
 from ..sandbox.running.process import Order
 from .state import McpPlaces
+from .work import ServedWorkspace
 
 FOLDER = "mcp"
 """In the data folder; holds the homes of servers that keep one."""
@@ -36,27 +38,32 @@ MAX_STATE_FILES = 100_000
 
 
 @asynccontextmanager
-async def open_program(places: McpPlaces, server: McpSettings) -> AsyncGenerator[PipedProgram]:
+async def open_program(
+    places: McpPlaces, server: McpSettings, work: ServedWorkspace | None = None
+) -> AsyncGenerator[PipedProgram]:
     """Run the program of a server around the block; nothing of it is left when that ends.
 
-    Raises `ToolFailure` when it can't be started.
+    It begins in the workspace that it works on, in its home, or in an empty folder. Raises `ToolFailure` when it
+    can't be started.
     """
     if places.sandbox is None:
         raise ToolFailure(
             ErrorType.SANDBOX_UNAVAILABLE,
             "There is no sandbox here, and no server runs outside of one.",
         )
+    sandbox = places.sandbox
     variables = await trio.to_thread.run_sync(values_of, places, server, server.env)
-    folder = await run_write(_made_folder, places, server)
+    home = await run_write(_made_folder, places, server)
     try:
-        recipe, strength = await places.sandbox.recipe_in(folder)
+        folder = home if work is None else work.folder
+        recipe, strength = await sandbox.recipe_in(folder)
         if server.read_only:
             recipe = await run_read(_showing, recipe, server)
         order = Order(
             argv=server.command,
             workspace=folder,
             cwd=folder,
-            environment={**({"HOME": folder} if server.state else {}), **variables},
+            environment={**({"HOME": home} if server.state else {}), **variables},
             files={},
             is_fed=True,
             name=f"mcp {server.name}",
@@ -64,13 +71,25 @@ async def open_program(places: McpPlaces, server: McpSettings) -> AsyncGenerator
             is_read_only=not server.state,
             is_home=server.state,
         )
-        program = PipedProgram(recipe, order, sandbox=str(strength), running=places.sandbox.running)
+        if work is not None:
+            if why := why_no_room(folder):
+                raise ToolFailure(ErrorType.SANDBOX_UNAVAILABLE, f"Nothing was run: {why}.")
+            order = msgspec.structs.replace(
+                order,
+                identity=work.identity,
+                is_read_only=not work.is_writable,
+                is_home=False,
+                home=home if server.state else None,
+            )
+            if work.is_writable:
+                order = await sandbox.prepared(recipe, order)
+        program = PipedProgram(recipe, order, sandbox=str(strength), running=sandbox.running)
         async with open_piped(program):
             yield program
     finally:
         if not server.state:
             with trio.CancelScope(shield=True):  # one empty folder
-                await run_write(lambda: shutil.rmtree(folder, ignore_errors=True))
+                await run_write(lambda: shutil.rmtree(home, ignore_errors=True))
 
 
 def _showing(recipe: Recipe, server: McpSettings) -> Recipe:

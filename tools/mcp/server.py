@@ -32,6 +32,7 @@ from .state import (
     ServerMessage,
     ServerState,
 )
+from .work import ServedWorkspace
 
 MAILBOX_CAPACITY = 256
 """Calls that ask for the server at once; each is answered without waiting for the others."""
@@ -56,7 +57,7 @@ logger = redacting_logger(__name__)
 
 
 class McpServer:
-    """The actor of one server; at most one program of it runs.
+    """The actor of one server, or of one in a workspace; at most one program of it runs.
 
     Receives: `OpenServer` from calls; `LookAtServer`, `RestartServer` from people; `EndServer`.
     Sends: nothing. Its state is published through `publish`, which does not wait.
@@ -70,8 +71,10 @@ class McpServer:
         server: McpSettings,
         places: McpPlaces,
         publish: Callable[[ServerState], None],
+        work: ServedWorkspace | None = None,
     ) -> None:
         self._mailbox = mailbox
+        self._work = work
         self._server = server
         self._places = places
         self._publish = publish
@@ -148,7 +151,7 @@ class McpServer:
         ended: ServerEnd | None = None
         with self._running:
             self._say(state="starting", problem="")
-            ended = await run_server(self._places, self._server, self._speak)
+            ended = await run_server(self._places, self._server, self._speak, self._work)
         has_run, self._link, self._running = self._link is not None, None, None
         is_eager = self._server.start == "eager"
         if ended is None:  # it is started again
@@ -205,6 +208,8 @@ class McpServer:
                 logger.warning("the server %s: %s", self._server.name, note)
             scope.deadline = math.inf
             self._link = ServerLink(connection, digests)
+            if self._work is not None:
+                self._work.ready()
             waiting, self._waiting = self._waiting, []
             for request in waiting:
                 if isinstance(request, LookAtServer):
@@ -247,8 +252,10 @@ Speak = Callable[["ServerConnection", trio.CancelScope], Awaitable[None]]
 """(connection, the scope whose deadline is that of the start)."""
 
 
-async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> ServerEnd:
-    """Start a server and speak with it; return why that has ended. Nothing of it is left then."""
+async def run_server(
+    places: McpPlaces, server: McpSettings, speak: Speak, work: ServedWorkspace | None = None
+) -> ServerEnd:
+    """Start a server, for a workspace or not, and speak with it; return why that has ended. Nothing is left then."""
     program: PipedProgram | None = None
     over_http: HttpWire | None = None
     kind, has_answered = ErrorType.EXECUTION_ERROR, False
@@ -263,14 +270,18 @@ async def run_server(places: McpPlaces, server: McpSettings, speak: Speak) -> Se
                     from .launch import open_program  # with what runs programs
                     from .streams import LineWire
 
-                    program = await stack.enter_async_context(open_program(places, server))
+                    program = await stack.enter_async_context(open_program(places, server, work))
+                    if work is not None:
+                        work.hold(program)
+                        stack.callback(work.let_go)
                     wire = LineWire(program, f"the server {server.name}")
                 else:
                     from .http import reach
 
                     wire = over_http = await reach(places, server)
                 name = f"the server {server.name}"
-                connection = await stack.enter_async_context(open_connection(wire, name))
+                root = None if work is None else work.folder
+                connection = await stack.enter_async_context(open_connection(wire, name, root))
                 has_answered = True
                 await speak(connection, scope)
         slow = f"it did not answer in {server.start_seconds:g} s"

@@ -17,6 +17,7 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.redaction import redacting_logger
 from ..registry import ToolRegistry
+from ..tool import ToolContext
 from .server import MAILBOX_CAPACITY, McpServer, log_out, look_at
 from .state import (
     LOGIN_SECONDS,
@@ -30,10 +31,22 @@ from .state import (
     ServerMessage,
     ServerState,
 )
-from .tool import McpTool, OpenLink, withheld
+from .tool import Line, McpTool, withheld
+from .work import ServedWorkspace, work_of
 
 START_WAIT_SECONDS = 15.0
 """How long a call waits for a start that runs; the start may go on behind it."""
+
+IDLE_SECONDS = 300.0
+"""From the end of the last session of a workspace to that of the programs that servers have there."""
+LOOK_SECONDS = 30.0
+"""From one look at that to the next."""
+MAX_WORKSPACES = 16
+"""Workspaces on which one server works at once, each with a program; the one that waits longest makes room."""
+Place = tuple[str, tuple[int, int] | None] | None
+"""A workspace, by its path and identity."""
+ALL: Place = None
+"""The place of a server that has nothing to do with workspaces."""
 
 MAX_LOOKS = 4
 """Servers that are started at once for somebody who looks at them; others wait."""
@@ -45,7 +58,7 @@ _ABOUT_CALLS = frozenset(
 )
 """Settings that concern calls alone: a change of them needs no other process."""
 
-MakeTool = Callable[[McpSettings, PinnedTool, OpenLink, trio.CapacityLimiter], McpTool]
+MakeTool = Callable[[McpSettings, PinnedTool, Line, trio.CapacityLimiter], McpTool]
 
 logger = redacting_logger(__name__)
 
@@ -57,6 +70,7 @@ class McpServers:
         registry: Gets their tools.
         places: What they are started with.
         tell: Called when the list of tools, or the state of a server, has changed; must not wait.
+        is_loaded: Whether a session is; the programs of its workspace live as long.
         make_tool: Makes a tool of a server.
 
     Attributes:
@@ -68,12 +82,14 @@ class McpServers:
         registry: ToolRegistry,
         places: McpPlaces,
         tell: Callable[[], None] = lambda: None,
+        is_loaded: Callable[[str], bool] = lambda session_id: True,
         make_tool: MakeTool = McpTool,
     ) -> None:
         self.places = places
         self._registry = registry
         self._make_tool = make_tool
         self._tell = tell
+        self._is_loaded = is_loaded
         self._servers: dict[str, _Known] = {}
         self._supervisor: Supervisor | None = None
         self._looking = trio.CapacityLimiter(MAX_LOOKS)
@@ -97,8 +113,9 @@ class McpServers:
             known.slots.total_tokens = settings.max_calls
             self._servers[name] = known
             self._offer(name)
-            if self._supervisor is not None and not known.is_started:
-                self._start(known)
+            if settings.files == "none" and not known.runs:
+                known.runs[ALL] = _Run(settings, None)
+                self._start(known, known.runs[ALL])
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the servers until cancelled; nothing of them is left when this returns."""
@@ -106,11 +123,33 @@ class McpServers:
             async with trio.open_nursery() as nursery:
                 self._supervisor = Supervisor(nursery)
                 for known in self._servers.values():
-                    self._start(known)
+                    for run in known.runs.values():
+                        self._start(known, run)
                 task_status.started()
-                await trio.sleep_forever()
+                while True:
+                    await trio.sleep(LOOK_SECONDS)
+                    self.end_idle()
         finally:
             self._supervisor = None
+
+    def end_idle(self) -> None:
+        """End the programs of workspaces in which no session that has called is loaded any more, after a while."""
+        now = trio.current_time()
+        for known in self._servers.values():
+            for place, run in tuple(known.runs.items()):
+                work = run.work
+                if work is None or work.calls or any(map(self._is_loaded, work.sessions)):
+                    run.idle_since = None
+                    continue
+                run.idle_since = now if run.idle_since is None else run.idle_since
+                if now - run.idle_since >= IDLE_SECONDS:
+                    self._end_run(known, place)
+
+    def _end_run(self, known: _Known, place: Place) -> None:
+        known.runs.pop(place).end()
+        if not known.runs:
+            known.state = msgspec.structs.replace(known.state, state="not started", problem="")
+            self._tell()
 
     def states(self) -> dict[str, ServerState]:
         """Return the state of each server by name."""
@@ -118,20 +157,27 @@ class McpServers:
 
     async def restart(self, name: str) -> None:
         """End a server, and start it again when it is needed; raise `ConflictError` when it is not used."""
+        await trio.lowlevel.checkpoint()
         known = self._servers.get(name)
         if known is None:
             raise ConflictError(f"the server {name} is not used: `callboard mcp enable {name}`")
-        await known.mailbox.ask(RestartServer())
+        if known.settings.files == "none":
+            await known.runs[ALL].mailbox.ask(RestartServer())
+        for place, run in tuple(known.runs.items()):
+            if run.work is not None:
+                self._end_run(known, place)
 
     async def look(self, server: McpSettings) -> McpOffer:
         """Return what a server offers now, and remember it; one that is not used is started for this alone.
+
+        So is one that works on workspaces: it sees none then.
 
         Raises:
             ToolError: It can't be started, or does not list its tools.
         """
         known = self._servers.get(server.name)
-        if known is not None and known.settings == server:
-            offer = await known.mailbox.ask(LookAtServer())
+        if known is not None and known.settings == server and server.files == "none":
+            offer = await known.runs[ALL].mailbox.ask(LookAtServer())
         else:
             async with self._looking:
                 offer = await look_at(self.places, server)
@@ -160,12 +206,40 @@ class McpServers:
         """Return what a server offered when somebody looked at it last."""
         return self._offers.get(name)
 
-    async def _open(self, known: _Known) -> ServerLink:
+    def _work_of(self, known: _Known, context: ToolContext) -> ServedWorkspace | None:
+        """Return the workspace of a call, with a program of its own there; raise `ToolFailure`."""
+        if known.settings.files == "none":
+            return None
+        found = work_of(context, is_writable=known.settings.files == "write")
+        place = found.folder, found.identity
+        run = known.runs.get(place)
+        if run is not None and not run.mailbox.is_closed and run.work is not None:
+            known.runs[place] = known.runs.pop(place)  # the latest used is last
+            return run.work
+        if len(known.runs) >= MAX_WORKSPACES:
+            free = (each for each, its in known.runs.items() if its.work and not its.work.calls)
+            if (oldest := next(free, None)) is None:
+                raise ToolFailure(
+                    ErrorType.TOOL_NOT_AVAILABLE,
+                    f"Not run: the server {known.settings.name} works on {MAX_WORKSPACES} workspaces at once "
+                    "already. Try again when one of these calls has ended.",
+                )
+            self._end_run(known, oldest)
+        known.runs[place] = _Run(known.settings, found)
+        self._start(known, known.runs[place])
+        return found
+
+    async def _open(self, known: _Known, work: ServedWorkspace | None) -> ServerLink:
         """Return a running server; raise `ToolFailure` when it can't be had."""
         name = known.settings.name
+        run = known.runs.get(ALL if work is None else (work.folder, work.identity))
         try:
-            with trio.move_on_after(START_WAIT_SECONDS):
-                return await known.mailbox.ask(OpenServer())
+            if run is None:
+                raise ActorStopped(f"the server {name} has been stopped")
+            # One that works on a workspace is ended when the last call there gives up, and so gets the whole time.
+            seconds = START_WAIT_SECONDS if work is None else known.settings.start_seconds + 1.0
+            with trio.move_on_after(seconds):
+                return await run.mailbox.ask(OpenServer())
         except ActorStopped as stopped:
             raise ToolFailure(
                 ErrorType.TOOL_NOT_AVAILABLE, f"Not run: the server {name} has been stopped."
@@ -175,19 +249,30 @@ class McpServers:
             f"Not run: the server {name} is still being started. Try again in a moment.",
         )
 
-    def _start(self, known: _Known) -> None:
-        assert self._supervisor is not None
-        known.is_started = True
+    def _start(self, known: _Known, run: _Run) -> None:
+        if self._supervisor is None or run.is_started:
+            return
+        run.is_started = True
         make = partial(
-            McpServer, known.mailbox, known.settings, self.places, partial(self._heard, known)
+            McpServer,
+            run.mailbox,
+            known.settings,
+            self.places,
+            partial(self._heard, known, run),
+            run.work,
         )
-        self._supervisor.start_soon(known.mailbox.name, make, known.mailbox, vital=False)
+        self._supervisor.start_soon(run.mailbox.name, make, run.mailbox, vital=False)
 
-    def _heard(self, known: _Known, state: ServerState) -> None:
+    def _heard(self, known: _Known, run: _Run, state: ServerState) -> None:
         """Take the state that an actor publishes; what it lists may withhold tools."""
-        before, known.state = known.state, state
-        if self._servers.get(known.settings.name) is not known:
+        run.state = state
+        is_used = self._servers.get(known.settings.name) is known and run in known.runs.values()
+        others = (its for its in known.runs.values() if its is not run)
+        if not is_used or (
+            state.state != "running" and any(its.state.state == "running" for its in others)
+        ):
             return  # another one has its place
+        before, known.state = known.state, state
         if before.listed != state.listed:
             self._offer(known.settings.name)
         elif before.state != state.state:
@@ -198,8 +283,9 @@ class McpServers:
         known = self._servers[name]
         tools, reasons = [], {}
         why = withheld(name, is_of_session=self.places.is_of_session)
+        line = Line(partial(self._open, known), partial(self._work_of, known))
         for pin in known.settings.tools:
-            tool = self._make_tool(known.settings, pin, partial(self._open, known), known.slots)
+            tool = self._make_tool(known.settings, pin, line, known.slots)
             tools.append(tool)
             listed = known.state.listed
             if listed is not None and listed.get(pin.original) != pin.digest:
@@ -212,17 +298,32 @@ class McpServers:
 
 
 class _Known:
-    """A server in use: its settings, its actor's address, and what is known of it."""
+    """A server in use: its settings, what is known of it, and its actors: one, or one for each workspace."""
 
     def __init__(self, settings: McpSettings) -> None:
         self.settings = settings
-        self.mailbox: Mailbox[ServerMessage] = Mailbox(f"mcp {settings.name}", MAILBOX_CAPACITY)
         self.state = ServerState()
         self.slots = trio.CapacityLimiter(settings.max_calls)
-        self.is_started = False
+        self.runs: dict[Place, _Run] = {}
 
     def end(self) -> None:
-        """Have its actor end; never waits."""
+        """Have its actors end; never waits."""
+        while self.runs:
+            self.runs.popitem()[1].end()
+
+
+class _Run:
+    """The address of a server's actor, and what it has said last."""
+
+    def __init__(self, settings: McpSettings, work: ServedWorkspace | None) -> None:
+        self.mailbox: Mailbox[ServerMessage] = Mailbox(f"mcp {settings.name}", MAILBOX_CAPACITY)
+        self.work = work
+        self.state = ServerState()
+        self.is_started = False
+        self.idle_since: float | None = None
+
+    def end(self) -> None:
+        """Have it end; never waits."""
         if not self.is_started:
             self.mailbox.close()
             return

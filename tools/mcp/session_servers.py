@@ -23,7 +23,7 @@ from ..registry import SessionRegistry, ToolRegistry
 from ..tool import Arguments, ToolContext
 from .servers import McpServers
 from .state import McpPlaces
-from .tool import McpTool, OpenLink
+from .tool import Line, McpTool
 
 MAX_SESSIONS = 64
 """Sessions with servers of their own at once: more than anybody has open in editors."""
@@ -217,9 +217,9 @@ class _Brought:
         self._servers.take(self._settings)
 
     def _tool(
-        self, server: McpSettings, pin: PinnedTool, open_link: OpenLink, slots: trio.CapacityLimiter
+        self, server: McpSettings, pin: PinnedTool, line: Line, slots: trio.CapacityLimiter
     ) -> McpTool:
-        return _SessionTool(server, pin, open_link, slots, self._called)
+        return _SessionTool(server, pin, line, slots, self._called)
 
 
 class _SessionTool(McpTool):
@@ -229,11 +229,11 @@ class _SessionTool(McpTool):
         self,
         server: McpSettings,
         pin: PinnedTool,
-        open_link: OpenLink,
+        line: Line,
         slots: trio.CapacityLimiter,
         called: set[str],
     ) -> None:
-        super().__init__(server, pin, open_link, slots)
+        super().__init__(server, pin, line, slots)
         self._called = called
         self._place = server.place if server.url is not None else shlex.join(server.command)
 

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
 from ...config.mcp.settings import McpSettings, PinnedTool
-from ...runtime.definitions import Effect, ErrorType, ToolFailure, ToolResult
+from ...runtime.definitions import Effect, ErrorType, Resource, ToolFailure, ToolResult
 from ...runtime.errors import ValidationError
 from ...runtime.taint.tracked_network import TrackedNetwork
 from ..foreign_tool import ForeignTool
 from ..tool import Arguments, Tool, ToolContext
-from .definition import definition_of
+from .definition import definition_of, texts_in
 from .questions import asker
 from .result import result_of_answer
 from .state import ConnectionLost, ServerLink, ShowProgress
+from .work import ServedWorkspace
 
 PROGRESS_SECONDS = 0.1
 """The least time between two lines of progress of one call."""
 MAX_PROGRESS_CHARS = 500
 
-OpenLink = Callable[[], Awaitable[ServerLink]]
-"""Returns the running server; raises `ToolFailure` when it can't be had."""
+
+class Line(NamedTuple):
+    """The way to a server, which may have a program for each workspace.
+
+    Attributes:
+        open: Returns the running server; raises `ToolFailure` when it can't be had.
+        work_of: Returns what the server has to do with the workspace of a call; `None` where that is nothing.
+    """
+
+    open: Callable[[ServedWorkspace | None], Awaitable[ServerLink]]
+    work_of: Callable[[ToolContext], ServedWorkspace | None] = lambda context: None
 
 
 class McpTool(Tool):
@@ -33,7 +43,7 @@ class McpTool(Tool):
     Args:
         server: Its server's settings.
         pin: Its definition, as it was accepted.
-        open_link: Starts the server, if need be.
+        line: Starts the server, if need be.
         slots: Bounds the calls that the server gets at once.
     """
 
@@ -41,7 +51,7 @@ class McpTool(Tool):
         self,
         server: McpSettings,
         pin: PinnedTool,
-        open_link: OpenLink,
+        line: Line,
         slots: trio.CapacityLimiter,
     ) -> None:
         self.definition = definition_of(server, pin)
@@ -51,7 +61,8 @@ class McpTool(Tool):
         self._host = server.host
         self._pin = pin
         self._digest = pin.digest
-        self._open_link = open_link
+        self._line = line
+        self._is_writer = server.files == "write"
         self._slots = slots
 
     @cached_property
@@ -64,6 +75,10 @@ class McpTool(Tool):
     def decode(self, arguments: str) -> Arguments:
         """See `Tool`."""
         return self._checked.decode(arguments)
+
+    def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
+        """See `Tool`; a program that may write in the workspace is alone in it."""
+        return (Resource(""),) if self._is_writer else ()
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""
@@ -84,7 +99,16 @@ class McpTool(Tool):
                 raise self._interrupted() from None
 
     async def _call(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        link = await self._open_link()
+        work = self._line.work_of(context)
+        if work is None:
+            return await self._ask(None, arguments, context)
+        async with work.serving(context, texts_in(arguments)):
+            return await self._ask(work, arguments, context)
+
+    async def _ask(
+        self, work: ServedWorkspace | None, arguments: dict[str, Any], context: ToolContext
+    ) -> ToolResult:
+        link = await self._line.open(work)
         if link.listed.get(self._pin.original) != self._digest:
             raise ToolFailure(ErrorType.TOOL_NOT_AVAILABLE, f"Not run: {withheld(self._server)}")
         if self._host and isinstance(context.network, TrackedNetwork):
@@ -109,12 +133,12 @@ class McpTool(Tool):
 def accepted_tools(servers: Mapping[str, McpSettings]) -> tuple[McpTool, ...]:
     """Return the accepted tools of the servers that are used, for lists; none of them can be called."""
 
-    async def nowhere() -> ServerLink:
+    async def nowhere(work: ServedWorkspace | None) -> ServerLink:
         await trio.lowlevel.checkpoint()
         raise ToolFailure(ErrorType.TOOL_NOT_AVAILABLE, "nothing is called here")
 
     return tuple(
-        McpTool(server, pin, nowhere, trio.CapacityLimiter(1))
+        McpTool(server, pin, Line(nowhere), trio.CapacityLimiter(1))
         for server in servers.values()
         if server.enabled
         for pin in server.tools

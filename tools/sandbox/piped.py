@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -25,6 +25,8 @@ MAX_ERROR_BYTES = 64 * 1024
 """The end of what it writes to stderr: the last traceback, and what came before."""
 CPU_SECONDS = 7 * 24 * 3600
 """It lives as long as the runtime does; a week of work is a fault."""
+MAX_ROUNDS = 100
+"""Looks for what a program that is paused has started meanwhile; one that starts more without an end is killed."""
 GRACE_SECONDS = 2.0
 """From the end of its input to SIGTERM, and again to SIGKILL."""
 
@@ -44,6 +46,7 @@ class PipedProgram(Program):
         self.view = recipe.view
         self._errors: deque[bytes] = deque()
         self._error_bytes = 0
+        self._is_paused = False
         recipe = msgspec.structs.replace(recipe, settings=_for_long(recipe.settings))
         super().__init__(recipe, order, sandbox=sandbox, running=running)
 
@@ -71,15 +74,41 @@ class PipedProgram(Program):
             with suppress(BlockingIOError):
                 return os.read(self._process.stdout, READ_BYTES)
 
+    @property
+    def is_paused(self) -> bool:
+        """See `Program`."""
+        return self._is_paused
+
+    def pause(self) -> None:
+        """Have it do nothing until `resume`; it can't prevent that."""
+        self._is_paused = True
+        stopped: set[int] = set()
+        for _ in range(MAX_ROUNDS):  # what it starts meanwhile is stopped by the next round
+            new = set(self._process.processes()) - stopped
+            if not new:
+                return
+            self._signal(new, signal.SIGSTOP)
+            stopped |= new
+        self.kill("processes")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._is_paused = False
+        self._signal(self._process.processes(), signal.SIGCONT)
+
+    def _signal(self, pids: Iterable[int], number: signal.Signals) -> None:
+        for pid in pids:
+            with suppress(OSError):
+                os.kill(pid, number)
+
     async def stop(self) -> None:
         """End its input, and ask it to end; bounded. What is still there is for `end`."""
+        self.resume()
         self.close_input()
         with trio.move_on_after(GRACE_SECONDS):
             await self.ended.wait()
         if not self.ended.is_set():
-            for pid in self._process.processes():
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGTERM)
+            self._signal(self._process.processes(), signal.SIGTERM)
             with trio.move_on_after(GRACE_SECONDS):
                 await self.ended.wait()
 

@@ -26,6 +26,7 @@ from .selftest.kept_result import KeptResult
 if TYPE_CHECKING:  # what runs programs is imported when the first one runs
     from .box.recipe import Recipe
     from .changes.snapshot import CopyCache
+    from .running.process import Order
     from .running.program import Program
     from .selftest.self_test import SandboxStatus, StrengthTest
     from .stale_stubs import StaleStubs
@@ -219,7 +220,19 @@ class Sandbox:
                 )
         return self.recipe(), self.status().strength
 
-    async def lending_files(self, recipe: Recipe, workspace: str) -> tuple[str, ...]:
+    async def prepared(self, recipe: Recipe, order: Order) -> Order:
+        """Return the order of a program that may write in a workspace, ready to be started there.
+
+        It is on the disk then that the sandbox may leave something there, and what lends root's rights is read-only.
+        """
+        if self.stale_stubs.needs(order.workspace):
+            from ..processes.threads import run_write
+
+            await run_write(self.stale_stubs.note, order.workspace)
+        sealed = await self._lending_files(recipe, order.workspace)
+        return msgspec.structs.replace(order, sealed=sealed) if sealed else order
+
+    async def _lending_files(self, recipe: Recipe, workspace: str) -> tuple[str, ...]:
         """Return the files of a workspace that must be read-only, since programs of this recipe run as root."""
         if recipe.user is not None or os.geteuid() != 0:
             return ()
@@ -257,8 +270,12 @@ class Sandbox:
         return self._for_programs(recipe), found.strength
 
     def running_in(self, workspace: str) -> tuple[str, ...]:
-        """Return the names of programs that can write there: in it, around it or within it."""
-        places = ((program.order.workspace, program.order.name) for program in self.running)
+        """Return the names of programs that can write there now: in it, around it or within it."""
+        places = (
+            (program.order.workspace, program.order.name)
+            for program in self.running
+            if not (program.order.is_read_only or program.is_paused)
+        )
         return tuple(
             name
             for place, name in places

@@ -131,7 +131,7 @@ class SessionProcesses:
         recipe, strength = await self._sandbox.recipe_in(self._workspace)
         order = self._order(command)
         async with self._sandbox.limiter:
-            order = await self._prepared(recipe, order)
+            order = await self._sandbox.prepared(recipe, order)
             observation = None
             if command.lists_changes:
                 copies, versions = self._sandbox.copies, self._versions
@@ -152,13 +152,6 @@ class SessionProcesses:
             with trio.CancelScope(shield=True):
                 changed = await self._conclude(observation)
             return msgspec.structs.replace(ran, changed=changed)
-
-    async def _prepared(self, recipe: Recipe, order: Order) -> Order:
-        """Have on the disk that a sandbox may leave something here, before it can; and find what lends root's rights."""
-        if self._sandbox.stale_stubs.needs(self._workspace):
-            await run_write(self._sandbox.stale_stubs.note, self._workspace)
-        sealed = await self._sandbox.lending_files(recipe, self._workspace)
-        return msgspec.structs.replace(order, sealed=sealed) if sealed else order
 
     async def _conclude(self, observation: Observation) -> ChangedFiles:
         return await run_write(conclude, self._workspace, observation, self._versions)
@@ -181,7 +174,7 @@ class SessionProcesses:
     ) -> BackgroundProcess:
         """See `Processes`."""
         recipe, strength = await self._sandbox.recipe_in(self._workspace)
-        order = await self._prepared(recipe, self._order(command, is_fed=True))
+        order = await self._sandbox.prepared(recipe, self._order(command, is_fed=True))
         return await self._sandbox.background.start(
             self._session_id,
             command.title,

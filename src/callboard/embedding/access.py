@@ -207,6 +207,7 @@ def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> Ope
         connect: Connect | None,
         http: HttpClient,
         tell: Callable[[], None],
+        is_loaded: Callable[[str], bool],
     ) -> McpServers:
         from ..config.keys.store import open_key_store
         from ..tools.mcp.servers import McpServers
@@ -221,7 +222,7 @@ def servers_of(sandbox: Sandbox, data: Path | None, wish: ModelSelection) -> Ope
             stored=lambda server, name: stored(MCP_KEYS, key_place(server, name)),
             logins=None if data is None else open_key_store(data, keys, environ),
         )
-        return McpServers(registry, places, tell)
+        return McpServers(registry, places, tell, is_loaded)
 
     return make
 

@@ -96,10 +96,9 @@ CLOSED = "this runtime is closed; open a new one"
 """Said to who calls it then: an actor that ends for good ends with its runtime."""
 
 
-OpenServers: TypeAlias = (
-    "Callable[[ToolRegistry, Connect | None, HttpClient, Callable[[], None]], McpServers]"
-)
-"""Makes the servers of a registry, with what makes connections, and what is told that a list has changed."""
+OpenServers: TypeAlias = "Callable[[ToolRegistry, Connect | None, HttpClient, Callable[[], None], Callable[[str], bool]], McpServers]"
+"""Makes the servers of a registry, with what makes connections, what is told that a list has changed, and what says
+whether a session is loaded."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,7 +259,11 @@ class Host:
             if self.plan.open_servers is None:
                 raise ConflictError("this runtime runs no programs, and so no servers")
             self.mcp = self.plan.open_servers(
-                self.plan.registry, self._connect, self.web, self._tell_tools
+                self.plan.registry,
+                self._connect,
+                self.web,
+                self._tell_tools,
+                self.live.__contains__,
             )
             if self._services is not None:
                 self._services.start_soon(self.mcp.serve, name="mcp servers")

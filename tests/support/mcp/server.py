@@ -86,6 +86,13 @@ def tools() -> list[dict[str, Any]]:
         tool("change", "Has another tool from now on."),
         tool("ask", "Asks people.", {"how": TEXT, "times": {"type": "integer"}}),
     ]
+    if "files" in OPTIONS:
+        found += [
+            tool("put", "Writes a file.", {"path": TEXT, "text": TEXT}),
+            tool("get", "Reads a file.", {"path": TEXT}),
+            tool("later", "Writes a file after its answer.", {"path": TEXT}),
+            tool("roots", "Asks for the folders."),
+        ]
     if FAULT == "hidden":
         found += [
             tool("hidden", "Adds.\u200b\U000e0041"),
@@ -154,11 +161,11 @@ def question(how: str) -> dict[str, Any]:
     return {"mode": "form", "message": message, "requestedSchema": schema}
 
 
-def asked(params: dict[str, Any]) -> Any:
+def asked(params: dict[str, Any], method: str = "elicitation/create") -> Any:
     """Ask the client, and return its answer (revisions before 2026-07-28)."""
     ident = f"q{len(ANSWERS)}"
     answers = ANSWERS[ident] = queue.Queue()
-    send({"id": ident, "method": "elicitation/create", "params": params})
+    send({"id": ident, "method": method, "params": params})
     found = answers.get()
     return found.get("result", found.get("error"))
 
@@ -213,6 +220,22 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
             return text(json.dumps([asked(question(how)) for _ in range(times)]))
         case "environment":
             return text(json.dumps({**os.environ, "cwd": os.getcwd(), "pid": os.getpid()}))
+        case "put":
+            try:
+                Path(arguments["path"]).write_text(arguments["text"])
+            except OSError as error:
+                return {**text(str(error)), "isError": True}
+            return text("written")
+        case "get":
+            try:
+                return text(Path(arguments["path"]).read_text())
+            except OSError as error:
+                return {**text(str(error)), "isError": True}
+        case "later":
+            threading.Timer(0.05, Path(arguments["path"]).write_text, ["late"]).start()
+            return text("soon")
+        case "roots":
+            return text(json.dumps(asked({}, "roots/list")))
         case "cancelled":
             return text(str(len(CANCELLED)))
         case "change":

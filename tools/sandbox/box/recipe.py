@@ -132,6 +132,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
         has_sockets: Whether sockets are made below `FILES`, which is writable then.
         is_read_only: Whether the workspace is only shown.
         is_home: Whether it is writable as a whole.
+        home: Another folder that is, at its own place.
     """
 
     workspace: str
@@ -146,6 +147,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     has_sockets: bool = False
     is_read_only: bool = False
     is_home: bool = False
+    home: str | None = None
 
 
 def arguments(recipe: Recipe, box: Box) -> bytes:
@@ -174,6 +176,7 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
     for path in recipe.forbidden:
         if os.path.isdir(path) and is_within(path, (*view.shown, box.workspace)):
             words += _nothing_at(path)
+    words += ["--bind", box.home, box.home] if box.home else []
     words += _mounted(box.covers)
     words += ["--size", str(SOCKETS_BYTES), "--tmpfs", FILES] if box.has_sockets else []
     for name, descriptor in box.data.items():

@@ -59,6 +59,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         sealed: Files of the workspace that must be read-only.
         is_read_only: Whether the whole workspace is.
         is_home: Whether it is the program's own home, in which there is nothing to protect from it.
+        home: A home of its own beside the workspace, which is writable as a whole.
     """
 
     argv: tuple[str, ...]
@@ -74,6 +75,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     sealed: tuple[str, ...] = ()
     is_read_only: bool = False
     is_home: bool = False
+    home: str | None = None
 
 
 class SandboxProcess:
@@ -178,13 +180,15 @@ class SandboxProcess:
         hidden = [*self._recipe.forbidden, *(path for _, path in self._covers)]
         # A folder of PATH may lie in the workspace: it is mounted there, and then lies below that.
         bound_first = (path for _, path in self._recipe.bound)
+        protected = (path for _, path in self._protected)
+        homes = () if self._order.home is None else (self._order.home,)
         bound = partial(
             admit,
             recipe=self._recipe,
             group=self._group,
             workspace=self._order.workspace,
             identity=self._order.identity,
-            own=[*hidden, *bound_first, *(path for _, path in self._protected)],
+            own=[*hidden, *bound_first, *protected, *homes],
             hidden=hidden,
         )
         try:
@@ -321,6 +325,7 @@ def hand_over(
         has_sockets=order.sockets is not None and order.sockets.has_names,
         is_read_only=order.is_read_only,
         is_home=order.is_home,
+        home=order.home,
     )
     said = _held(stack, (arguments if recipe.confiner is None else plan_of)(recipe, box))
     return said, (said, gate, *copies.values(), *masks.values(), *data.values())

@@ -92,6 +92,11 @@ class Program:
         return trio.current_time() - self._began if self._seconds is None else self._seconds
 
     @property
+    def is_paused(self) -> bool:
+        """Whether it can do nothing until somebody lets it."""
+        return False
+
+    @property
     def _read_here(self) -> tuple[int, ...]:
         """The pipes that `serve` reads."""
         return self._process.stdout, self._process.stderr

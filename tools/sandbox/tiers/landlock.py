@@ -78,7 +78,11 @@ def plan_of(recipe: Recipe, box: Box) -> bytes:
         "cwd": box.cwd,
         "environment": environment(recipe, box),
         "places": PLACES,
-        "places seen": [*_seen(recipe), *_workspace(box)],
+        "places seen": [
+            *_seen(recipe),
+            *_workspace(box),
+            *([(box.home, True)] if box.home else []),
+        ],
     }
     return json.dumps(plan).encode()
 
