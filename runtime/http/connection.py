@@ -109,7 +109,7 @@ class HttpConnection:
         stream, is_kept = self._stream, self._stream is not None
         if stream is None:
             stream = self._stream = await self._connect()
-        self._has_heard, asked_at = False, trio.current_time()
+        self._has_heard, asked_at = False, time.monotonic()
         self._reader.begin(head.method)
         self._is_last = head.closes
         # A server may respond before it has read all (too large, wrong key) and close. Its response
@@ -119,7 +119,7 @@ class HttpConnection:
         try:
             return await self._receive_head()
         except NetworkError as error:
-            is_soon = trio.current_time() - asked_at < GONE_SECONDS
+            is_soon = time.monotonic() - asked_at < GONE_SECONDS
             is_ours = isinstance(error.__cause__, trio.ClosedResourceError)
             self.was_gone = is_kept and is_soon and not (self._has_heard or is_ours)
             raise

@@ -60,18 +60,17 @@ class ConnectionPool:
         """
         connection = self.take(destination)
         try:
-            return connection, await self._send(connection, head, body)
+            return connection, await connection.request(head, body or b"")
         except NetworkError:
+            self.give_back(connection)
             if not (may_repeat and connection.was_gone):
                 raise
+        except BaseException:
+            self.give_back(connection)
+            raise
         connection = self._new(destination)
-        return connection, await self._send(connection, head, body)
-
-    async def _send(
-        self, connection: HttpConnection, head: OutgoingHead, body: bytes | None
-    ) -> ResponseHead:
         try:
-            return await connection.request(head, body or b"")
+            return connection, await connection.request(head, body or b"")
         except BaseException:
             self.give_back(connection)
             raise
