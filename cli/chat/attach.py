@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -165,7 +166,9 @@ class _Attached:
             row = await find_session(reader, name)
             async with trio.open_nursery() as nursery:
                 questions = DaemonQuestions(client, self._channel, nursery, self._view.notice)
-                nursery.start_soon(watch_connection, client, self._view.notice, name="connection")
+                gives_up = None if self._channel is not None else partial(_left_waiting, row)
+                watch = partial(watch_connection, gives_up=gives_up)
+                nursery.start_soon(watch, client, self._view.notice, name="connection")
                 try:
                     await self._follow(client, reader, row, questions)
                 except CallboardError as error:
@@ -230,3 +233,7 @@ async def _begin_of_turn(reader: StoreReader, row: SessionRow) -> int:
 
 async def _is_idle(reader: StoreReader, row: SessionRow) -> bool:
     return not await reader.open_inputs(row.session_id)
+
+
+def _left_waiting(row: SessionRow) -> str:
+    return f"`callboard attach {row.session_id}` follows it again when a daemon runs"

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -221,7 +222,9 @@ class _Chat:
         raised: CallboardError | None = None
         daemons = connect_here(self._own.data, holder.rules.check)
         async with daemons as client, trio.open_nursery() as nursery:
-            nursery.start_soon(watch_connection, client, self.talk.notice, AWAY, name="connection")
+            gives_up = None if self._surface.can_ask else _left_waiting
+            watch = partial(watch_connection, gives_up=gives_up)
+            nursery.start_soon(watch, client, self.talk.notice, AWAY, name="connection")
             nursery.start_soon(self._watch, client, holder, name="the daemon's end")
             try:
                 await self._bring_model(client, holder)
@@ -367,3 +370,7 @@ class _Chat:
         """Leave when nobody reads the output any more."""
         await self._output.wait_lost()
         self._scope.cancel(reason="nobody reads the output")
+
+
+def _left_waiting() -> str:
+    return "`callboard chat --continue` goes on when a daemon runs"

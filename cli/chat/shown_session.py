@@ -78,6 +78,7 @@ class ShownSession:
         self._reading = trio.CancelScope()
         self._scope = trio.CancelScope()
         self._skips = self._has_written = False
+        self._past_seq = 0
         self._is_cancelling = False
         self._facts = StatusFacts()
         self._windows = ModelWindows()
@@ -127,7 +128,7 @@ class ShownSession:
         assert view is not None
         view.seq = max(row.head_seq - PAST_EVENTS, 0)
         view.title = row.title
-        self._skips = view.seq > 0
+        self._skips, self._past_seq = view.seq > 0, row.head_seq
         dim = self._surface.style.paint
         folder, title = short_path(row.workspace), safe_line(row.title)
         self._rows.write(dim(f"session {row.session_id}  {folder}  {title}", "dim") + "\n")
@@ -207,6 +208,7 @@ class ShownSession:
                     continue  # over the next one, from where the view is
                 except (AuthError, NetworkError) as error:  # no daemon will be connected to
                     self.notice(str(error))
+                    self.codes.append(FAILED)
                     self.leave()
                 except CallboardError as error:
                     self.notice(str(error))
@@ -243,7 +245,8 @@ class ShownSession:
             self._looks_stale.set()
         if isinstance(stored.event, TurnEnded):
             self._is_cancelling = False
-            self.codes.append(CODES.get(stored.event.outcome, FAILED))
+            if stored.seq > self._past_seq:  # what ended before is none of this chat's business
+                self.codes.append(CODES.get(stored.event.outcome, FAILED))
             if self._surface.can_ask and not self._surface.is_live:
                 self._end_reading()  # its prompt is due now
 

@@ -43,6 +43,9 @@ from .view import ChatView
 MAX_SHOWN_CHARS = 60
 """Of a prompt that waits, which the input line does not show any more."""
 
+WORDS_TO_LEAVE = frozenset({"exit", "quit", "exit()", "quit()", ":q"})
+"""Alone on the line they end a shell, a Python, an editor: nobody means a model by them."""
+
 TAKEN_BACK = "taken back by a person"
 """Why an input that waited is cancelled."""
 
@@ -151,8 +154,12 @@ class Talk(ShownSession):
         elif typed.kind == "interrupt":
             self.interrupt(typed.text)
         elif typed.text.strip():
+            text = typed.text.strip()
+            if text in WORDS_TO_LEAVE and self._surface.can_ask:
+                self._end_of_input()
+                return
             self._said_how_to_leave = False
-            await self._act(typed.text.strip())
+            await self._act(text)
 
     def _end_of_input(self) -> None:
         ends_turn = self._holder.is_ours and self._surface.can_ask and not self.is_at_rest

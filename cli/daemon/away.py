@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ...runtime.errors import NetworkError
+
 if TYPE_CHECKING:
     from ...client.client import Client
 
@@ -18,8 +20,25 @@ AWAY = "the daemon is away; this command waits for it (Ctrl-C to leave)"
 AGAIN = "connected again"
 
 
-async def watch_connection(client: Client, notice: Callable[[str], None], away: str = AWAY) -> None:
-    """Say when the daemon is away for longer, and when it, or its successor, is back. Runs until cancelled."""
+PATIENCE_SECONDS = 120.0
+"""How long a command waits where nobody sits who could end it: as long as a request does, for a daemon that restarts."""
+
+
+async def watch_connection(
+    client: Client,
+    notice: Callable[[str], None],
+    away: str = AWAY,
+    *,
+    gives_up: Callable[[], str] | None = None,
+) -> None:
+    """Say when the daemon is away for longer, and when it, or its successor, is back. Runs until cancelled.
+
+    Args:
+        client: The connection.
+        notice: Called with what is said.
+        away: What is said first.
+        gives_up: Where nobody sits: says what to do, when nothing is waited for any longer.
+    """
     lost, is_said = 0.0, False
     while True:
         await trio.sleep(LOOK_SECONDS)
@@ -29,3 +48,12 @@ async def watch_connection(client: Client, notice: Callable[[str], None], away: 
         elif is_said and not lost:
             notice(AGAIN)
         is_said = lost >= LOST_SECONDS
+        if gives_up is not None and lost >= PATIENCE_SECONDS:
+            from ...client.client import link_of  # here: whoever has a client has imported it
+
+            link_of(client).give_up(
+                NetworkError(
+                    f"the daemon has been away for {PATIENCE_SECONDS:g} seconds, and nobody sits here to wait longer; {gives_up()}"
+                )
+            )
+            return

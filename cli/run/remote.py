@@ -144,9 +144,10 @@ async def open_remote_place(
             model = await client.request("model/default", Nothing(), SelectedModel)
         nursery = await stack.enter_async_context(open_service_nursery("the run is over"))
         questions = DaemonQuestions(client, channel, nursery, view.notice)
-        nursery.start_soon(watch_connection, client, view.notice, name="connection")
         place = RemotePlace(client, reader, questions, options, model, confirm, wanted)
         place.has_people = channel is not None
+        watch = partial(watch_connection, gives_up=None if place.has_people else place.left_waiting)
+        nursery.start_soon(watch, client, view.notice, name="connection")
         if is_shared:
             flags = options.flags
             wish = wish_of_command(
@@ -190,8 +191,18 @@ class RemotePlace:
         self.answer = client.answer
         self.lender: Lender | None = None
         self.has_people = True
+        self.session_id = ""
         self._options = options
         self._confirm = confirm
+
+    def left_waiting(self) -> str:
+        """Say what becomes of the turn when this command waits for the daemon no longer."""
+        if not self.session_id:
+            return "nothing was sent"
+        return (
+            f"`callboard run --session {self.session_id}`, without a prompt, says what became of it, and waits for what "
+            "still runs"
+        )
 
     def take_lent(self, reason: str | None, lent: SelectedModel) -> None:
         """Have turns use a model that the daemon was lent, for a reason of the command's own or of the model's."""
@@ -247,6 +258,7 @@ class RemotePlace:
                 session_id=row.session_id, options=options, has_people=self.has_people
             )
             await self.lender.give(given)
+        self.session_id = row.session_id
         return RemoteSession(self, row.session_id)
 
 

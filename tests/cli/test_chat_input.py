@@ -16,7 +16,7 @@ from callboard.cli.chat.prompt import added_rows
 from callboard.cli.terminal.clipboard import clipboard_image, put_text
 from callboard.cli.terminal.folding import folds_rows
 from callboard.providers.testing.script import reply
-from support.cli.chat_scene import chatting, prompt, say, scripted
+from support.cli.chat_scene import chatting, leave, prompt, say, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
@@ -276,3 +276,19 @@ def test_a_prompt_names_files(tmp_path: Path, text: str, found: list[str]) -> No
     assert [path.name for path in mentioned(text, tmp_path)] == found
     is_first = bool(found) and text.startswith(("/", "'"))
     assert is_dropped_file(text) == (is_first or text.startswith("file:"))
+
+
+@pytest.mark.parametrize("word", ["exit", " quit ", ":q"])
+async def test_a_word_that_ends_a_shell_ends_a_chat(command: Command, word: str) -> None:
+    async with scripted(command) as server, chatting(command) as terminal:
+        await say(terminal, word)
+        assert await terminal.end() == 0
+        assert server.requests == []
+
+
+async def test_what_is_more_than_that_word_or_comes_by_a_pipe_is_a_prompt(command: Command) -> None:
+    async with scripted(command, reply("Which exit?"), reply("Bye.")):
+        async with chatting(command) as terminal:
+            await prompt(terminal, "exit code 3?", "Which exit?")
+            await leave(terminal)
+        assert "Bye." in (await command("chat", stdin=b"exit\n")).out

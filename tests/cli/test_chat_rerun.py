@@ -87,3 +87,11 @@ async def test_a_run_that_failed_says_how_it_is_asked_for_once_more(command: Com
             assert await terminal.end() == 1
         done = await command("run", "--continue", "--retry")
         assert (done.code, done.out) == (0, "Well.\n")
+
+
+async def test_a_piped_chat_ends_as_its_own_turns_did(command: Command) -> None:
+    no = status(400, {"error": {"message": "no"}})
+    async with scripted(command, no, reply("Well."), no):
+        assert (await command("run", "Go.")).code == 1
+        assert (await command("chat", "--continue", stdin=b"Again.\n")).code == 0
+        assert (await command("chat", "--continue", stdin=b"Again.\n")).code == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -434,3 +436,62 @@ async def test_a_model_that_a_chat_brought_along_is_brought_to_the_next_daemon(
             await chat.type(CTRL_D)
             assert await chat.end() == 0
     assert len(two.requests) == 2
+
+
+IMPATIENT = """
+import sys
+
+from callboard.__main__ import main
+from callboard.cli.daemon import away
+
+away.PATIENCE_SECONDS = 0.5
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "typed", "advice"),
+    [
+        (("run", "Go."), b"", r"`callboard run --session session_\w+`"),
+        (("chat",), b"Go.\n", "`callboard chat --continue`"),
+        (("attach", "last"), b"", r"`callboard attach session_\w+`"),
+    ],
+    ids=["run", "chat", "attach"],
+)
+async def test_where_nobody_sits_a_daemon_that_is_gone_is_not_waited_for_for_ever(
+    command: Command, line: tuple[str, ...], typed: bytes, advice: str
+) -> None:
+    is_attach = line[0] == "attach"
+    steps = [reply("Begun.")] if is_attach else [stall("Well, ")]
+    async with scripted(command, *steps) as server, serving(command) as daemon:
+        if is_attach:
+            assert (await command("run", "Begin.")).code == 0
+        with trio.fail_after(PATIENCE_SECONDS):
+            process = await trio.lowlevel.open_process(
+                [sys.executable, "-c", IMPATIENT, *line],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=command.workspace,
+                env=command.environ,
+            )
+            try:
+                assert process.stdin
+                assert process.stdout
+                assert process.stderr
+                await process.stdin.send_all(typed)
+                await process.stdin.aclose()
+                if is_attach:
+                    assert await process.stdout.receive_some()
+                else:
+                    await until(lambda: len(server.requests) == 1)
+                daemon.kill()
+                streams = process.stdout, process.stderr  # a chat says all on the first
+                said = b"".join([piece for each in streams async for piece in each]).decode()
+                assert await process.wait() == 1
+            finally:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()
+    assert "the daemon has been away for 0.5 seconds, and nobody sits here to wait longer" in said
+    assert re.search(advice, said)

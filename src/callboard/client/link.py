@@ -354,6 +354,12 @@ class Link:
         self._there.set()
         self._listener.ended(failure)
 
+    def give_up(self, failure: CallboardError) -> None:
+        """End the link: whatever waits, and whatever is asked later, fails with this error."""
+        if self._failure is None:
+            self._end(failure)
+            self._connection.cancel(reason="given up")
+
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection right now."""
