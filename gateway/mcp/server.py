@@ -24,11 +24,15 @@ from mcp_types import (
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
+    GetPromptRequestParams,
+    GetPromptResult,
     InputRequiredResult,
+    ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    PromptMessage,
     ReadResourceRequestParams,
     ReadResourceResult,
     Resource,
@@ -38,6 +42,7 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
+from mcp_types import Prompt as PromptOffer
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...runtime.approval import ApprovalRequest
@@ -51,6 +56,7 @@ from ...runtime.wire.fields import Nothing
 from ...runtime.wire.sessions import Prompt
 from ..feeds.frames import wire_json
 from .desk import Desk
+from .prompts import list_skills, read_skill
 from .resources import SCHEME, TEMPLATE, list_sessions, transcript
 from .tools import (
     RESULT,
@@ -110,6 +116,8 @@ class McpHandlers:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
         )
 
     async def _list_tools(
@@ -177,6 +185,27 @@ class McpHandlers:
             raise MCPError(INVALID_PARAMS, str(error), {"uri": uri}) from None
         its = TextResourceContents(uri=uri, mime_type=MARKDOWN, text=text)
         return ReadResourceResult(contents=[its])
+
+    async def _list_prompts(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        try:
+            found = await list_skills(self._find_desk(context))
+        except CallboardError as error:
+            raise MCPError(REFUSED, str(error)) from None
+        return ListPromptsResult(
+            prompts=[PromptOffer(name=each.name, description=each.description) for each in found]
+        )
+
+    async def _get_prompt(
+        self, context: Context, params: GetPromptRequestParams
+    ) -> GetPromptResult:
+        try:
+            found = await read_skill(self._find_desk(context), params.name)
+        except CallboardError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+        said = PromptMessage(role="user", content=TextContent(text=found.text))
+        return GetPromptResult(description=found.skill.description, messages=[said])
 
     async def _call_tool(
         self, context: Context, params: CallToolRequestParams
