@@ -13,6 +13,7 @@ from types import TracebackType
 
 import trio
 
+from ..config.keys.tokens import Credential
 from ..embedding.host import Host
 from ..embedding.runtime import begin_session, host_of
 from ..embedding.session import Session
@@ -117,9 +118,16 @@ class HttpTurns:
                 if begun := self._inputs.intersection(event.input_ids):
                     self._turns[event.turn_id] = begun
             elif isinstance(event, TurnEnded | TurnSuspended):
-                self._inputs -= self._turns.pop(event.turn_id, set())
+                self._over(self._turns.pop(event.turn_id, set()))
             elif isinstance(event, InputCancelled | InputDelivered):
                 self._inputs.discard(event.input_id)
+
+    def _over(self, input_ids: set[str]) -> None:
+        """Note that the turns of inputs are over; nobody waits for the clients of these any more."""
+        self._inputs -= input_ids
+        for parked in self._parked.values():
+            if parked.turn.input_id in input_ids:
+                parked.over.set()
 
     async def begin_session(
         self,
@@ -176,7 +184,7 @@ class HttpTurns:
         cancelled: nobody would hear its answer. One that `goes_on` does so without it.
         """
         turn.answers += 1
-        parked = ParkedTurn(turn, requester.credential.digest, frozenset(calls), goes_on)
+        parked = ParkedTurn(turn, requester.credential, frozenset(calls), goes_on)
         self._parked |= dict.fromkeys(parked.calls, parked)
         self._nursery.start_soon(self._hold, parked, name=f"parked turn of {turn.input_id}")
 
@@ -218,7 +226,7 @@ class HttpTurns:
             ValidationError: It waits for more of them.
         """
         found = (self._parked.get(each) for each in results)
-        owner = requester.credential.digest
+        owner = requester.credential  # as it is now: one that has other rights goes on with nothing
         parked = next((each for each in found if each and each.owner == owner), None)
         if parked is None:
             return None
@@ -236,7 +244,11 @@ class HttpTurns:
 
     def waits_for(self, session_id: str) -> frozenset[str]:
         """Return what the turn of a session waits for from its client."""
-        found = (each for each in self._parked.values() if each.turn.session_id == session_id)
+        found = (
+            each
+            for each in self._parked.values()
+            if each.turn.session_id == session_id and not each.over.is_set()
+        )
         return next((each.calls for each in found), frozenset())
 
     def announce_end(self) -> None:
@@ -291,7 +303,10 @@ class HttpTurn(Turn[str]):
         await self.put_away()  # noqa: ASYNC102  bounded inside
 
     async def put_away(self) -> None:
-        """Delete the session of a turn that is over, if that has it alone; a failure is logged. Idempotent."""
+        """Delete the session of a turn that is over, if that has it alone; a failure is logged. Idempotent.
+
+        One whose client wants nothing stored is removed for good.
+        """
         if not self.is_alone:
             return
         self.is_alone = False
@@ -313,14 +328,16 @@ class ParkedTurn:
 
     Attributes:
         turn: Entered, and not left.
-        owner: The digest of the token whose turn it is.
+        owner: The token whose turn it is, with the rights that it had.
         calls: What it waits for.
         goes_on: Whether it goes on when the client does not come.
         over: Set when the waiting is.
         is_taken: Whether the client has come.
     """
 
-    def __init__(self, turn: HttpTurn, owner: str, calls: frozenset[str], goes_on: bool) -> None:
+    def __init__(
+        self, turn: HttpTurn, owner: Credential, calls: frozenset[str], goes_on: bool
+    ) -> None:
         self.turn = turn
         self.owner = owner
         self.calls = calls

@@ -116,10 +116,15 @@ class AnswerBuilder:
     Args:
         max_argument_bytes: Where the arguments of a call are cut. One character more is kept, so
             that such a call is recognised by its length and refused alone.
+        client_tools: Names of tools that a client runs. Their results come by the ids of their calls alone, so
+            that these are our own: some servers of models count theirs from 0 in each answer.
     """
 
-    def __init__(self, max_argument_bytes: int = MAX_ARGUMENT_BYTES) -> None:
+    def __init__(
+        self, max_argument_bytes: int = MAX_ARGUMENT_BYTES, client_tools: Collection[str] = ()
+    ) -> None:
         self._max_argument_bytes = max_argument_bytes
+        self._client_tools = client_tools
         self.text_bytes = 0
         self.usage: Usage | None = None
         self.done: Done | None = None
@@ -189,7 +194,7 @@ class AnswerBuilder:
         return not self._parts
 
     def parts(self, taken_ids: Collection[str] = ()) -> tuple[Part, ...]:
-        """Return the parts so far; call ids that are empty, malformed or taken are replaced."""
+        """Return the parts so far; call ids that are empty, malformed, taken or a client's are replaced."""
         taken = set(taken_ids)
         parts: list[Part] = []
         for piece in self._parts:
@@ -201,7 +206,8 @@ class AnswerBuilder:
                     parts.append(Thinking("".join(piece.pieces), piece.signature))
                 case _CallPieces():
                     call_id = piece.call_id
-                    if call_id in taken or not _CALL_ID.fullmatch(call_id):
+                    is_clients = piece.name in self._client_tools
+                    if is_clients or call_id in taken or not _CALL_ID.fullmatch(call_id):
                         call_id = new_id("call")
                     taken.add(call_id)
                     parts.append(Call(call_id, piece.name, "".join(piece.pieces)))

@@ -99,6 +99,7 @@ class ModelCaller:
         self._mailbox = setup.model_stream
         self._pacer = setup.pacer
         self._limits = setup.limits
+        self._client_tools = frozenset(each.name for each in setup.client_tools)
         self._backoff = Backoff(setup.limits)
         self._health = setup.health
         self._budget = budget
@@ -152,7 +153,7 @@ class ModelCaller:
         """Ask one model, again as long as that may help, and return its last answer."""
         self._backoff.begin()
         while True:
-            answer = AnswerBuilder(self._limits.max_arguments_bytes)
+            answer = AnswerBuilder(self._limits.max_arguments_bytes, self._client_tools)
             self.asked_at = trio.current_time()
             if is_shown:
                 self._asked[f"{self.target.provider}/{self.target.model}"] += 1

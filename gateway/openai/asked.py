@@ -158,13 +158,14 @@ class TurnOpener:
         if asked.approvals:
             why = "no answer waits for this: look at the response, or at `callboard approvals`"
             raise ApiProblem(why, "input", status=404, code="not_found")
-        if asked.session_id and (left := self._turns.waits_for(asked.session_id)):
-            why = f"this session waits for the results of {', '.join(sorted(left))}"
-            raise ApiProblem(why, "input")
+        text = checked_text(_late_results(asked) + asked.text or GO_ON)
         with self._turns.room():
             session_id = asked.session_id
             if session_id:
                 row = await self._turns.brought_back(requester, session_id)
+                if left := self._turns.waits_for(session_id):
+                    why = f"this session waits for the results of {', '.join(sorted(left))}"
+                    raise ApiProblem(why, "input")
                 if row.agent != agent:
                     why = f"the session {session_id} has the agent {row.agent}: name that"
                     raise ApiProblem(why, "model", status=409, code="conflict")
@@ -173,7 +174,7 @@ class TurnOpener:
                 session_id = session.session_id
             message = SubmitInput(
                 session_id=session_id,
-                text=checked_text(_late_results(asked) + asked.text or GO_ON),
+                text=text,
                 attachments=asked.attachments,
                 budget=asked.budget,
                 subscription=Subscription(),
@@ -184,9 +185,12 @@ class TurnOpener:
                 client=None if asked.client == ClientContext() else asked.client,
                 trace=trace_of(head),
             )
-            turn = await stack.enter_async_context(self._turns.turn(message))
-            turn.is_alone = asked.is_alone and not asked.session_id
+            turn = self._turns.turn(message)
             turn.is_private = asked.is_private
+            turn.is_alone = not asked.session_id
+            stack.push_async_callback(turn.put_away)  # it is of no use if the turn can't begin
+            await stack.enter_async_context(turn)
+            turn.is_alone = turn.is_alone and asked.is_alone
             return turn
 
     def _checked(self, requester: Requester, asked: WantedTurn) -> tuple[str, TurnOptions]:

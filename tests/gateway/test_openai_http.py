@@ -13,12 +13,15 @@ import trio
 import callboard
 from callboard.config.sections import OpenAiSettings, ServerSettings
 from callboard.config.settings import Settings
+from callboard.gateway.connection.caller import Requester
 from callboard.gateway.openai.content import MAX_VALUES
+from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, reply
 from callboard.runtime.events import HistoryGiven, InputAccepted, SessionTainted, TurnEnded
 from callboard.runtime.history import Answer as GivenAnswer
+from callboard.runtime.history import Result
 from callboard.runtime.store.lists import SessionFilter
-from callboard.runtime.stream import Done, StopReason, TextDelta
+from callboard.runtime.stream import Done, StopReason, TextDelta, ToolCallDelta, ToolCallStart
 from callboard.runtime.turn_options import MAX_SCHEMA_CHARS, ClientContext
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, open_daemon
@@ -590,3 +593,109 @@ async def test_a_response_whose_client_left_waits_for_results_all_the_same() -> 
 def session_of(name: str) -> str:
     """The session of a response, which is in its id."""
     return f"session_{name.split('_')[1]}"
+
+
+# ── turns that wait, and whose they are ──────────────────────────────────────────────────────────
+
+
+class CountingModel:
+    """A server that counts the ids of its calls from 0 in each answer, as some do."""
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        last = request.rounds[-1].items[-1]
+        if isinstance(last, Result):
+            await emit([TextDelta(f"It said {last.content}."), Done(StopReason.END)])
+        else:
+            await emit([ToolCallStart(0, "call_0", "mine"), ToolCallDelta(0, "{}")])
+            await emit([Done(StopReason.TOOL_CALLS)])
+
+
+async def test_results_of_calls_with_one_id_reach_their_own_turns() -> None:
+    async with open_daemon(CountingModel()) as daemon:
+        other = f"Bearer {daemon.new_token('other', Role.OPERATOR)}"
+        bearers = (f"Bearer {daemon.token}", other, f"Bearer {daemon.token}")
+        asked = []
+        for bearer in bearers:
+            answer = await ask(daemon, body_of(tools=[TOOL]), authorization=bearer)
+            message = msgspec.json.decode(answer.body)["choices"][0]["message"]
+            asked.append((bearer, message, answer.headers["x-callboard-session"]))
+        for number, (bearer, message, session) in enumerate(asked):
+            (call,) = message["tool_calls"]
+            result = {"role": "tool", "tool_call_id": call["id"], "content": f"number {number}"}
+            body = body_of([*HELLO, message, result], tools=[TOOL])
+            answer = await ask(daemon, body, authorization=bearer)
+            assert answer.headers["x-callboard-session"] == session
+            assert f"number {number}" in answer.body
+
+
+async def test_a_session_that_waits_is_not_told_to_who_does_not_see_it() -> None:
+    model = callboard.ScriptedModel([reply(calls=[("mine", {})])])
+    async with open_daemon(model) as daemon:
+        first = await ask(daemon, body_of(tools=[TOOL]))
+        session = first.headers["x-callboard-session"]
+        stranger = daemon.new_token("stranger", Role.OPERATOR, sessions=("session_other",))
+        hidden = await ask(
+            daemon, body_of(), x_callboard_session=session, authorization=f"Bearer {stranger}"
+        )
+        seen = await ask(daemon, body_of(), x_callboard_session=session)
+    assert hidden.status == 404
+    assert "call_" not in hidden.body
+    assert (seen.status, "waits for the results of call_" in seen.body) == (400, True)
+
+
+async def test_a_turn_goes_on_with_the_rights_alone_that_it_had() -> None:
+    model = callboard.ScriptedModel([reply(calls=[("mine", {})])])
+    async with open_daemon(model) as daemon:
+        first = await ask(daemon, body_of(tools=[TOOL]))
+        message = msgspec.json.decode(first.body)["choices"][0]["message"]
+        results = [each["id"] for each in message["tool_calls"]]
+        state, turns = daemon.gateway.daemon, daemon.gateway.turns
+        known = await state.credential_of(daemon.token)
+        assert known is not None
+        lowered = msgspec.structs.replace(known, role=Role.OPERATOR)
+        assert turns.take(Requester(state, lowered, "openai"), results) is None
+        assert turns.take(Requester(state, known, "openai"), results) is not None
+        operator = f"Bearer {daemon.new_token('operator', Role.OPERATOR)}"
+        answer = {"type": "mcp_approval_response", "approval_request_id": "a", "approve": True}
+        body = msgspec.json.encode({"model": "general", "input": [answer]})
+        assert (await ask(daemon, body, RESPONSES, authorization=operator)).status == 403
+        assert (await ask(daemon, body, RESPONSES)).status == 404
+
+
+async def test_a_session_whose_turn_was_cancelled_waits_for_nobody() -> None:
+    model = callboard.ScriptedModel([reply(calls=[("mine", {})]), reply("Here.")])
+    async with open_daemon(model) as daemon:
+        kept = await daemon.runtime.create_session(agent="general")
+        named = {"x_callboard_session": kept.session_id}
+        first = await ask(daemon, body_of(tools=[TOOL]), **named)
+        assert '"tool_calls"' in first.body
+        await kept.cancel("a person has cancelled it")
+        with trio.fail_after(PATIENCE):
+            await until(lambda: daemon.gateway.turns.count == 0)
+        again = await ask(daemon, body_of(), **named)
+    assert (again.status, "Here." in again.body) == (200, True)
+
+
+@pytest.mark.parametrize("moment", ["in the answer", "between two answers"])
+async def test_what_is_not_to_be_stored_is_gone_though_its_client_has_left(moment: str) -> None:
+    model: Any = saying("One, ", "two.")
+    if moment == "between two answers":
+        model = callboard.ScriptedModel([reply(calls=[("mine", {})])])
+    async with open_daemon(model) as daemon:
+        tool = {"type": "function", "name": "mine"}
+        body = {"model": "general", "input": "A secret.", "stream": True, "store": False}
+        async with open_stream(daemon) as stream:
+            sent = msgspec.json.encode(body | {"tools": [tool]})
+            await stream.send_all(request(daemon, RESPONSES, sent))
+            seen = b""
+            if isinstance(model, GatedModel):
+                model.let()
+            while b"One, " not in seen and b"response.completed" not in seen:
+                seen += await stream.receive_some()
+        if moment == "between two answers":
+            daemon.gateway.turns.announce_end()
+        with trio.fail_after(PATIENCE):
+            await until(lambda: daemon.gateway.turns.count == 0)
+            all_of_them = SessionFilter(deleted="also")
+            while (await daemon.runtime.store.session_page(all_of_them)).sessions:  # noqa: ASYNC110
+                await trio.sleep(0.005)  # nothing tells of it
