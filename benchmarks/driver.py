@@ -1,7 +1,8 @@
 """callboard as one driver of the benchmark: the public API, as an application would use it.
 
 Run by `compare.py`, or by any harness that has a `_common` of the same form on its path.
-`CALLBOARD_STORE=disk` journals to a folder instead of to memory.
+`CALLBOARD_STORE=disk` journals to a folder instead of to memory; `CALLBOARD_TRACED=1` sends traces and metrics to the
+provider, which takes them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from contextlib import AsyncExitStack
 
 from _common import Driver, main  # type: ignore[import-not-found]
 
+IS_TRACED = os.environ.get("CALLBOARD_TRACED") == "1"
+
 
 class Callboard(Driver):  # type: ignore[misc]
     """Opens one runtime for each set of tools, in the main task."""
@@ -21,8 +24,9 @@ class Callboard(Driver):  # type: ignore[misc]
     packages = ("callboard",)
 
     def load(self) -> None:
-        global callboard, Settings, Limits
+        global callboard, Settings, Limits, TelemetrySettings
         import callboard
+        from callboard.config.sections import TelemetrySettings
         from callboard.config.settings import Limits, Settings
 
         self._stack = AsyncExitStack()
@@ -35,6 +39,11 @@ class Callboard(Driver):  # type: ignore[misc]
         from callboard.tools.sandbox import sandbox
 
         journal.AHEAD_SECONDS = sandbox.VERIFY_SECONDS = 600
+        if IS_TRACED:
+            from callboard.runtime.telemetry import telemetry
+
+            # One batch at the end: how many there are is a matter of time.
+            telemetry.GATHER_SECONDS = telemetry.SEND_SECONDS = telemetry.FLUSH_SECONDS = 600
 
     async def open(self, base_url: str) -> None:
         self._base_url = base_url
@@ -53,11 +62,17 @@ class Callboard(Driver):  # type: ignore[misc]
                     tools=[callboard.tool(tool)] if tool else [],
                     agents=[callboard.Agent(name="bench", tools=(key,) if key else ())],
                     policy="auto",
-                    settings=Settings(limits=Limits(max_repeats=100_000)),
+                    settings=self.settings(),
                     environ={},
                 )
             )
         return self._runtimes[key]
+
+    def settings(self):
+        telemetry = TelemetrySettings(
+            enabled=IS_TRACED, endpoint=self._base_url.removesuffix("/v1") if IS_TRACED else None
+        )
+        return Settings(limits=Limits(max_repeats=100_000), telemetry=telemetry)
 
     def session(self, model, tool=None, rounds=1):
         return BenchSession(self, model, tool)

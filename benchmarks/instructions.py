@@ -40,6 +40,7 @@ class Row(NamedTuple):
 
     Attributes:
         each: Units in one of the size, such as sessions that get a delta each.
+        is_traced: Whether callboard sends traces and metrics.
     """
 
     arguments: str
@@ -48,6 +49,7 @@ class Row(NamedTuple):
     sizes: tuple[int, ...] = (0,)
     store: str = "memory"
     each: int = 1
+    is_traced: bool = False
 
 
 # The difference of two sizes is 100 million instructions or more: what a start varies by, up to
@@ -57,6 +59,8 @@ ROWS = {
     "stream": Row("stream --reps 1", "a delta", "--n", (2_000, 12_000)),
     "streamc": Row("streamc --reps 1", "a delta", "--n", (1_000, 5_000)),
     "toolloop": Row("toolloop --reps 1", "a round", "--n", (10, 60)),
+    "stream-traced": Row("stream --reps 1", "a delta", "--n", (2_000, 12_000), is_traced=True),
+    "toolloop-traced": Row("toolloop --reps 1", "a round", "--n", (10, 60), is_traced=True),
     "toolloop-disk": Row("toolloop --reps 1", "a round", "--n", (10, 60), "disk"),
     "fanout": Row("fanout --reps 1", "a call", "--n", (50, 150)),
     "sessions": Row("sessions --n 200", "a session of 200 deltas", "--sessions", (20, 50)),
@@ -85,6 +89,7 @@ class Bench(NamedTuple):
             environ={
                 "PYTHONPATH": str(HERE / "harness"),
                 "CALLBOARD_STORE": row.store,
+                "CALLBOARD_TRACED": "1" if row.is_traced else "",
                 "PYTHONDONTWRITEBYTECODE": "",  # the first run compiles for all others
                 # What is kept between processes is kept between these, and is nobody else's.
                 **dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"), str(self.folder)),

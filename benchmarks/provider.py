@@ -10,6 +10,8 @@ far the conversation is.
     text-N-pMS    an event every MS milliseconds
     tools-K-R     R answers that each ask for K calls of the request's first tool, then 5 deltas
 
+It also takes traces and metrics of OpenTelemetry (/v1/traces, /v1/metrics), and forgets them.
+
 Whoever starts it ends it; after `--max-seconds` it ends by itself.
 """
 
@@ -188,6 +190,9 @@ async def receive(stream: trio.SocketStream, rest: bytearray) -> bool:
 async def respond(stream: trio.SocketStream, head: bytes, body: bytes) -> None:
     if head.startswith(b"get "):
         await stream.send_all(plain(b"200 OK", {"object": "list", "data": []}))
+        return
+    if head.startswith((b"post /v1/traces ", b"post /v1/metrics ")):
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         return
     try:
         request = msgspec.json.decode(body, type=Request)

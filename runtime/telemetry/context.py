@@ -24,19 +24,28 @@ class TurnTrace(msgspec.Struct, frozen=True, gc=False):
         parent_id: The span of who asked; 0 for none.
         is_sampled: Whether its spans are kept.
         state: The `tracestate` that came.
+        session_id: Whose turn it is.
     """
 
     trace_id: int
     parent_id: int = 0
     is_sampled: bool = True
     state: str = ""
+    session_id: str = ""
 
     def below(self, own_id: str) -> TraceContext:
-        """Return the place below the span of a turn, a message or a call, for other programs."""
+        """Return the place below the span of a turn or a call, for other programs."""
         flags = _SAMPLED if self.is_sampled else 0
         return TraceContext(
-            f"00-{self.trace_id:032x}-{span_id(own_id):016x}-{flags:02x}", self.state
+            f"00-{self.trace_id:032x}-{self.span_id(own_id):016x}-{flags:02x}", self.state
         )
+
+    def span_id(self, own_id: str) -> int:
+        """Return the id of the span of a turn, a message, a call or a question of this session.
+
+        Some models number their calls, so that two sessions of one trace may have a call of the same id.
+        """
+        return _hashed(f"{self.session_id}/{own_id}", 8)
 
 
 class Tracing(msgspec.Struct, frozen=True):
@@ -45,25 +54,17 @@ class Tracing(msgspec.Struct, frozen=True):
     sample: float = 1.0
 
     def of_turn(self, given: TraceContext | None, session_id: str, turn_id: str) -> TurnTrace:
-        """Return where a turn stands: below who asked, or in a trace of its own."""
-        if given is None:
+        """Return where a turn stands: below who asked, or in a trace of its own.
+
+        What comes from a record of another program may be malformed, and then is nothing.
+        """
+        if given is None or not given.is_valid:
             trace_id = _hashed(f"{session_id}/{turn_id}", 16)
             kept = trace_id & (1 << 64) - 1 < round(self.sample * (1 << 64))
-            return TurnTrace(trace_id, is_sampled=kept)
+            return TurnTrace(trace_id, is_sampled=kept, session_id=session_id)
         _, trace, parent, flags = given.traceparent.split("-")
         is_sampled = bool(int(flags, 16) & _SAMPLED)
-        return TurnTrace(int(trace, 16), int(parent, 16), is_sampled, given.tracestate)
-
-    def of_call(
-        self, given: TraceContext | None, session_id: str, turn_id: str, call_id: str
-    ) -> TraceContext:
-        """Return the place below a call, for what it starts."""
-        return self.of_turn(given, session_id, turn_id).below(call_id)
-
-
-def span_id(own_id: str) -> int:
-    """Return the id of the span of a turn, a message or a call."""
-    return _hashed(own_id, 8)
+        return TurnTrace(int(trace, 16), int(parent, 16), is_sampled, given.tracestate, session_id)
 
 
 def _hashed(text: str, size: int) -> int:

@@ -15,6 +15,8 @@ MAX_VALUES = 200
 """Values of one label; any further one counts as `other`."""
 MAX_SERIES = 2000
 """Series of one metric; then what is new counts without its labels."""
+MAX_KNOWN = 1024
+"""Sets of labels, as they came, whose series are known."""
 MAX_LABEL = 64
 """Characters of a label's value."""
 
@@ -25,12 +27,13 @@ _WAIT_SECONDS = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0
 
 
 class Instrument(msgspec.Struct, frozen=True):
-    """A histogram as it is declared; `unit` as OTLP writes it, `bounds` where its buckets end."""
+    """A histogram as it is declared; `unit` as OTLP writes it, `bounds` where its buckets end, `labels` their names."""
 
     name: str
     unit: str
     description: str
     bounds: tuple[float, ...]
+    labels: tuple[str, ...]
 
     @property
     def prometheus_name(self) -> str:
@@ -38,16 +41,36 @@ class Instrument(msgspec.Struct, frozen=True):
         return self.name.replace(".", "_") + ("_seconds" if self.unit == "s" else "")
 
 
+_MODEL = (names.PROVIDER, names.REQUEST_MODEL)
 INSTRUMENTS = (
-    Instrument(names.OPERATION_DURATION, "s", "How long calls of models take.", _SECONDS),
-    Instrument(names.TOKEN_USAGE, "{token}", "Tokens of calls of models.", _TOKENS),
     Instrument(
-        names.FIRST_CHUNK_DURATION, "s", "From a request to the first of its answer.", _SECONDS
+        *(names.OPERATION_DURATION, "s", "How long calls of models take.", _SECONDS),
+        (names.OPERATION, *_MODEL, names.ERROR),
     ),
-    Instrument(names.TOOL_DURATION, "s", "How long tools take.", _SECONDS),
-    Instrument(names.AGENT_DURATION, "s", "How long turns take.", _TURN_SECONDS),
-    Instrument(names.MCP_DURATION, "s", "How long calls of MCP servers take.", _SECONDS),
-    Instrument(names.APPROVAL_DURATION, "s", "How long questions wait for people.", _WAIT_SECONDS),
+    Instrument(
+        *(names.TOKEN_USAGE, "{token}", "Tokens of calls of models.", _TOKENS),
+        (names.OPERATION, *_MODEL, names.TOKEN_TYPE),
+    ),
+    Instrument(
+        *(names.FIRST_CHUNK_DURATION, "s", "From a request to the first of its answer.", _SECONDS),
+        (names.OPERATION, *_MODEL),
+    ),
+    Instrument(
+        *(names.TOOL_DURATION, "s", "How long tools take.", _SECONDS),
+        (names.TOOL, names.AGENT, names.ERROR),
+    ),
+    Instrument(
+        *(names.AGENT_DURATION, "s", "How long turns take.", _TURN_SECONDS),
+        (names.AGENT, names.OUTCOME, names.ERROR),
+    ),
+    Instrument(
+        *(names.MCP_DURATION, "s", "How long calls of MCP servers take.", _SECONDS),
+        (names.TOOL, names.MCP_METHOD),
+    ),
+    Instrument(
+        *(names.APPROVAL_DURATION, "s", "How long questions wait for people.", _WAIT_SECONDS),
+        (names.TOOL, names.DECISION),
+    ),
 )
 
 Labels = tuple[tuple[str, str], ...]
@@ -82,17 +105,28 @@ class Metrics:
         self.series: dict[Instrument, dict[Labels, Series]] = {each: {} for each in INSTRUMENTS}
         self._by_name = {each.name: each for each in INSTRUMENTS}
         self._values: dict[str, set[str]] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], tuple[Series, tuple[float, ...]]] = {}
 
-    def measure(self, metric: str, value: float, labels: dict[str, str]) -> None:
+    def measure(self, metric: str, value: float, labels: tuple[str, ...]) -> None:
         """Count a value; see `Measure`."""
+        came = (metric, labels)
+        if (known := self._known.get(came)) is None:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            known = self._known[came] = self._series_of(metric, labels)
+        series, bounds = known
+        series.add(max(0.0, value), bounds)
+
+    def _series_of(self, metric: str, labels: tuple[str, ...]) -> tuple[Series, tuple[float, ...]]:
         instrument = self._by_name[metric]
         found = self.series[instrument]
-        key = tuple((name, self._bounded(name, text)) for name, text in sorted(labels.items()))
+        given = sorted(zip(instrument.labels, labels, strict=False))
+        key = tuple((name, self._bounded(name, text)) for name, text in given if text)
         if (series := found.get(key)) is None:
             if len(found) >= MAX_SERIES:
                 key = ()
             series = found.setdefault(key, Series([0] * (len(instrument.bounds) + 1)))
-        series.add(max(0.0, value), instrument.bounds)
+        return series, instrument.bounds
 
     def _bounded(self, name: str, text: str) -> str:
         text = text[:MAX_LABEL]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from ..definitions import Agent, ToolDefinition
-from ..events import CallFinished, MessageCompleted, Stored
+from ..definitions import Agent, ErrorType, ToolDefinition
+from ..events import CallFinished, DurableEvent, MessageCompleted, Stored
 from .context import TurnTrace
 
 AttributeValue = str | int | float | bool | tuple[str, ...]
@@ -24,6 +24,7 @@ class Span(msgspec.Struct, kw_only=True, gc=False):
         start_ms, end_ms: Unix milliseconds.
         is_error: Whether it failed; `error.type` says how.
         message: What went wrong, in words; only with content.
+        size: About how many bytes it takes.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Span(msgspec.Struct, kw_only=True, gc=False):
     attributes: Attributes
     is_error: bool = False
     message: str = ""
+    size: int = 0
 
 
 class Provider(msgspec.Struct, frozen=True):
@@ -72,11 +74,13 @@ class Facts(Protocol):
 class ContentMaker(Protocol):
     """Makes attributes with what was said; there is none by default."""
 
-    def fold(self, session: Any, event: Any) -> None:
+    def fold(self, session_id: str, event: DurableEvent) -> None:
         """Keep what a model is going to read."""
         ...
 
-    def of_answer(self, session: Any, event: MessageCompleted, agent: Agent | None) -> Attributes:
+    def of_answer(
+        self, session_id: str, event: MessageCompleted, agent: Agent | None
+    ) -> Attributes:
         """Return the attributes of a model call."""
         ...
 
@@ -84,10 +88,31 @@ class ContentMaker(Protocol):
         """Return the attributes of a call."""
         ...
 
+    def of_message(self, message: str) -> str:
+        """Return what went wrong, in words, as it may be sent."""
+        ...
+
 
 class Measure(Protocol):
     """Takes what there is to count."""
 
-    def __call__(self, metric: str, value: float, labels: dict[str, str]) -> None:
-        """Count a value."""
+    def __call__(self, metric: str, value: float, labels: tuple[str, ...]) -> None:
+        """Count a value; `labels` are the values of the metric's labels, the empty ones last, or left out."""
         ...
+
+
+class _Failed(msgspec.Struct):
+    error_type: str = ""
+
+
+_FAILED = msgspec.json.Decoder(_Failed)
+_FAILURES = frozenset(ErrorType)
+
+
+def failure_of(event: CallFinished) -> str:
+    """Return why a call failed, in one of our own words."""
+    try:
+        said = _FAILED.decode(event.result).error_type
+    except msgspec.MsgspecError:
+        said = ""
+    return said if said in _FAILURES else str(event.status)

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
-from ..definitions import CallStatus, ErrorType
+from ..definitions import CallStatus
 from ..errors import (
     AuthError,
     ContextOverflow,
@@ -37,6 +36,7 @@ from ..events import (
     CallStarted,
     HistoryCompacted,
     InputAccepted,
+    InputCancelled,
     InputDelivered,
     MessageCompleted,
     ModelSwitched,
@@ -52,8 +52,8 @@ from ..identity import TraceContext
 from ..stream import Usage
 from ..turn_options import TurnOptions
 from . import names
-from .context import Tracing, TurnTrace, span_id
-from .span import Attributes, ContentMaker, Facts, Measure, Span
+from .context import Tracing, TurnTrace
+from .span import Attributes, ContentMaker, Facts, Measure, Span, failure_of
 
 MAX_SESSIONS = 2048
 """Whose state is kept; then that of the one with the oldest event goes, and is looked up again."""
@@ -61,6 +61,11 @@ MAX_OPEN = 1024
 """Inputs that wait, calls and questions that are kept of one session; those beyond it have no span."""
 MAX_ID = 128
 """Characters of an id that a provider has made."""
+MAX_DESCRIPTION = 256
+"""Characters of a tool's description, which each of its spans repeats."""
+
+MAX_BASES = 16
+"""Models of one turn whose attributes are kept."""
 
 _OF_MODELS = frozenset(
     each.type
@@ -70,7 +75,6 @@ _OF_MODELS = frozenset(
     )
 )
 """With what a turn fails when a model could not be asked."""
-_FAILURES = frozenset(ErrorType)
 _MCP = "mcp "
 """Begins the source of a tool that a server has."""
 
@@ -84,23 +88,28 @@ class _Call(msgspec.Struct, gc=False):
 
 
 class _Turn:
-    """A turn that has not ended; `asked_ms` is since when a model is asked, 0 while none is."""
+    """A turn that has not ended.
+
+    `asked_ms` is since when a model is asked, 0 while none is; `bases` are the attributes that all calls of a model
+    have in it.
+    """
 
     __slots__ = (
-        *("asked_ms", "attempts", "charged", "failed", "has_compacted", "model", "options"),
-        *("provider", "started_ms", "trace", "turn_id", "used"),
+        *("asked_ms", "bases", "charged", "has_compacted", "model", "options", "provider"),
+        *("span_id", "started_ms", "trace", "turn_id", "used"),
     )
 
     def __init__(self, turn_id: str, at_ms: int, trace: TurnTrace) -> None:
         self.turn_id = turn_id
         self.trace = trace
+        self.span_id = trace.span_id(turn_id)
+        self.bases: dict[tuple[str, str], Attributes] = {}
         self.started_ms = self.asked_ms = at_ms
         self.provider = self.model = ""
         self.options: TurnOptions | None = None
         self.charged: AttemptCharged | None = None
         self.used: dict[str, int] = {}
         self.has_compacted = False
-        self.attempts = 0
 
 
 _Given = tuple[TraceContext | None, TurnOptions | None]
@@ -108,9 +117,9 @@ _Given = tuple[TraceContext | None, TurnOptions | None]
 
 
 class _Session:
-    """What is open in a session; `said` belongs to who makes content."""
+    """What is open in a session."""
 
-    __slots__ = ("agent", "calls", "inputs", "latest", "questions", "said", "session_id", "turns")
+    __slots__ = ("agent", "calls", "inputs", "latest", "questions", "session_id", "turns")
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -120,7 +129,6 @@ class _Session:
         self.turns: dict[str, _Turn] = {}
         self.calls: dict[str, _Call] = {}
         self.questions: dict[str, tuple[ApprovalAsked, int, TurnTrace]] = {}
-        self.said: Any = None
 
 
 class SpanBuilder:
@@ -182,13 +190,14 @@ class SpanBuilder:
         if (fold := _FOLDS.get(type(event))) is not None:
             fold(self, session, event, at_ms, stored.seq)
         if self._content is not None:
-            self._content.fold(session, event)
+            self._content.fold(session.session_id, event)
 
-    def _emit(self, span: Span, metric: str, labels: dict[str, str]) -> None:
+    def _emit(self, span: Span, metric: str, *labels: str) -> None:
         if self._is_silent:
             return
-        if error := span.attributes.get(names.ERROR):
-            labels[names.ERROR] = str(error)
+        span.message = "" if self._content is None else self._content.of_message(span.message)
+        if span.is_error:
+            labels = (*labels, str(span.attributes.get(names.ERROR, "")))
         self._measure(metric, (span.end_ms - span.start_ms) / 1000, labels)
         if span.trace.is_sampled:
             self._spans.append(span)
@@ -204,6 +213,9 @@ class SpanBuilder:
     def _accepted(self, session: _Session, event: InputAccepted, *_: int) -> None:
         if len(session.inputs) < MAX_OPEN:
             session.inputs[event.input_id] = (event.trace, event.options)
+
+    def _cancelled(self, session: _Session, event: InputCancelled, *_: int) -> None:
+        session.inputs.pop(event.input_id, None)
 
     def _set_aside(self, session: _Session, event: TurnSetAside, *_: int) -> None:
         """The inputs of a turn get another one, which stands where the first one did."""
@@ -261,7 +273,7 @@ class SpanBuilder:
             Span(
                 name=f"{names.INVOKE_AGENT} {session.agent}".rstrip(),
                 trace=turn.trace,
-                span_id=span_id(event.turn_id),
+                span_id=turn.span_id,
                 parent_id=turn.trace.parent_id,
                 start_ms=turn.started_ms,
                 end_ms=at_ms,
@@ -270,7 +282,7 @@ class SpanBuilder:
                 message=event.message,
             ),
             names.AGENT_DURATION,
-            {names.AGENT: session.agent, names.OUTCOME: event.outcome},
+            *(session.agent, str(event.outcome)),
         )
 
     # ── model calls ──────────────────────────────────────────────────────────────────────────────
@@ -293,7 +305,7 @@ class SpanBuilder:
             attributes[names.ERROR] = "incomplete"
         if self._content is not None and not self._is_silent:
             agent = self._facts.agent(session.agent)
-            attributes |= self._content.of_answer(session, event, agent)
+            attributes |= self._content.of_answer(session.session_id, event, agent)
         start_ms = at_ms - event.duration_ms if event.duration_ms else turn.asked_ms or at_ms
         self._chat(turn, event.message_id, attributes, start_ms, at_ms, "")
         if not self._is_silent:
@@ -350,6 +362,9 @@ class SpanBuilder:
         turn.charged = None
 
     def _of_model(self, session: _Session, turn: _Turn, provider: str, model: str) -> Attributes:
+        known = turn.bases.get((provider, model))
+        if known is not None and not self._is_silent:
+            return known.copy()
         found: Attributes = {
             names.OPERATION: names.CHAT,
             names.PROVIDER: names.PROVIDERS.get(provider, provider),
@@ -375,6 +390,8 @@ class SpanBuilder:
             found[names.SERVER_ADDRESS] = its.address
         if its.port:
             found[names.SERVER_PORT] = its.port
+        if len(turn.bases) < MAX_BASES:
+            turn.bases[provider, model] = found.copy()
         return found
 
     def _chat(
@@ -392,21 +409,21 @@ class SpanBuilder:
             name=f"{names.CHAT} {model}",
             kind="client",
             trace=turn.trace,
-            span_id=span_id(own_id),
-            parent_id=span_id(turn.turn_id),
+            span_id=turn.trace.span_id(own_id),
+            parent_id=turn.span_id,
             start_ms=min(max(start_ms, turn.started_ms), end_ms),
             end_ms=end_ms,
             attributes=attributes,
             is_error=is_error,
             message=message,
         )
-        self._emit(span, names.OPERATION_DURATION, _model_labels(attributes))
+        self._emit(span, names.OPERATION_DURATION, *_model_labels(attributes))
 
     def _measure_tokens(self, event: MessageCompleted, attributes: Attributes) -> None:
         labels = _model_labels(attributes)
         for name, kind in ((names.INPUT_TOKENS, "input"), (names.OUTPUT_TOKENS, "output")):
             if isinstance(count := attributes.get(name), int):
-                self._measure(names.TOKEN_USAGE, count, {**labels, names.TOKEN_TYPE: kind})
+                self._measure(names.TOKEN_USAGE, count, (*labels, kind))
         if event.first_ms:
             self._measure(names.FIRST_CHUNK_DURATION, event.first_ms / 1000, labels)
 
@@ -448,12 +465,12 @@ class SpanBuilder:
             names.STATUS: str(event.status),
         }
         if tool is not None:
-            attributes[names.TOOL_DESCRIPTION] = tool.description
+            attributes[names.TOOL_DESCRIPTION] = tool.description[:MAX_DESCRIPTION]
             attributes[names.TIER] = call.tier or str(tool.tier)
         if is_foreign:
             attributes[names.MCP_METHOD] = names.CALL_TOOL
         if event.status is not CallStatus.SUCCESS:
-            attributes[names.ERROR] = _failure_of(event)
+            attributes[names.ERROR] = failure_of(event)
         if self._content is not None:
             attributes |= self._content.of_call(call.arguments, event)
         has_run = bool(call.started_ms) or not (call.was_asked or event.status is CallStatus.DENIED)
@@ -461,17 +478,17 @@ class SpanBuilder:
         span = Span(
             name=f"{names.EXECUTE_TOOL} {name}",
             trace=turn.trace,
-            span_id=span_id(event.call_id),
-            parent_id=span_id(event.turn_id),
+            span_id=turn.trace.span_id(event.call_id),
+            parent_id=turn.span_id,
             start_ms=min(max(start_ms, turn.started_ms), at_ms),
             end_ms=at_ms,
             attributes=attributes,
             is_error=event.status is not CallStatus.SUCCESS,
         )
-        self._emit(span, names.TOOL_DURATION, {names.TOOL: name, names.AGENT: session.agent})
+        self._emit(span, names.TOOL_DURATION, name, session.agent)
         if is_foreign and has_run:
-            labels = {names.TOOL: name, names.MCP_METHOD: names.CALL_TOOL}
-            self._measure(names.MCP_DURATION, (at_ms - span.start_ms) / 1000, labels)
+            seconds = (at_ms - span.start_ms) / 1000
+            self._measure(names.MCP_DURATION, seconds, (name, names.CALL_TOOL))
 
     def _asks_again(self, session: _Session, turn_id: str, at_ms: int) -> None:
         turn = session.turns.get(turn_id)
@@ -510,21 +527,20 @@ class SpanBuilder:
         span = Span(
             name=names.APPROVAL,
             trace=trace,
-            span_id=span_id(event.approval_id),
-            parent_id=span_id(asked.turn_id),
+            span_id=trace.span_id(event.approval_id),
+            parent_id=trace.span_id(asked.turn_id),
             start_ms=asked_ms,
             end_ms=max(at_ms, asked_ms),
             attributes=attributes,
         )
-        self._emit(
-            span, names.APPROVAL_DURATION, {names.TOOL: name, names.DECISION: event.decision}
-        )
+        self._emit(span, names.APPROVAL_DURATION, name, str(event.decision))
 
 
 _FOLDS: dict[type, Callable[..., None]] = {
     SessionCreated: SpanBuilder._created,
     AgentSwitched: SpanBuilder._switched_agent,
     InputAccepted: SpanBuilder._accepted,
+    InputCancelled: SpanBuilder._cancelled,
     InputDelivered: SpanBuilder._delivered,
     TurnSetAside: SpanBuilder._set_aside,
     TurnStarted: SpanBuilder._started,
@@ -543,6 +559,8 @@ _FOLDS: dict[type, Callable[..., None]] = {
     ApprovalAsked: SpanBuilder._asked,
     ApprovalAnswered: SpanBuilder._answered,
 }
+HEARD = frozenset(_FOLDS)
+"""The events that anything is made of."""
 
 
 def _counted(usage: Usage | None, turn: _Turn) -> dict[str, int]:
@@ -562,22 +580,5 @@ def _counted(usage: Usage | None, turn: _Turn) -> dict[str, int]:
     return found
 
 
-def _model_labels(attributes: Attributes) -> dict[str, str]:
-    wanted = (names.OPERATION, names.PROVIDER, names.REQUEST_MODEL)
-    return {name: str(attributes[name]) for name in wanted}
-
-
-class _Failed(msgspec.Struct):
-    error_type: str = ""
-
-
-_FAILED = msgspec.json.Decoder(_Failed)
-
-
-def _failure_of(event: CallFinished) -> str:
-    """Return why a call failed, in one of our own words."""
-    try:
-        said = _FAILED.decode(event.result).error_type
-    except msgspec.MsgspecError:
-        said = ""
-    return said if said in _FAILURES else str(event.status)
+def _model_labels(attributes: Attributes) -> tuple[str, str, str]:
+    return (names.CHAT, str(attributes[names.PROVIDER]), str(attributes[names.REQUEST_MODEL]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -20,14 +20,14 @@ import trio
 
 from ..definitions import Agent, ToolDefinition
 from ..errors import CallboardError
-from ..events import Stored, TurnStarted
+from ..events import InputAccepted, Stored, TurnStarted
 from ..kernel.delivery import EventInboxes
 from ..redaction import Secret, redacting_logger
 from ..store.interface import StoreReader
 from .context import Tracing
 from .metrics import Metrics
 from .span import Provider, Span
-from .spans import SpanBuilder
+from .spans import HEARD, SpanBuilder
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor as SpanProcessor
@@ -36,12 +36,18 @@ if TYPE_CHECKING:
 
 logger = redacting_logger(__name__)
 
-MAX_EVENTS = 16_384
+MAX_EVENTS = 4096
 """Events that wait to be folded; then the oldest go. A second of the busiest runtime."""
+FOLD_EVENTS = 512
+"""So many are folded at once, without waiting for more."""
 MAX_SPANS = 1024
-"""Spans that wait for the collector, some 2 KiB each; then the oldest go."""
-MAX_BYTES = 16 * 1024 * 1024
-"""What the content of those may take; then the oldest go."""
+"""Spans that wait for the collector; then the oldest go."""
+MAX_BYTES = 1536 * 1024
+"""What those may take; then the oldest go. With the events that wait: 2 MiB."""
+MAX_CONTENT_BYTES = 16 * 1024 * 1024
+"""What they may take with content."""
+SPAN_BYTES = 1024
+"""What a span takes beside its texts."""
 MAX_SENT = 256
 """Spans of one request."""
 MAX_SENT_BYTES = 2 * 1024 * 1024
@@ -58,6 +64,8 @@ FLUSH_SECONDS = 2.0
 """For what is left at the end: less than a supervisor waits for."""
 LOOK_SECONDS = 1.0
 """For a read of the record; a store that is stuck keeps nobody waiting here."""
+MAX_KNOWN = 256
+"""Names of agents, tools and providers of which facts are kept."""
 MAX_EARLIER = 2000
 """Events of a turn that began in another process, of which the latest are read."""
 _PAGE = 500
@@ -94,16 +102,22 @@ class TelemetryPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LookedUp:
-    """Facts for the thread, which it asks Trio's thread for; kept for one batch of events."""
+    """Facts for the thread, which it asks Trio's thread for; those that were asked once are there at each batch."""
 
     def __init__(self, store: StoreReader, plan: TelemetryPlan) -> None:
         self._store = store
         self._plan = plan
         self._known: dict[tuple[str, str], Any] = {}
 
-    def forget(self) -> None:
-        """Ask again from now on: a configuration may change."""
-        self._known.clear()
+    def refresh(self) -> None:
+        """Ask again for all that was asked before, since a configuration may change; in Trio's thread.
+
+        A thread that asks one by one wakes both threads each time, which takes longer than all else of a span.
+        """
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
+        for kind, name in self._known:
+            self._known[kind, name] = self._ask(kind, name)
 
     def agent_of(self, session_id: str) -> str:
         """See `span.Facts`."""
@@ -124,28 +138,39 @@ class LookedUp:
             )
             found = [*page, *found]
             before_seq = after + 1
-            if not page or any(isinstance(each.event, TurnStarted) for each in page):
+            if not page or _has_turn(found):
                 break
         return found
 
     def agent(self, name: str) -> Agent | None:
         """See `span.Facts`."""
-        return self._asked("agent", name, self._plan.agent)
+        found: Agent | None = self._asked("agent", name)
+        return found
 
     def tool(self, name: str) -> ToolDefinition | None:
         """See `span.Facts`."""
-        return self._asked("tool", name, self._plan.tool)
+        found: ToolDefinition | None = self._asked("tool", name)
+        return found
 
     def provider(self, name: str) -> Provider:
         """See `span.Facts`."""
-        return self._asked("provider", name, lambda each: _place_of(self._plan.provider_url(each)))
+        found: Provider = self._asked("provider", name)
+        return found
 
-    def _asked(self, kind: str, name: str, ask: Callable[[str], _Answer]) -> _Answer:
+    def _asked(self, kind: str, name: str) -> Any:
         key = (kind, name)
         if key not in self._known:
-            self._known[key] = trio.from_thread.run_sync(ask, name)
-        answer: _Answer = self._known[key]
-        return answer
+            self._known[key] = trio.from_thread.run_sync(self._ask, kind, name)
+        return self._known[key]
+
+    def _ask(self, kind: str, name: str) -> Any:
+        match kind:
+            case "agent":
+                return self._plan.agent(name)
+            case "tool":
+                return self._plan.tool(name)
+            case _:
+                return _place_of(self._plan.provider_url(name))
 
     def _read(self, read: Callable[[], Any], default: Any) -> Any:
         async def bounded() -> Any:
@@ -171,10 +196,11 @@ class Telemetry:
         self.has_processor = plan.processor is not None
         self.lost_events = self.lost_spans = 0
         self._plan = plan
-        self._events: deque[Stored] = deque(maxlen=MAX_EVENTS)
+        self._events: deque[Stored] = deque()
         self._spans: deque[Span] = deque()
         self._bytes = 0
-        self._wake, self._closing, self._has_folded = trio.Event(), trio.Event(), trio.Event()
+        self._wake, self._hurry = trio.Event(), trio.Event()
+        self._closing, self._has_folded = trio.Event(), trio.Event()
         self._metrics = Metrics()
         self._one = trio.CapacityLimiter(1)  # of threads that use the builder and the metrics
         self._exporter: OtlpExporter | Handover | None = None
@@ -202,11 +228,13 @@ class Telemetry:
                     raised = error
                 finally:
                     stop()
-                    self._closing.set()
-                    self._wake.set()
+                    for each in (self._closing, self._wake, self._hurry):
+                        each.set()
                     bound.deadline = trio.current_time() + FLUSH_SECONDS
-        if lost := len(self._spans):
-            self.lost_spans += lost
+        if bound.cancelled_caught and self._exporter is not None:
+            self._exporter.give_up()
+        self.lost_events += len(self._events)
+        self.lost_spans += len(self._spans)
         if self.lost_events or self.lost_spans:
             logger.warning(
                 "telemetry: %d events were not looked at, and %d spans were not delivered",
@@ -219,12 +247,16 @@ class Telemetry:
     def hear(self, stored: tuple[Stored, ...]) -> None:
         """Queue committed events; never wait, never fail."""
         events = self._events
-        events.extend(stored)
+        events.extend(each for each in stored if type(each.event) in HEARD)
+        if not events:
+            return
         if (over := len(events) - MAX_EVENTS) > 0:
             self.lost_events += over
             for _ in range(over):
                 events.popleft()
         self._wake.set()
+        if len(events) >= FOLD_EVENTS:
+            self._hurry.set()
 
     async def metrics_text(self) -> str:
         """Return the metrics in Prometheus' text format."""
@@ -237,24 +269,28 @@ class Telemetry:
         while not self._closing.is_set():
             await self._wake.wait()
             with trio.move_on_after(GATHER_SECONDS):
-                await self._closing.wait()
-            self._wake = trio.Event()
+                await self._hurry.wait()
+            self._wake, self._hurry = trio.Event(), trio.Event()
             await self._fold_waiting(builder, facts)
         await self._fold_waiting(builder, facts)
         self._has_folded.set()
 
     async def _fold_waiting(self, builder: SpanBuilder, facts: LookedUp) -> None:
-        events, self._events = self._events, deque()
-        if not events:
-            return
-        fold = partial(_folded, builder, facts, events)
-        spans = await trio.to_thread.run_sync(fold, limiter=self._one)
-        if "traces" in self._plan.signals:
-            self._spans += spans
-            self._bytes += sum(map(_size_of, spans))
-        while len(self._spans) > MAX_SPANS or self._bytes > MAX_BYTES:
-            self._bytes -= _size_of(self._spans.popleft())
-            self.lost_spans += 1
+        while self._events:
+            taken = min(len(self._events), FOLD_EVENTS)
+            events = [self._events.popleft() for _ in range(taken)]
+            facts.refresh()
+            fold = partial(_folded, builder, events)
+            spans, size, fault = await trio.to_thread.run_sync(fold, limiter=self._one)
+            if fault is not None:
+                self._complain("an event made no span", fault)
+            if "traces" in self._plan.signals:
+                self._spans += spans
+                self._bytes += size
+            most = MAX_CONTENT_BYTES if self._plan.with_content else MAX_BYTES
+            while len(self._spans) > MAX_SPANS or self._bytes > most:
+                self._bytes -= self._spans.popleft().size
+                self.lost_spans += 1
 
     # ── what is sent ─────────────────────────────────────────────────────────────────────────────
 
@@ -281,7 +317,7 @@ class Telemetry:
             size = 0
             while self._spans and len(spans) < MAX_SENT and size < MAX_SENT_BYTES:
                 spans.append(self._spans.popleft())
-                size += _size_of(spans[-1])
+                size += spans[-1].size
             self._bytes -= size
             self.lost_spans += len(spans)  # unless
             if await self._done(partial(self._sent, spans)):
@@ -300,11 +336,15 @@ class Telemetry:
         try:
             return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
         except Exception as fault:  # the packages', or the program's processor's: it costs spans
-            now = trio.current_time()
-            if now - self._complained_at >= COMPLAINT_SECONDS:
-                self._complained_at = now
-                logger.warning("telemetry is not delivered: %s", fault, exc_info=True)
+            self._complain("it is not delivered", fault)
             return None
+
+    def _complain(self, what: str, fault: Exception) -> None:
+        """Log a fault of telemetry, which costs spans and no turn; a fault that stays, once a minute."""
+        now = trio.current_time()
+        if now - self._complained_at >= COMPLAINT_SECONDS:
+            self._complained_at = now
+            logger.warning("telemetry: %s: %s", what, fault, exc_info=fault)
 
     def _sent(self, spans: Sequence[Span]) -> bool:
         return self._opened().send(spans)
@@ -331,23 +371,42 @@ class Telemetry:
         return self._exporter
 
 
-def _folded(builder: SpanBuilder, facts: LookedUp, events: Iterable[Stored]) -> list[Span]:
-    facts.forget()
+def _folded(
+    builder: SpanBuilder, events: Iterable[Stored]
+) -> tuple[list[Span], int, Exception | None]:
+    """Return the spans, their size, and what went wrong last."""
     spans: list[Span] = []
+    fault = None
     for stored in events:
         try:
             spans += builder.take(stored)
-        except Exception:  # a fault of telemetry costs a span, and no turn
-            logger.exception("telemetry: an event of %s made no span", stored.session_id)
-    return spans
+        except Exception as error:  # a fault of telemetry costs a span, and no turn
+            fault = error
+    size = 0
+    for span in spans:
+        texts = (each for each in span.attributes.values() if isinstance(each, str))
+        span.size = SPAN_BYTES + sum(map(len, texts))
+        size += span.size
+    return spans, size, fault
 
 
+def _has_turn(events: Sequence[Stored]) -> bool:
+    """Whether the latest turn that began in them has its inputs there too."""
+    accepted: set[str] = set()
+    found = False
+    for stored in events:
+        match stored.event:
+            case InputAccepted(input_id=input_id):
+                accepted.add(input_id)
+            case TurnStarted(input_ids=ids):
+                found = accepted.issuperset(ids)
+            case _:
+                pass
+    return found
+
+
+@lru_cache(maxsize=64)
 def _place_of(url: str) -> Provider:
     where = urlsplit(url)
     port = where.port or {"https": 443, "http": 80}.get(where.scheme, 0)
     return Provider(where.hostname or "", port)
-
-
-def _size_of(span: Span) -> int:
-    """Return about how much a span takes."""
-    return 512 + sum(len(each) for each in span.attributes.values() if isinstance(each, str))

@@ -19,6 +19,7 @@ from callboard.actors.permissions.asking import Approver
 from callboard.embedding.runtime import host_of
 from callboard.providers.testing.script import Answered, ScriptedReply, Step, fail, reply
 from callboard.providers.testing.scripted_server import open_scripted_server
+from callboard.runtime.telemetry.spans import SpanBuilder
 from support.cast import Cast, open_cast, part, task
 from support.otlp import Collector, attributes_of, open_collector, tree
 from support.sandbox.sandbox_users import needs_sandbox
@@ -291,6 +292,41 @@ async def test_a_collector_that_refuses_costs_spans_and_no_turn(
     assert {each["authorization"] for each in collector.headers} == {"Bearer a-long-secret"}
     assert "2 spans were not delivered" in caplog.text
     assert "a-long-secret" not in caplog.text
+
+
+async def test_headers_are_not_carried_where_a_collector_redirects_to(
+    tmp_path: Path, collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_collector() as other:
+        collector.status, collector.location = 307, f"{other.url}/v1/traces"
+        async with callboard.open_runtime(
+            model=callboard.ScriptedModel([reply("Done.")]),
+            workspace=tmp_path,
+            settings=collector.settings(headers={"X-Tenant": "board"}),
+        ) as runtime:
+            assert await (await runtime.create_session()).run("Go.") == "Done."
+        assert (len(collector.headers) > 0, other.headers) == (True, [])
+    assert "2 spans were not delivered" in caplog.text
+
+
+async def test_a_fault_of_the_fold_is_logged_once_and_costs_no_turn(
+    tmp_path: Path,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(SpanBuilder, "take", broken)
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply("Done.")]),
+        workspace=tmp_path,
+        settings=collector.settings(),
+    ) as runtime:
+        assert await (await runtime.create_session()).run("Go.") == "Done."
+    assert caplog.text.count("an event made no span: a bug") == 1
+    assert collector.spans == []
 
 
 async def test_a_collector_that_never_answers_holds_no_end_up(

@@ -27,6 +27,7 @@ class Collector:
         bodies: The requests' bodies, as they were.
         headers: Of each request, by names in lower case.
         status: How it answers.
+        location: Where it sends who asks.
         may_answer: It keeps a request waiting until this is set.
     """
 
@@ -35,6 +36,7 @@ class Collector:
         self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
+        self.location = ""
         self.may_answer = threading.Event()
         self.may_answer.set()
         self._spans: list[Span] = []
@@ -86,6 +88,8 @@ def open_collector() -> Generator[Collector]:
                 collector.take(self.path, body)
             self.send_response(collector.status)
             self.send_header("content-length", "0")
+            if collector.location:
+                self.send_header("location", collector.location)
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:  # ruff: ignore[builtin-argument-shadowing]  theirs

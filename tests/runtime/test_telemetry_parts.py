@@ -1,0 +1,237 @@
+"""Telemetry's parts: what is written, what is kept, and where its bounds are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+import callboard
+import callboard.runtime.telemetry.telemetry as telemetry_module
+from callboard.runtime.definitions import Agent, ToolDefinition
+from callboard.runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    MessageCompleted,
+    SessionCreated,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+)
+from callboard.runtime.history import Text
+from callboard.runtime.identity import TraceContext
+from callboard.runtime.redaction import Secret, redactor
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.telemetry import content as content_module
+from callboard.runtime.telemetry.content import MAX_BYTES, Heard, Said
+from callboard.runtime.telemetry.context import Tracing, TurnTrace
+from callboard.runtime.telemetry.export import Encoder
+from callboard.runtime.telemetry.metrics import MAX_VALUES, Metrics
+from callboard.runtime.telemetry.protobuf import SpanWriter
+from callboard.runtime.telemetry.span import Provider, Span
+from callboard.runtime.telemetry.spans import MAX_OPEN, SpanBuilder
+from callboard.runtime.telemetry.telemetry import LookedUp, Telemetry, TelemetryPlan
+
+ASKED = TraceContext(f"00-{'a' * 32}-{'b' * 16}-01")
+
+
+class NoFacts:
+    """Knows nothing beside the events."""
+
+    def agent_of(self, session_id: str) -> str:
+        return ""
+
+    def record(self, session_id: str, before_seq: int) -> list[Stored]:
+        return []
+
+    def agent(self, name: str) -> Agent | None:
+        return None
+
+    def tool(self, name: str) -> ToolDefinition | None:
+        return None
+
+    def provider(self, name: str) -> Provider:
+        return Provider()
+
+
+class Folded:
+    """A builder, and the events that it gets, numbered."""
+
+    def __init__(self) -> None:
+        self.builder = SpanBuilder(NoFacts(), Tracing())
+        self.seq = 0
+
+    def take(self, event: DurableEvent) -> list[Span]:
+        self.seq += 1
+        return self.builder.take(
+            Stored(session_id="session_1", seq=self.seq, at_ms=1_000 + self.seq, event=event)
+        )
+
+
+TRACE = TurnTrace(int("a" * 32, 16), int("b" * 16, 16), state="vendor=1,other=2")
+OWN = TurnTrace(7)
+SPANS: dict[str, Callable[[], Span]] = {
+    "below another program's": lambda: Span(
+        **_span("turn", TRACE, 1, TRACE.parent_id), attributes={"a": "ä"}
+    ),
+    "a root": lambda: Span(**_span("turn", OWN, 1 << 63, 0), attributes={}),
+    "a client's": lambda: Span(
+        **_span("chat", OWN, 2, 1),
+        kind="client",
+        attributes={"n": -1, "big": 1 << 40, "x": 0.5, "on": True, "off": False, "t": ("a", "b")},
+    ),
+    "equal values of other types": lambda: Span(
+        **_span("chat", OWN, 2, 1), attributes={"n": 1, "x": 1.0, "on": True}
+    ),
+    "a failure": lambda: Span(
+        **_span("call", OWN, 3, 1), attributes={}, is_error=True, message="Why."
+    ),
+    "long": lambda: Span(**_span("n" * 300, OWN, 3, 1), attributes={"text": "x" * 40_000}),
+}
+
+
+def _span(name: str, trace: TurnTrace, span_id: int, parent_id: int) -> dict[str, Any]:
+    its = {"name": name, "trace": trace, "span_id": span_id, "parent_id": parent_id}
+    return {**its, "start_ms": 1_700_000_000_000, "end_ms": 1_700_000_000_250}
+
+
+@pytest.mark.parametrize("with_messages", [True, False])
+def test_spans_are_written_as_the_packages_write_them(with_messages: bool) -> None:
+    encoder = Encoder("mine", with_messages=with_messages)
+    spans = [make() for make in SPANS.values()] * 2  # the second time from what is kept
+    resource = [(name, str(value)) for name, value in encoder.resource.attributes.items()]
+    writer = SpanWriter(resource, (encoder.scope.name, encoder.scope.version or ""))
+    theirs = encode_spans(encoder.encoded(spans))
+    for _ in range(2):
+        ours = type(theirs).FromString(writer.request(spans, with_messages=with_messages))
+        assert ours == theirs
+
+
+def test_half_a_character_of_a_model_is_written_as_a_question_mark() -> None:
+    writer = SpanWriter([], ("callboard", "1"))
+    span = Span(**_span("chat \ud800", OWN, 1, 0), attributes={"a": "\udfff"})
+    assert b"chat ?" in writer.request([span], with_messages=True)
+
+
+@pytest.mark.parametrize("given", ["", "nonsense", "00-zz-zz-01", f"00-{'0' * 32}-{'b' * 16}-01"])
+def test_a_malformed_place_on_record_is_none(given: str) -> None:
+    """A record may have been imported: what is in it was checked by nobody here."""
+    tracing = Tracing()
+    own = tracing.of_turn(None, "session_1", "turn_1")
+    assert tracing.of_turn(TraceContext(given), "session_1", "turn_1") == own
+    assert tracing.of_turn(ASKED, "session_1", "turn_1") != own
+
+
+def test_calls_that_two_sessions_number_alike_are_two_spans_of_their_trace() -> None:
+    first, second = (Tracing().of_turn(ASKED, each, "turn") for each in ("session_1", "session_2"))
+    assert first.trace_id == second.trace_id
+    assert first.below("call_0") != second.below("call_0")
+    assert first.below("call_0") == first.below("call_0")
+
+
+def test_inputs_that_were_cancelled_leave_room_for_others() -> None:
+    folded = Folded()
+    folded.take(SessionCreated(agent="general", workspace="/w"))
+    for number in range(MAX_OPEN + 1):
+        folded.take(InputAccepted(input_id=f"input_{number}", text="x"))
+        folded.take(InputCancelled(input_id=f"input_{number}", reason="withdrawn"))
+    folded.take(InputAccepted(input_id="input_last", text="x", trace=ASKED))
+    started = {"provider": "p", "model": "m", "input_ids": ("input_last",)}
+    folded.take(TurnStarted(turn_id="turn_1", **started))  # type: ignore[arg-type]
+    [span] = folded.take(TurnEnded(turn_id="turn_1", outcome="answered"))
+    assert f"{span.trace.trace_id:x}" == "a" * 32
+
+
+def _waiting(monkeypatch: pytest.MonkeyPatch, *events: DurableEvent) -> Telemetry:
+    monkeypatch.setattr(telemetry_module, "MAX_EVENTS", 3)
+    telemetry = Telemetry(TelemetryPlan())
+    stored = [Stored(session_id="s", seq=i, at_ms=i, event=each) for i, each in enumerate(events)]
+    telemetry.hear(tuple(stored))
+    return telemetry
+
+
+async def test_events_that_find_no_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = [InputAccepted(input_id=str(number), text="x") for number in range(5)]
+    assert _waiting(monkeypatch, *inputs).lost_events == 2
+    assert _waiting(monkeypatch, *inputs[:3]).lost_events == 0
+
+
+async def test_events_of_which_no_span_is_made_take_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others = [callboard.PlanSet(turn_id="t", call_id="c", items=())] * 5
+    kept = InputAccepted(input_id="1", text="x")
+    assert _waiting(monkeypatch, kept, *others).lost_events == 0
+
+
+def test_facts_that_were_asked_for_once_are_asked_for_again_at_each_batch() -> None:
+    agents = {"general": Agent(name="general", temperature=0.1)}
+    facts = LookedUp(open_memory_store(), TelemetryPlan(agent=agents.get))
+    facts._known["agent", "general"] = agents["general"]
+    agents["general"] = Agent(name="general", temperature=0.9)
+    facts.refresh()
+    found = facts.agent("general")
+    assert found is not None
+    assert found.temperature == 0.9
+
+
+def _answer(parts: tuple[Text, ...]) -> MessageCompleted:
+    return MessageCompleted(turn_id="t", message_id="m", provider="p", model="m", parts=parts)
+
+
+def test_a_secret_at_the_end_of_what_is_cut_is_masked_whole() -> None:
+    secret = Secret("hunter2-hunter2-hunter2-hunter2")
+    redactor.add(secret)
+    try:
+        said = Said()
+        text = "x" * (MAX_BYTES // 2 - 20) + secret.reveal() + "y" * MAX_BYTES
+        event = _answer((Text(text),))
+        found = str(said.of_answer("s", event, None))
+    finally:
+        redactor.discard(secret)
+    assert "[cut]" in found
+    assert "hunter" not in found
+
+
+@pytest.mark.parametrize("piece", ["x", "ä", '"', "\x01", "\N{GRINNING FACE}"])
+def test_long_messages_stay_json_that_fits(piece: str) -> None:
+    said = Said()
+    parts = tuple(Text(piece * MAX_BYTES) for _ in range(4))
+    event = _answer(parts)
+    for _ in range(3):
+        said.fold("s", InputAccepted(input_id="i", text=piece * MAX_BYTES))
+        said.fold("s", event)
+    found = said.of_answer("s", event, Agent(name="a", prompt=piece * MAX_BYTES))
+    for text in found.values():
+        assert isinstance(text, str)
+        assert len(text.encode()) <= MAX_BYTES
+        assert json.loads(text)
+
+
+def test_what_sessions_keep_for_their_next_call_has_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = Heard()
+    heard.add("user", [{"type": "text", "content": "Hello."}])
+    monkeypatch.setattr(content_module, "MAX_HEARD", 2 * heard.size)
+    said = Said()
+    for session in ("first", "second", "third"):
+        said.fold(session, InputAccepted(input_id="i", text="Hello."))
+    event = _answer(())
+    names = {
+        each: "gen_ai.input.messages" in said.of_answer(each, event, None) for each in said._all
+    }
+    assert names == {"second": True, "third": True}
+
+
+def test_labels_have_a_bound() -> None:
+    metrics = Metrics()
+    for number in range(MAX_VALUES + 5):
+        metrics.measure("gen_ai.execute_tool.duration", 0.1, (f"tool_{number}", "general"))
+    [(_, series)] = [each for each in metrics.series.items() if each[1]]
+    assert len(series) == MAX_VALUES + 1
+    assert sum(its.count for its in series.values()) == MAX_VALUES + 5
