@@ -48,6 +48,10 @@ class Incoming(msgspec.Struct, frozen=True):
     error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class _Numbered(msgspec.Struct, frozen=True):
+    id: Id = None
+
+
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     """The error of an answer."""
 
@@ -180,7 +184,8 @@ class EditorConnection:
         try:
             message = msgspec.json.decode(line, type=Incoming)
         except msgspec.ValidationError as error:
-            self._fail(None, Fault(INVALID_REQUEST, f"no message of JSON-RPC 2.0: {error}"))
+            said = f"no message of JSON-RPC 2.0: {error}"
+            self._fail(_id_of(line), Fault(INVALID_REQUEST, said))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._fail(None, Fault(PARSE_ERROR, f"not JSON: {error}"))
         else:
@@ -291,6 +296,14 @@ class _Lines:
             self._rest.clear()
             self._is_skipping = True
             found.append(None)
+
+
+def _id_of(line: bytes) -> Id:
+    """Return the id of what is no request, so that who waits for its answer gets one."""
+    try:
+        return msgspec.json.decode(line, type=_Numbered).id
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def read_params(params: msgspec.Raw, kind: type[Result]) -> Result:

@@ -106,9 +106,13 @@ class EditorChannel:
         else:
             reason = "the question was closed in the editor"
         is_offered = any(chosen == option.option_id for option in options)
+        lasts = (
+            is_offered and chosen == ALLOW_SESSION
+        )  # and still may: much may have been read meanwhile
+        lasts = lasts and await self._may_be_remembered(request)
         return ApprovalAnswer(
             decision="allow" if is_offered and chosen != DENY else "deny",
-            remember="session" if is_offered and chosen == ALLOW_SESSION else None,
+            remember="session" if lasts else None,
             reason=reason,
             answered_by=ANSWERED_BY,
         )

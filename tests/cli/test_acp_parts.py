@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -20,8 +20,12 @@ from callboard.cli.acp.connection import (
     EditorRequest,
 )
 from callboard.cli.acp.content import read_prompt, trace_of
+from callboard.cli.acp.questions import EditorChannel
 from callboard.cli.acp.updates import Updates
 from callboard.cli.terminal.output import Output
+from callboard.client.client import Client
+from callboard.runtime.approval import ApprovalRequest
+from callboard.runtime.definitions import Tier
 from callboard.runtime.events import (
     CallProgress,
     CallProposed,
@@ -30,7 +34,7 @@ from callboard.runtime.events import (
     StreamBatch,
 )
 from callboard.runtime.stream import TextDelta, ThinkingDelta
-from support.acp.editor import validator
+from support.acp.editor import chosen, validator
 from support.waits import until
 
 
@@ -187,3 +191,58 @@ async def test_lines_are_put_together_wherever_they_were_cut() -> None:
     line = b'{"jsonrpc": "2.0", "id": "callboard-1", "result": {"content": "\xc3\xa9"}}\n'
     for cut in range(1, len(line)):
         assert await answered_in_two(line, cut) == wire.ReadTextFileResponse(content="é")
+
+
+class Marked:
+    """A daemon whose session has read what strangers may have written, or not."""
+
+    is_tainted = False
+
+    async def session(self, session_id: str) -> Marked:
+        await trio.lowlevel.checkpoint()
+        return self
+
+
+@pytest.mark.parametrize(("tainted", "remember"), [(False, "session"), (True, None)])
+async def test_always_holds_for_once_when_the_session_was_tainted_meanwhile(
+    tainted: bool, remember: str | None
+) -> None:
+    heard, (near, far) = Heard(), trio.testing.memory_stream_one_way_pair()
+    client, found = Marked(), []
+    request = ApprovalRequest(
+        approval_id="a",
+        session_id="s",
+        turn_id="t",
+        call_id="c",
+        tool="write_file",
+        tier=Tier.SYSTEM,
+        reason="",
+        arguments="{}",
+        digest="",
+        expires_at_ms=0,
+        scopes=("call", "session"),
+    )
+
+    async def ask(channel: EditorChannel) -> None:
+        found.append(await channel.approve(request))
+
+    async with trio.open_nursery() as nursery:
+        connection = EditorConnection(heard, nursery)
+        channel = EditorChannel(
+            connection,
+            cast("Client", client),
+            "s",
+            Path("/w"),
+            lambda call_id: None,
+            has_forms=False,
+        )
+        nursery.start_soon(connection.run, far)
+        nursery.start_soon(ask, channel)
+        await until(lambda: heard.lines)  # it is asked, and "always" is offered
+        client.is_tainted = tainted
+        answer = chosen("allow_session") | {"jsonrpc": "2.0", "id": heard.lines[0]["id"]}
+        await near.send_all(json.dumps(answer).encode() + b"\n")
+        await near.aclose()
+    kinds = [option["kind"] for option in heard.lines[0]["params"]["options"]]
+    assert kinds == ["reject_once", "allow_once", "allow_always"]
+    assert (found[0].decision, found[0].remember) == ("allow", remember)

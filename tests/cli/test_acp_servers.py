@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from callboard.config.daemon_file import find_daemon
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer
 from support.acp.editor import Editor, bare_editor, chosen, editing, words
@@ -157,6 +159,22 @@ async def test_it_ends_with_the_session_and_with_the_editor(command: Command) ->
             await editor.ask("session/prompt", sessionId=session, prompt=words("Look once more."))
             assert ENVIRONMENT not in offered(server)
             await editor.leave()
+
+
+async def test_a_daemon_that_follows_another_has_them_too(command: Command) -> None:
+    async with (
+        staged(command, reply("One."), reply("Two.")) as server,
+        bare_editor(command) as editor,
+    ):
+        session = await opened(editor, command, FAKE)
+        await editor.ask("session/prompt", sessionId=session, prompt=words("Look."))
+        daemon = find_daemon(command.home / "data")
+        assert daemon is not None
+        os.kill(daemon.pid, signal.SIGKILL)
+        await editor.ask("session/prompt", sessionId=session, prompt=words("Look again."))
+        assert editor.text == "One.Two."
+        assert ENVIRONMENT in offered(server)
+        assert await editor.leave() == 0
 
 
 ASK = "session_fake__ask"
