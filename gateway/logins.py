@@ -19,7 +19,13 @@ from ..config.mcp.settings import McpSettings
 from ..config.mcp.wire import McpLogin
 from ..config.sections import ServerSettings
 from ..embedding.runtime import Runtime, host_of
-from ..runtime.errors import ConflictError, NotFoundError, OverloadedError, ToolError
+from ..runtime.errors import (
+    CallboardError,
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    ToolError,
+)
 from ..tools.mcp.state import LOGIN_SECONDS, login_answer, login_fields, login_page
 from .door.exchange import Exchange, Route
 from .door.http import JSON, HttpAnswer
@@ -91,7 +97,7 @@ class McpLogins:
             raise
         if login.url:
             return McpLogin(url=login.url, login=ident)
-        del self._logins[ident]
+        self._logins.pop(ident, None)  # a login that was begun meanwhile has taken it out
         login.check()
         return McpLogin()
 
@@ -109,7 +115,7 @@ class McpLogins:
             with login.scope:
                 await host_of(self._runtime).servers().log_in(server, login, login.document)
                 login.problem = ""
-        except ToolError as error:
+        except CallboardError as error:
             login.problem = str(error)
         finally:
             login.is_known.set()
