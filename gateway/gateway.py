@@ -24,6 +24,7 @@ from ..config.validation import checked
 from ..embedding.runtime import Runtime, host_of
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import ConflictError, ValidationError
+from .agui.routes import agui_routes
 from .connection.method_table import MethodTable
 from .door.authentication import watch_credentials
 from .door.exchange import Route
@@ -116,7 +117,8 @@ async def open_gateway(
         turns = HttpTurns(daemon, feeds)
         mcp = McpEndpoint(daemon, table, turns)
         daemon.logins = logins = McpLogins(runtime, lambda: daemon.settings, port)
-        also = openai_routes(daemon, turns) | mcp.routes | logins.routes
+        also = openai_routes(daemon, turns) | agui_routes(daemon, table, turns)
+        also |= mcp.routes | logins.routes
         server = _server(daemon, table, settings, port, also)
         forget = host.force.watch(partial(_follow, daemon))
         feeds.start_soon(_count, daemon, name="counts of events")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import trio
 
@@ -33,7 +34,7 @@ from ..runtime.events import (
     TurnSuspended,
 )
 from ..runtime.history import Item
-from ..runtime.identity import TraceContext
+from ..runtime.identity import RequestKey, TraceContext
 from ..runtime.messages import SubmitInput
 from ..runtime.redaction import redacting_logger
 from ..runtime.store.rows import SessionRow
@@ -137,12 +138,13 @@ class HttpTurns:
         model: str | None = None,
         given: tuple[Item, ...] = (),
         title: str = "",
+        request: RequestKey | None = None,
     ) -> Session:
         """Create a session, with what the client says was said before.
 
         Raises:
             NotFoundError: There is no such agent, for this token.
-            ConflictError: The token is for certain sessions.
+            ConflictError: The token is for certain sessions, or the request was done already.
             ValidationError: There is no such model.
         """
         requester.check_role(Role.OPERATOR)
@@ -154,7 +156,12 @@ class HttpTurns:
         if given:
             first = HistoryGiven(messages=given), SessionTainted(source=CLIENT)
         created = SessionCreated(
-            agent=agent, workspace="", title=title, model=model, via=requester.via
+            agent=agent,
+            workspace="",
+            title=title,
+            model=model,
+            via=requester.via,
+            request=request,
         )
         async with chosen_workspace(requester.daemon, None) as folder:
             return await begin_session(requester.runtime, created, Path(folder), first)
@@ -176,7 +183,12 @@ class HttpTurns:
     # ── turns that wait for the results of their client's tools ──────────────────────────────────
 
     def park(
-        self, turn: HttpTurn, requester: Requester, calls: Iterable[str], *, goes_on: bool = False
+        self,
+        turn: WaitingTurn,
+        requester: Requester,
+        calls: Iterable[str],
+        *,
+        goes_on: bool = False,
     ) -> None:
         """Keep a turn, whose block is not left, until its client brings the results of these calls.
 
@@ -228,14 +240,23 @@ class HttpTurns:
         found = (self._parked.get(each) for each in results)
         owner = requester.credential  # as it is now: one that has other rights goes on with nothing
         parked = next((each for each in found if each and each.owner == owner), None)
-        if parked is None:
+        if parked is None or not isinstance(parked.turn, HttpTurn):
             return None
         if missing := parked.calls.difference(results):
             raise ValidationError(f"the results of {', '.join(sorted(missing))} are missing")
+        self._take_out(parked)
+        return parked
+
+    def come_back(self, session_id: str) -> None:
+        """Cancel the turn of a session no more that waits for its client: that is here, and follows it by itself."""
+        for parked in {*self._parked.values()}:
+            if parked.turn.session_id == session_id and not isinstance(parked.turn, HttpTurn):
+                self._take_out(parked)
+
+    def _take_out(self, parked: ParkedTurn) -> None:
         self._forget(parked)
         parked.is_taken = True
         parked.over.set()
-        return parked
 
     def answer(self, parked: ParkedTurn, results: Mapping[str, str]) -> None:
         """Give a turn that was taken what it waits for."""
@@ -323,6 +344,36 @@ class HttpTurn(Turn[str]):
         self._subscription.close()
 
 
+class WaitingTurn(Protocol):
+    """A turn that can be kept while it waits for its client; leaving its block cancels it.
+
+    Attributes:
+        input_id: Its input.
+        answers: How many answers it was given in.
+    """
+
+    input_id: str
+    answers: int
+
+    @property
+    def session_id(self) -> str:
+        """Its session."""
+        ...
+
+    def let_go(self) -> None:
+        """Let it go on without anybody who listens."""
+        ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave its block."""
+        ...
+
+
 class ParkedTurn:
     """A turn that waits for its client.
 
@@ -336,7 +387,7 @@ class ParkedTurn:
     """
 
     def __init__(
-        self, turn: HttpTurn, owner: Credential, calls: frozenset[str], goes_on: bool
+        self, turn: WaitingTurn, owner: Credential, calls: frozenset[str], goes_on: bool
     ) -> None:
         self.turn = turn
         self.owner = owner

@@ -81,10 +81,11 @@ ALONE: dict[str, str] = {
         gateway/connection/frame_budget: PIECE_BYTES
         gateway/door/http: BODY_READ_BYTES CHUNK_BYTES LINGER_BYTES LINGER_READ_BYTES
             MAX_SMALL_CHUNKS READ_BYTES
+        gateway/agui/api: PAGE_EVENTS
         gateway/feeds/outbox: MERGE_SIZE SEND_SIZE
         gateway/feeds/session_feed: PAGE_EVENTS
         gateway/feeds/topic_feed: PAGE_EVENTS
-        gateway/mcp/desk: PAGE_EVENTS
+        gateway/session_events: PAGE_EVENTS
         gateway/recorded_turn: PAGE_EVENTS
         gateway/mcp/resources: PAGE_ROWS
         gateway/methods/session_files: PAGE_EVENTS
@@ -535,6 +536,9 @@ ALONE: dict[str, str] = {
         actors/turn/structured: MAX_REFUSAL
         actors/upkeep/titles: MAX_EVENTS MAX_OUTPUT_TOKENS
         actors/upkeep/undo: MAX_CALLS
+        gateway/agui/interrupts: MAX_PREVIEW_CHARS
+        gateway/agui/run_fold: MAX_TASK_CHARS
+        gateway/agui/run_input: MAX_CONTEXTS MAX_RESUMED
         gateway/openai/chat_answer: MAX_SHOWN
         gateway/openai/chat_request: MAX_MESSAGES
         gateway/openai/content: MAX_TOOLS_CHARS MAX_VALUES

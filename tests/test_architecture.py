@@ -158,7 +158,7 @@ def test_no_two_public_classes_have_one_name() -> None:
     places: dict[str, set[str]] = {}
     for module in MODULES:
         formats = re.match(
-            r"(providers/(anthropic|gemini|openai\w*)|gateway/openai)/", place(module)
+            r"(providers/(anthropic|gemini|openai\w*)|gateway/(agui|openai))/", place(module)
         )
         own = module.parent.name != "portals" and place(module) not in GENERATED
         for name in look(module).classes if own else ():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -10,7 +9,6 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
-from types import TracebackType
 from typing import Protocol, Self, TypeVar, cast
 
 import msgspec
@@ -21,21 +19,18 @@ from ...config.sections import McpServerSettings
 from ...embedding.runtime import host_of
 from ...runtime.errors import AuthError, OverloadedError, PermissionRefused
 from ...runtime.events import LiveEvent, Stored
-from ...runtime.kernel.delivery import Subscription
-from ...runtime.messages import FollowSession
 from ...runtime.wire.topics import Snapshot
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable
 from ..door.http import BadHead
 from ..http_turns import HttpTurns
+from ..session_events import LocalEvents
 from ..shared.state import DaemonState
 
 Result = TypeVar("Result")
 Heard = Stored | LiveEvent | Snapshot
 """What is heard of a session."""
 
-PAGE_EVENTS = 256
-"""Read of the record at a time."""
 VIA = "mcp"
 """Stands on record with the name of who asked."""
 
@@ -151,63 +146,3 @@ class LocalDesk:
 
     def _caller(self) -> Caller:
         return Caller(self._daemon, self._credential, None, via=VIA)
-
-
-class LocalEvents:
-    """What happens in a session of this daemon, each stored event once; enter it, then iterate."""
-
-    def __init__(self, caller: Caller, session_id: str, after_seq: int | None) -> None:
-        self._caller = caller
-        self._session_id = session_id
-        self._seq = 0 if after_seq is None else after_seq
-        self._reads_record = after_seq is not None
-        self._subscription = Subscription()
-        self._heard: deque[Heard] = deque()
-
-    async def __aenter__(self) -> Self:
-        await self._caller.session(self._session_id)
-        directory = host_of(self._caller.runtime).directory
-        await directory.ask(
-            FollowSession(session_id=self._session_id, subscription=self._subscription)
-        )
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._subscription.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Heard:
-        while (heard := self._next()) is None:
-            if self._reads_record:
-                await self._read_record()
-                continue
-            updates = await self._subscription.take()
-            if not updates:
-                raise StopAsyncIteration
-            self._heard.extend(updates)
-        return heard
-
-    def _next(self) -> Heard | None:
-        """Return what was heard next; stored events may have come twice, from the record and as they were stored."""
-        while self._heard:
-            heard = self._heard.popleft()
-            if not isinstance(heard, Stored):
-                return heard
-            if heard.seq > self._seq:
-                self._seq = heard.seq
-                return heard
-        return None
-
-    async def _read_record(self) -> None:
-        """Take the next page of what was stored before the subscription began."""
-        store = self._caller.runtime.store
-        page = await store.events(self._session_id, after_seq=self._seq, limit=PAGE_EVENTS)
-        self._heard.extend(page)
-        self._reads_record = len(page) == PAGE_EVENTS

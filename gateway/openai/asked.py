@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Self
 
@@ -23,7 +23,7 @@ from ...runtime.history import Item
 from ...runtime.identity import MAX_KEY_LENGTH, RequestKey
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.messages import SubmitInput
-from ...runtime.turn_options import ClientContext, TurnOptions
+from ...runtime.turn_options import ClientContext, GivenTool, TurnOptions
 from ...tools.tool import checked_name
 from ..connection.caller import Requester
 from ..door.exchange import Exchange
@@ -147,14 +147,15 @@ class TurnOpener:
         agent, options = self._checked(requester, asked)
         brought = {*asked.results, *asked.approvals}
         if (parked := self._turns.take(requester, brought)) is not None:
-            turn = parked.turn
-            stack.push_async_exit(turn)
+            kept = parked.turn
+            assert isinstance(kept, HttpTurn)  # or it is not taken so
+            stack.push_async_exit(kept)
             for approval_id in parked.calls & asked.approvals.keys():
                 await _resolve(requester, approval_id, asked.approvals[approval_id])
             if asked.text:
-                await _steer(requester, turn, asked)
+                await _steer(requester, kept, asked)
             self._turns.answer(parked, asked.results)
-            return turn
+            return kept
         if asked.approvals:
             why = "no answer waits for this: look at the response, or at `callboard approvals`"
             raise ApiProblem(why, "input", status=404, code="not_found")
@@ -198,14 +199,20 @@ class TurnOpener:
         agent, model = agent_of(requester, asked.model)
         options = msgspec.structs.replace(asked.options, model=model)
         check_turn_options(host, options)
-        own = host.plan.registry.definitions(host.agents[agent].tools, SessionKind.MAIN)
-        taken = {each.name for each in own}
-        for number, tool in enumerate(asked.client.tools):
-            if tool.name in taken:
-                why = f"there is a tool {tool.name!r} already: call yours otherwise"
-                raise ApiProblem(why, f"tools[{number}]")
-            taken.add(checked_name(tool.name))
+        check_tools(requester, agent, asked.client.tools)
         return agent, options
+
+
+def check_tools(requester: Requester, agent: str, tools: Iterable[GivenTool]) -> None:
+    """Raise `ApiProblem` if a tool of the client has the name of another, `ValidationError` if it can't be one."""
+    host = host_of(requester.runtime)
+    own = host.plan.registry.definitions(host.agents[agent].tools, SessionKind.MAIN)
+    taken = {each.name for each in own}
+    for number, tool in enumerate(tools):
+        if tool.name in taken:
+            why = f"there is a tool {tool.name!r} already: call yours otherwise"
+            raise ApiProblem(why, f"tools[{number}]")
+        taken.add(checked_name(tool.name))
 
 
 class TurnAgain:
@@ -281,10 +288,14 @@ async def _resolve(requester: Requester, approval_id: str, answer: ApprovalAnswe
 
 
 def _late_results(asked: WantedTurn) -> str:
-    """Return results of calls that nobody waits for any more, as the model reads them."""
     if not asked.session_id:
         return ""  # they are part of what was given
-    return "".join(f"The result of {name}: {text}\n\n" for name, text in asked.results.items())
+    return late_results(asked.results)
+
+
+def late_results(results: Mapping[str, str]) -> str:
+    """Return results of calls that nobody waits for any more, as the model reads them."""
+    return "".join(f"The result of {name}: {text}\n\n" for name, text in results.items())
 
 
 async def _steer(requester: Requester, turn: HttpTurn, asked: WantedTurn) -> None:

@@ -1,0 +1,101 @@
+"""What happens in a session of this daemon, for who follows it over another protocol than callboard's own."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+from ..embedding.runtime import host_of
+from ..runtime.events import LiveEvent, Stored
+from ..runtime.kernel.delivery import Subscription
+from ..runtime.messages import FollowSession
+from .connection.caller import Requester
+
+PAGE_EVENTS = 256
+"""Read of the record at a time."""
+
+
+class LocalEvents:
+    """What happens in a session of this daemon, each stored event once; enter it, then iterate."""
+
+    def __init__(self, requester: Requester, session_id: str, after_seq: int | None) -> None:
+        self._requester = requester
+        self._session_id = session_id
+        self._seq = 0 if after_seq is None else after_seq
+        self._reads_record = after_seq is not None
+        self._subscription = Subscription()
+        self._heard: deque[Stored | LiveEvent] = deque()
+
+    async def __aenter__(self) -> Self:
+        await self._requester.session(self._session_id)
+        directory = host_of(self._requester.runtime).directory
+        await directory.ask(
+            FollowSession(session_id=self._session_id, subscription=self._subscription)
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hear nothing more. Idempotent."""
+        self._subscription.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Stored | LiveEvent:
+        while (heard := self._next()) is None:
+            if self._reads_record:
+                await self._read_record()
+                continue
+            updates = await self._subscription.take()
+            if not updates:
+                raise StopAsyncIteration
+            self._heard.extend(updates)
+        return heard
+
+    async def take(self) -> list[Stored | LiveEvent]:
+        """Wait for what happens, and return all that has, or a page of the record; empty at the end."""
+        while True:
+            heard: list[Stored | LiveEvent] = []
+            while (one := self._next()) is not None:
+                heard.append(one)
+            if heard:
+                return heard
+            if self._reads_record:
+                await self._read_record()
+                continue
+            updates = await self._subscription.take()
+            if not updates:
+                return []
+            self._heard.extend(updates)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all was returned that has happened so far."""
+        return not self._heard and not self._reads_record
+
+    def _next(self) -> Stored | LiveEvent | None:
+        """Return what was heard next; stored events may have come twice, from the record and as they were stored."""
+        while self._heard:
+            heard = self._heard.popleft()
+            if not isinstance(heard, Stored):
+                return heard
+            if heard.seq > self._seq:
+                self._seq = heard.seq
+                return heard
+        return None
+
+    async def _read_record(self) -> None:
+        """Take the next page of what was stored before the subscription began."""
+        store = self._requester.runtime.store
+        page = await store.events(self._session_id, after_seq=self._seq, limit=PAGE_EVENTS)
+        self._heard.extend(page)
+        self._reads_record = len(page) == PAGE_EVENTS
