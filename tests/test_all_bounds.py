@@ -306,14 +306,15 @@ ALONE: dict[str, str] = {
         cli/ask/skills: MAX_ASKED MAX_SHOWN_LINES
         cli/run/attachments: LARGE_BYTES
         cli/chat/attach: PAGE_EVENTS
-        cli/chat/input_aids: MAX_ENTRIES MAX_ENTRY_CHARS MAX_FILE_BYTES MAX_LOOKED_AT MAX_OFFERED
+        cli/chat/input_aids: MAX_ENTRIES MAX_ENTRY_CHARS MAX_FILE_BYTES MAX_FOLDED_CHARS MAX_LOOKED_AT
+            MAX_OFFERED SHOWN_CHARS SHOWN_LINES
         cli/chat/prompt: MENU_ROWS
         cli/chat/shell_line: MAX_KEPT_CHARS MAX_SHOWN_LINES READ_BYTES
         cli/chat/shown_session: PAST_EVENTS
         cli/chat/slash_commands: MAX_COPIED_CHARS MAX_LISTED MAX_TITLE_CHARS
         cli/chat/status_line: SHORT_FOLDER_CHARS
         cli/chat/talk: MAX_SHOWN_CHARS
-        cli/chat/view: MAX_PROMPTS MAX_SHOWN_CALLS MAX_SHOWN_INPUTS MAX_TAIL_CHARS MAX_TAIL_LINES
+        cli/chat/view: MAX_PROMPTS MAX_PROMPT_ROWS MAX_SHOWN_CALLS MAX_SHOWN_INPUTS MAX_TAIL_CHARS MAX_TAIL_LINES
         cli/completion: MAX_OFFERED MAX_SAID_CHARS
         cli/daemon/logs: MAX_LINES
         cli/daemon/serve_log: MAX_QUEUED MAX_SERVE_LOG_BYTES

@@ -85,7 +85,6 @@ from ...runtime.taint.marks import UNMARKED, SessionMarks, connected, joined, ma
 from ..budget.budgets import SessionBudgets
 from ..model.compaction import held_inputs
 from .inputs import PendingCalls, SessionOptions, queued
-from .unanswered import noted
 
 GONE = (
     "callboard was restarted since: these background processes of this session are gone, with what they had "
@@ -555,6 +554,8 @@ class Conversation:
             self._rounds.append(Round(repair_history([*self._tail, *self._results.values()])))
             self._tail, self._behind = self._behind, []
         elif self._tail and self._requests.intersection(self.turn_inputs):
+            from .unanswered import noted  # here: most turns are answered
+
             self._tail = noted(self._tail, asked, event)
 
 

@@ -128,3 +128,41 @@ class ChatCompleter(Completer):
         for each in sorted(entries)[:MAX_OFFERED]:
             if each.isprintable():
                 yield Completion(f"{place}{each}", start_position=-len(begun))
+
+
+# ── pastes ───────────────────────────────────────────────────────────────────────────────────────
+
+SHOWN_LINES = 8
+SHOWN_CHARS = 1000
+"""A paste of more lines or characters is folded: it would push what is typed, and the session, off the screen."""
+MAX_FOLDED_CHARS = 16_000_000
+"""Of all folded pastes of a chat, which are kept as long as it runs; one that is too many stands there whole."""
+
+_SIGN = re.compile(r"\[pasted text \d+: [\d,]+ (?:lines|characters)\]")
+
+
+class Pastes:
+    """The texts behind the signs."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._chars = 0
+
+    def fold(self, text: str) -> str:
+        """Return what stands in the input line for a paste."""
+        lines = text.count("\n") + 1
+        if lines <= SHOWN_LINES and len(text) <= SHOWN_CHARS:
+            return text
+        if self._chars + len(text) > MAX_FOLDED_CHARS:
+            return text
+        self._chars += len(text)
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        sign = f"[pasted text {len(self._texts) + 1}: {size}]"
+        self._texts[sign] = text
+        return sign
+
+    def unfold(self, typed: str) -> str:
+        """Return what was typed with the whole text of each paste whose sign stands there unchanged."""
+        if not self._texts:
+            return typed
+        return _SIGN.sub(lambda found: self._texts.get(found[0], found[0]), typed)

@@ -20,6 +20,7 @@ import trio
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.application.current import set_app
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, get_common_complete_suffix
 from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.document import Document
@@ -37,7 +38,7 @@ from prompt_toolkit.styles import Style
 from ..terminal.folding import folds_rows, size_of
 from ..terminal.output import MAX_WAITING_CHARS, Output
 from ..terminal.rows_below import BEGIN_UPDATE, END_UPDATE
-from .input_aids import ChatCompleter, InputHistory
+from .input_aids import ChatCompleter, InputHistory, Pastes
 from .screen import ESC_ESC, HeldOutput, Typed
 
 _INPUT, _LOCAL, _CHARS = 0, 3, 6
@@ -143,6 +144,7 @@ class LiveScreen:
         self._is_unwanted = False
         self._is_updating = False
         self._kept = Document()
+        self._pastes = Pastes()
         self._filled = ""
         self._handed_back: list[str] = []
         self._drawn_size: Size | None = None
@@ -158,7 +160,7 @@ class LiveScreen:
         session: PromptSession[Typed] = PromptSession(
             self._message,
             history=InputHistory(data),
-            key_bindings=_bindings(self._press, self._completer),
+            key_bindings=_bindings(self._press, self._completer, self._pastes),
             completer=self._completer,
             enable_open_in_editor=True,
             complete_while_typing=offers,
@@ -203,7 +205,8 @@ class LiveScreen:
     @property
     def typed(self) -> str:
         """See `PlainScreen`."""
-        return "\n".join(filter(None, [*self._handed_back, self._kept.text]))
+        kept = self._pastes.unfold(self._kept.text)
+        return "\n".join(filter(None, [*self._handed_back, kept]))
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────
 
@@ -452,7 +455,7 @@ def added_rows(screen: Screen, cursor: Point, columns: int) -> int:
     return added + cursor.x // max(columns, 1)
 
 
-def _bindings(press: Callable[[str], None], completer: Completer) -> KeyBindings:
+def _bindings(press: Callable[[str], None], completer: Completer, pastes: Pastes) -> KeyBindings:
     bindings = KeyBindings()
 
     @bindings.add("s-tab", filter=~has_completions)
@@ -467,7 +470,7 @@ def _bindings(press: Callable[[str], None], completer: Completer) -> KeyBindings
     def paste(event: KeyPressEvent) -> None:
         text = event.data.replace("\r\n", "\n").replace("\r", "\n")
         if text:
-            event.current_buffer.insert_text(text)
+            event.current_buffer.insert_text(pastes.fold(text))
         else:
             press("c-v")  # so some terminals paste what is no text
 
@@ -485,8 +488,7 @@ def _bindings(press: Callable[[str], None], completer: Completer) -> KeyBindings
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
             return
-        buffer.append_to_history()
-        event.app.exit(result=Typed("line", buffer.text))
+        event.app.exit(result=Typed("line", _sent(buffer, pastes)))
 
     @bindings.add("c-j")
     @bindings.add("escape", "enter")
@@ -502,6 +504,16 @@ def _bindings(press: Callable[[str], None], completer: Completer) -> KeyBindings
 
     _bind_menu(bindings, completer)  # last, since of two bindings the later one holds
     return bindings
+
+
+def _sent(buffer: Buffer, pastes: Pastes) -> str:
+    """Return what was typed, with what was pasted, which is what can be had back by the arrows."""
+    whole = pastes.unfold(buffer.text)
+    if whole == buffer.text:
+        buffer.append_to_history()
+    else:
+        buffer.history.append_string(whole)
+    return whole
 
 
 def _bind_menu(bindings: KeyBindings, completer: Completer) -> None:

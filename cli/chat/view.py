@@ -60,6 +60,10 @@ MAX_SHOWN_INPUTS = 3
 """Inputs that wait, with a row of their own: the next ones."""
 
 
+MAX_PROMPT_ROWS = 20
+"""Of a prompt: whoever pasted more has it; the whole is on record."""
+
+
 class _Running:
     """A call that has begun."""
 
@@ -306,8 +310,10 @@ class ChatView:
         sign = "▸" if self._style.signs else ">"
         first, *others = safe_text(said.text).split("\n")
         rows = [f"{sign} {first}", *(f"  {line}" for line in others)]
-        text = "\n".join(self._style.paint(row, "bold") for row in rows)
+        text = "\n".join(self._style.paint(row, "bold") for row in rows[:MAX_PROMPT_ROWS])
         self._write(f"\n{text}\n")
+        if left := len(rows[MAX_PROMPT_ROWS:]):
+            self._write(self._style.paint(f"  … {counted(left, 'more line')}", "dim") + "\n")
         for file in said.attachments:
             what = f"  attached: {safe_line(file.name)} ({file_size(file)})"
             self._write(self._style.paint(what, "dim") + "\n")

@@ -102,12 +102,16 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
     else:
         row = await find_session(reader, name)
     _check(options, row)
-    model, reason = _named(options, settings, row.agent)
+    agent = _present(settings, row.agent)
+    if agent != row.agent:
+        said = f"{row.session_id} goes on with the agent {agent}, and what that may do: there is no agent {row.agent!r} now"
+        remark = f"{remark}; {said}" if remark else said
+    model, reason = _named(options, settings, agent)
     if options.flags.model is None and options.flags.base_url is None:
         own = row.model or await _last_model(reader, row.session_id)
         if own is not None:
             model, reason = own, "because the session uses it (--model changes that)"
-    return RunTarget(session=row, agent=row.agent, model=model, reason=reason, remark=remark)
+    return RunTarget(session=row, agent=agent, model=model, reason=reason, remark=remark)
 
 
 async def _last_to_go_on_with(
@@ -169,6 +173,14 @@ def _to_go_on_with(failed: Sequence[SessionRow], which: str) -> str:
 def _entitled(row: SessionRow) -> str:
     title = shortened(safe_line(row.title), MAX_TITLE_CHARS)
     return f"'{title}' of {minute(row.updated_at_ms)} ({row.session_id})"
+
+
+def _present(settings: Settings, agent: str) -> str:
+    """Return the agent that answers in a session: `general` where its own has gone, which its next turn says."""
+    try:
+        return settings.agent(agent).name
+    except NotFoundError:
+        return "general"
 
 
 def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | None, str | None]:

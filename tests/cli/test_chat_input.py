@@ -10,6 +10,7 @@ import pytest
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.layout.screen import Char, Screen
 
+from callboard.cli.chat import input_aids
 from callboard.cli.chat.files import is_dropped_file, mentioned
 from callboard.cli.chat.input_aids import ChatCompleter
 from callboard.cli.chat.prompt import added_rows
@@ -292,3 +293,36 @@ async def test_what_is_more_than_that_word_or_comes_by_a_pipe_is_a_prompt(comman
             await prompt(terminal, "exit code 3?", "Which exit?")
             await leave(terminal)
         assert "Bye." in (await command("chat", stdin=b"exit\n")).out
+
+
+async def test_a_long_paste_is_a_sign_in_the_input_line_and_sent_whole(command: Command) -> None:
+    log = "\r".join(f"line {number}" for number in range(60))  # as terminals paste
+    async with scripted(command, reply("One."), reply("Two.")) as server:
+        async with chatting(command) as terminal:
+            await terminal.type(f"Why? \x1b[200~{log}\x1b[201~")
+            await terminal.expect("[pasted text 1: 60 lines]")
+            assert "line 0" not in terminal.seen
+            await prompt(terminal, " Say it.", "… 40 more lines", "One.")
+            await terminal.type("\x1b[200~a\rb\x1b[201~")  # a short one stands there as it is
+            await prompt(terminal, "[pasted text 7: 60 lines]", "Two.")
+            await leave(terminal)
+        first, second = (request.body["messages"][-1]["content"] for request in server.requests)
+    assert first == f"Why? {log} Say it.".replace("\r", "\n")
+    assert second == "a\nb[pasted text 7: 60 lines]"
+
+
+def test_what_is_folded_is_bounded_and_comes_back_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_aids, "MAX_FOLDED_CHARS", 2500)
+    pastes = input_aids.Pastes()
+    one, many = "x" * 1001, "y\n" * 8
+    assert pastes.fold("z" * 1000) == "z" * 1000
+    assert [pastes.fold(one), pastes.fold(many)] == [
+        "[pasted text 1: 1,001 characters]",
+        "[pasted text 2: 9 lines]",
+    ]
+    assert pastes.fold("w" * 1500) == "w" * 1500
+    assert (
+        pastes.unfold("[pasted text 2: 9 lines] [pasted text 1: 1,001 characters]")
+        == f"{many} {one}"
+    )
+    assert pastes.unfold("[pasted text 1: 9 lines]") == "[pasted text 1: 9 lines]"

@@ -335,3 +335,15 @@ async def test_a_chat_says_which_agent_answers_now(command: Command) -> None:
     async with chatting(command, "-c", "--model", "rehearsal") as terminal:
         await terminal.expect(said)
         await leave(terminal)
+
+
+async def test_a_run_goes_on_where_its_agent_has_gone_from_the_file(command: Command) -> None:
+    file = command.home / "config" / "callboard.toml"
+    before = file.read_text()
+    command.configure('\n[agents.late]\nprompt = "Late."\npolicy = "strict"\n')
+    await begins_with(command, "late")
+    file.write_text(before)
+    done = await command("run", "--model", "rehearsal", "-c", "List the files here.")
+    assert done.code == 0
+    assert "there is no agent 'late' now" in done.err
+    assert (await command("run", "--agent", "late", "Go.")).code != 0  # a new one is refused

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -501,3 +503,11 @@ async def test_a_cancel_in_the_moment_of_entering_leaves_no_turn_behind(tmp_path
             await task
         assert await runtime.store.open_turns() == []
         assert await outcome(runtime, session) == "cancelled"
+
+
+def test_it_is_a_module_to_import_as_well() -> None:
+    words = (
+        "import callboard.aio, sys; from callboard.aio import open_runtime; import callboard;"
+        "assert callboard.aio.open_runtime is open_runtime and callboard.aio is sys.modules['callboard.portals.aio']"
+    )
+    subprocess.run([sys.executable, "-c", words], check=True)
