@@ -64,23 +64,23 @@ class ToolRegistry:
             tuple[tuple[str, ...] | None, SessionKind, int],
             tuple[tuple[ToolDefinition, ...], frozenset[str]],
         ] = {}
-        self._of_sessions: dict[str, SessionRegistry] = {}
+        self.of_sessions: dict[str, SessionRegistry] = {}
         for tool in tools:
             self.add(tool)
 
     def of(self, session_id: str) -> ToolRegistry:
         """Return the tools of a session: these, and what was brought for it alone."""
-        return self._of_sessions.get(session_id, self)
+        return self.of_sessions.get(session_id, self)
 
     def bring(self, session_id: str) -> SessionRegistry:
         """Return where tools are put that a session has for itself, none at first, in place of earlier ones."""
-        registry = self._of_sessions[session_id] = SessionRegistry(self)
+        registry = self.of_sessions[session_id] = SessionRegistry(self)
         return registry
 
     def take_away(self, session_id: str, brought: SessionRegistry) -> None:
         """End what was brought for a session, unless others have its place."""
-        if self._of_sessions.get(session_id) is brought:
-            del self._of_sessions[session_id]
+        if self.of_sessions.get(session_id) is brought:
+            del self.of_sessions[session_id]
 
     def add(self, tool: KnownTool) -> None:
         """Add a tool behind the others; raise `ConflictError` when there is one of its name."""

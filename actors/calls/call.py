@@ -255,7 +255,8 @@ class CallPreparation:
         """
         tool = self._client_tool(place, call.name) if place.client_tools else None
         if tool is None:
-            registry = self._registry.of(place.session_id)
+            shared = self._registry  # as its of(), which would be one call more for each
+            registry = shared.of_sessions.get(place.session_id, shared)
             tool = find_tool(registry, call.name, place.agent, place.session_kind)
         most = self.limits.max_arguments_bytes
         if len(arguments) > most or len(arguments.encode(errors="replace")) > most:

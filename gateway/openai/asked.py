@@ -263,12 +263,13 @@ async def key_of(exchange: Exchange, requester: Requester, body: bytes) -> Reque
     keys = exchange.head.all("idempotency-key")
     if not keys:
         return None
-    if len(keys) > 1 or not 1 <= len(keys[0]) <= MAX_KEY_LENGTH or not keys[0].isprintable():
+    key, *others = keys
+    if others or not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
         why = f"an Idempotency-Key has 1 to {MAX_KEY_LENGTH} printable characters, and comes once"
         raise ApiProblem(why, code="idempotency_key_invalid")
     session = exchange.head.one(SESSION) or ""
     digest = await read_by(lambda body: hashlib.sha256(session.encode() + b"\n" + body), body)
-    return RequestKey(requester.name, f"POST {exchange.rest}", keys[0], digest.hexdigest())
+    return RequestKey(requester.name, f"POST {exchange.rest}", key, digest.hexdigest())
 
 
 async def _recorded(requester: Requester, key: RequestKey) -> Begun | None:

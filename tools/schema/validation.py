@@ -148,7 +148,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
         raise WrongArguments(
             f"the arguments are larger than {MAX_ARGUMENT_BYTES} bytes; send less at once"
         )
-    if is_deeper(text, MAX_DEPTH):
+    if text.count("{") + text.count("[") > MAX_DEPTH and is_deeper(text, MAX_DEPTH):
         raise WrongArguments(f"the arguments are nested deeper than {MAX_DEPTH} levels")
     try:
         tree = msgspec.json.decode(encoded)
