@@ -25,6 +25,8 @@ BODY_RATE = 64 * 1024
 """Bytes a second that a body comes with at least: a slow line does it."""
 COMMENT_SECONDS = 15.0
 """Without an event, after which a comment is sent: proxies cut what is silent for 30 or 60 s."""
+HOLD_SECONDS = 0.008
+"""From one piece of a stream to the next, for who holds: as for frames of the websocket, which nobody sees."""
 COMMENT = b":\n\n"
 EVENT_STREAM = "text/event-stream"
 
@@ -253,6 +255,10 @@ class ResponseStream:
         """
         if data:  # an empty chunk is the end
             await self._put(self._chunk(data))
+
+    async def hold(self) -> None:
+        """Wait until the last piece is `HOLD_SECONDS` old: what comes meanwhile goes out in one piece."""
+        await trio.sleep_until(self._sent_at + HOLD_SECONDS)
 
     async def end(self, data: bytes) -> None:
         """Send these last bytes, and nothing afterwards."""

@@ -156,6 +156,8 @@ class ChatApi:
                 if view.ended is not None:  # before it is said: the client may go on at once
                     await turn.put_away()
                 await stream.send(data + view.waits(stream))
+                if data and not answer.is_complete:
+                    await stream.hold()
 
 
 def _headers(session_id: str, input_id: str, request: ChatStyle) -> Headers:

@@ -372,6 +372,11 @@ class ResponseFold:
             fields["output_index"] = self._places[place]
         delta = fields.get("delta")
         self._number += max(1, len(delta)) if isinstance(delta, str) else 1
+        last = self._events[-1] if self._events else None
+        if last is not None and delta and last.type == kind and last.item_id == fields["item_id"]:
+            last.delta = f"{last.delta}{delta}"  # nobody has read it yet: one event of both
+            last.sequence_number = self._number
+            return
         self._events.append(
             ResponseEvent(type=kind, sequence_number=self._number, **fields)  # type: ignore[arg-type]
         )

@@ -199,6 +199,8 @@ async def _read_on(
             while not response.is_complete and (events := await turn.read()) is not None:
                 told = behind(response.take(events), number)
                 await stream.send(_bytes(told) + response.view.waits(stream))
+                if told and not response.is_complete:
+                    await stream.hold()
     except CallboardError as error:
         body = error_body(problem_of(error))["error"]
         await stream.send(b"event: error\ndata: %b\n\n" % msgspec.json.encode(body))
@@ -277,6 +279,8 @@ async def _stream(exchange: Exchange, turn: HttpTurn, fold: ResponseFold, header
             if fold.view.ended is not None:  # before it is said: the client may look for it at once
                 await turn.put_away()
             await stream.send(_bytes(told) + fold.view.waits(stream))
+            if told and not fold.is_complete:
+                await stream.hold()
 
 
 async def _events(turn: HttpTurn) -> list[TurnEvent]:
