@@ -12,7 +12,8 @@ from typing import Any
 import trio
 
 from .door.exchange import Exchange
-from .door.http import JSON, Headers, HttpAnswer
+from .door.http import JSON, BadHead, Headers, HttpAnswer
+from .shared.json_values import has_more_values
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -33,7 +34,7 @@ _OWN_HEADERS = frozenset(
 
 
 async def answer_by(
-    app: App, exchange: Exchange, max_bytes: int, **beside: object
+    app: App, exchange: Exchange, max_bytes: int, max_values: int, **beside: object
 ) -> HttpAnswer | None:
     """Have an application answer; it is cancelled when the client leaves.
 
@@ -41,10 +42,14 @@ async def answer_by(
         app: The application.
         exchange: The request, and where its answer goes.
         max_bytes: Of the body; a larger one is refused.
+        max_values: Of the JSON in it; one with more is refused.
         **beside: What else stands in the application's scope.
     """
     head = exchange.head
     body = await exchange.body(max_bytes, JSON if head.method == "POST" else None)
+    # Most have fewer bytes than that; of others the strings are looked at, which takes longer.
+    if len(body) > max_values and await trio.to_thread.run_sync(has_more_values, body, max_values):
+        raise BadHead(400, f"the body has more than {max_values} values")
     path, _, query = head.target.partition("?")
     scope: Message = {
         "type": "http",

@@ -79,8 +79,8 @@ ALONE: dict[str, str] = {
         embedding/models: LENT_BYTES
         embedding/unattended/scheduler: MAX_OVERLAPPING
         gateway/connection/frame_budget: PIECE_BYTES
-        gateway/door/http: BODY_READ_BYTES CHUNK_BYTES LINGER_BYTES LINGER_READ_BYTES
-            MAX_SMALL_CHUNKS READ_BYTES
+        gateway/door/http: BODY_READ_BYTES CHUNK_BYTES LINGER_BYTES LINGER_READ_BYTES SMALL_READ_BYTES
+            MAX_SMALL_CHUNKS MAX_SMALL_READS READ_BYTES
         gateway/agui/api: PAGE_EVENTS
         gateway/feeds/outbox: MERGE_SIZE SEND_SIZE
         gateway/feeds/session_feed: PAGE_EVENTS
@@ -423,7 +423,7 @@ ALONE: dict[str, str] = {
         client/stream: HANDSHAKE_BYTES
         gateway/door/authentication: MAX_TOKEN_LENGTH
         gateway/door/http: MAX_HEADERS MAX_HEAD_BYTES
-        gateway/mcp/endpoint: MAX_BODY_BYTES
+        gateway/mcp/endpoint: MAX_BODY_BYTES MAX_VALUES
         gateway/mcp/server: MAX_CURSOR_CHARS ROUNDS_STATE_BYTES
         gateway/quotas: OWN_BYTES
         runtime/hooks/signatures: MAX_SIGNATURES

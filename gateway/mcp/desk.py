@@ -115,7 +115,8 @@ class LocalDesk:
         if (reason := known.refusal(self._credential)) is not None:
             raise PermissionRefused(reason)
         caller = self._caller()
-        with self._room() if method == "session/prompt" else nullcontext():
+        # A session is begun for a turn: where there is no room for that, none is left behind.
+        with self._room() if method in {"session/new", "session/prompt"} else nullcontext():
             answer = await known.call(caller, params)
         caller.answered()
         return cast("Result", answer)

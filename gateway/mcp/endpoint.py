@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """A prompt with what belongs to it; files are for the workspace."""
+MAX_VALUES = 100_000
+"""Values of its JSON: the package decodes as many in some 40 ms, and nothing else happens meanwhile."""
 START_SECONDS = 30.0
 """For the package to be imported, on a busy machine."""
 
@@ -87,7 +89,9 @@ class McpEndpoint:
             problem = self._problem or "MCP does not answer just now; try again soon"
             raise BadHead(503, problem, (("retry-after", "1"),))
         desk = LocalDesk(self._daemon, self._table, self._turns, exchange.credential)
-        return await answer_by(self._app, exchange, MAX_BODY_BYTES, state={"desk": desk})
+        return await answer_by(
+            self._app, exchange, MAX_BODY_BYTES, MAX_VALUES, state={"desk": desk}
+        )
 
 
 def _refuse(error: BadHead) -> HttpAnswer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, TypeVar
 
@@ -20,6 +19,7 @@ from ...runtime.text import without_surrogates
 from ...runtime.turn_options import MAX_SCHEMA_CHARS
 from ...tools.schema.foreign_schema import MAX_SCHEMA_DEPTH
 from ...tools.schema.validation import is_deeper
+from ..shared.json_values import has_more_values
 from .problems import ApiProblem
 
 LARGE_BODY = 64 * 1024
@@ -32,8 +32,6 @@ MAX_TOOLS_CHARS = 2 * MAX_SCHEMA_CHARS
 NULL = msgspec.Raw(b"null")
 """The text of a parameter that was left out."""
 NOTHING = frozenset({b"null", b"[]", b"{}", b'""'})
-
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
 Kind = TypeVar("Kind")
 
@@ -139,7 +137,7 @@ async def read_by(read: Callable[[bytes], Kind], body: bytes) -> Kind:
 
 def decoded(body: bytes, kind: type[Kind]) -> Kind:
     """Return a body as a request; raise `ApiProblem` with the parameter that is wrong."""
-    if body.count(b",") > MAX_VALUES and _count_commas(body) > MAX_VALUES:
+    if has_more_values(body, MAX_VALUES):
         raise ApiProblem(f"the body has more than {MAX_VALUES} values")
     return _decoded(body, kind)
 
@@ -159,12 +157,6 @@ def _decoded(text: bytes | msgspec.Raw, kind: type[Kind], param: str = "") -> Ki
         raise ApiProblem(f"the body is not JSON: {error}") from error
     except RecursionError:
         raise ApiProblem("the body is nested too deeply") from None
-
-
-def _count_commas(body: bytes) -> int:
-    """Return how many commas stand outside of strings, which is how many values there are, nearly."""
-    inside = sum(body.count(b",", *found.span()) for found in _STRING.finditer(body))
-    return body.count(b",") - inside
 
 
 def is_given(text: msgspec.Raw) -> bool:

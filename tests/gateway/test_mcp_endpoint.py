@@ -17,6 +17,7 @@ from mcp_types import ElicitResult
 import callboard
 from callboard.config.sections import McpServerSettings, ServerSettings
 from callboard.config.settings import Settings
+from callboard.gateway.mcp import endpoint
 from callboard.gateway.mcp.endpoint import MAX_BODY_BYTES
 from callboard.runtime.events import InputAccepted, TurnEnded
 from callboard.runtime.stream import Done, StopReason, TextDelta
@@ -220,6 +221,7 @@ async def test_no_more_turns_begin_than_there_is_room_for() -> None:
             assert not (await client.call_tool("ask_general", given)).is_error
             second = await client.call_tool("ask_general", given)
             assert "max_http_turns" in second.content[0].text
+            assert len(await daemon.runtime.sessions()) == 1  # nothing is begun for what is refused
 
 
 async def test_a_session_of_an_earlier_revision_is_of_one_token() -> None:
@@ -347,6 +349,25 @@ async def test_a_token_of_one_agent_sees_no_other() -> None:
             theirs = {"session_id": other.session_id}
             assert (await client.call_tool("session_result", theirs)).is_error
             assert (await client.call_tool("ask_reader", {"prompt": "hello", **theirs})).is_error
+
+
+async def test_a_body_of_very_many_values_is_refused() -> None:
+    """The package decodes it on the loop: four megabytes of brackets held everybody up for a third of a second."""
+    async with serving() as daemon:
+        head = (
+            b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
+            b'"clientInfo":{"name":"x","version":"1"},"capabilities":{"experimental":{"x":{"y":'
+        )
+        accept = "application/json, text/event-stream"
+        for value, status in (
+            (b"[" + b"{}," * (endpoint.MAX_VALUES + 1) + b"{}]", 400),
+            (b'"' + b"," * (endpoint.MAX_VALUES + 1) + b'"', 200),
+        ):
+            sent = request(
+                daemon, "/mcp", head + value + b"}}}}}", accept=accept, connection="close"
+            )
+            answer = await answer_to(daemon, sent)
+            assert answer.status == status, answer.body[:200]
 
 
 async def test_what_is_not_of_the_protocol_is_refused() -> None:

@@ -384,7 +384,7 @@ async def main() -> None:
     manager = StreamableHTTPSessionManager(fixtures())
     answer = partial(answer_by, manager.asgi_app)
     route = Route(
-        answer=lambda exchange: answer(exchange, MAX_BYTES),
+        answer=lambda exchange: answer(exchange, MAX_BYTES, MAX_BYTES),
         methods=("GET", "POST", "DELETE"),
         token="none",
     )

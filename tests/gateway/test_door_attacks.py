@@ -1,0 +1,233 @@
+"""The door under attack: each route with a body answers each shape of a bad request in the same way, and begins nothing.
+
+A new route with a body stands in `TARGETS`. What attacks cost those beside them is measured by `benchmarks/door_attack.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+import callboard
+from callboard.config.sections import McpServerSettings, OpenAiSettings
+from callboard.config.settings import Settings
+from callboard.gateway.door import exchange as door_exchange
+from callboard.gateway.door import http as door_http
+from callboard.gateway.mcp import endpoint
+from callboard.providers.testing.script import reply
+from support.gateway.daemon_scene import Daemon, open_daemon
+from support.gateway.door_scene import chunked, request
+from support.gateway.raw_door import answer_to, open_stream, read_answer, read_end
+from support.waits import until
+
+KIB = 1024
+MAX_BODY = 64 * KIB
+ACCEPT = "application/json, text/event-stream"
+
+TARGETS: dict[str, bytes] = {
+    "/v1/chat/completions": msgspec.json.encode(
+        {"model": "general", "messages": [{"role": "user", "content": "Hello."}]}
+    ),
+    "/v1/responses": msgspec.json.encode({"model": "general", "input": "Hello."}),
+    "/ag-ui/general": msgspec.json.encode(
+        {
+            "threadId": "t",
+            "runId": "r",
+            "messages": [{"id": "1", "role": "user", "content": "Hello."}],
+        }
+    ),
+    "/mcp": msgspec.json.encode(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "x", "version": "1"},
+            },
+        }
+    ),
+}
+"""The routes that take a body, with one that is right."""
+
+SMUGGLED = b"0\r\n\r\nGET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n"
+
+HEADS: tuple[tuple[list[str], int], ...] = (
+    (["content-length: 2", "content-length: 2"], 400),
+    (["content-length: 2", "Content-Length: 40"], 400),
+    (["content-length: 2, 2"], 400),
+    (["content-length: +2"], 400),
+    (["content-length : 2"], 400),
+    (["content-length: 2", "transfer-encoding: chunked"], 400),
+    (["transfer-encoding: chunked", "content-length: 2"], 400),
+    (["transfer-encoding: xchunked"], 501),
+    (["transfer-encoding: gzip, chunked"], 501),
+    (["transfer-encoding: chunked", "transfer-encoding: identity"], 501),
+    (["transfer-encoding:\x0bchunked"], 400),
+    (["content-length: 2", "x: 1", " folded: 1"], 400),
+    (["content-length: 2\nx: 1"], 400),
+    (["content-length: 2", "content-encoding: gzip"], 415),
+    (["content-length: 2", "expect: a surprise"], 417),
+    ([f"content-length: {24 * KIB * KIB}"], 413),
+    (["content-length: 2", f"x: {'x' * 20 * KIB}"], 431),
+    (["content-length: 2", *["x: 1"] * 200], 431),
+)
+"""Lines of a head about its body, and the answer."""
+
+CHUNKS: tuple[tuple[bytes, int], ...] = (
+    (b"0x2\r\n{}\r\n0\r\n\r\n", 400),
+    (b"+2\r\n{}\r\n0\r\n\r\n", 400),
+    (b"-2\r\n{}\r\n0\r\n\r\n", 400),
+    (b"2 2\r\n{}\r\n0\r\n\r\n", 400),
+    (b"2\r\n{}x\r\n0\r\n\r\n", 400),
+    (b"fffffffffffffffffffff\r\n{}\r\n0\r\n\r\n", 400),
+    (b"2;" + b"x" * 200 * KIB + b"\r\n{}\r\n0\r\n\r\n", 431),
+    (chunked(*[b"1"] * 100), 400),
+    (chunked(b" " * MAX_BODY, b"{}"), 413),
+)
+"""Bodies in chunks, and the answer."""
+
+CHANGES: tuple[tuple[dict[str, Any], int], ...] = (
+    ({"content_type": "application/x-www-form-urlencoded"}, 415),
+    ({"content_type": "multipart/form-data; boundary=x"}, 415),
+    ({"content_type": "text/plain"}, 415),
+    ({"content_type": "text/plain; application/json"}, 415),
+    ({"content_type": None}, 415),
+    ({"origin": "http://evil.example"}, 403),
+    ({"origin": "null"}, 403),
+    ({"sec_fetch_site": "cross-site"}, 403),
+    ({"host": "evil.example"}, 421),
+    ({"host": "127.0.0.1:1"}, 421),
+    ({"host": "127.0.0.1.evil.example"}, 421),
+    ({"host": None}, 400),
+    ({"authorization": None}, 401),
+    ({"authorization": "Bearer cb_wrong"}, 401),
+    ({"x_api_key": "cb_another"}, 401),
+)
+"""Headers of forms, of foreign pages, of names that were bent to this machine, and of no token; and the answer."""
+
+
+@asynccontextmanager
+async def attacked(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Daemon]:
+    """A daemon whose bounds are small, and in which nothing must have begun."""
+    monkeypatch.setattr(endpoint, "MAX_BODY_BYTES", MAX_BODY)
+    monkeypatch.setattr(door_http, "MAX_SMALL_CHUNKS", 50)
+    model = callboard.ScriptedModel([reply("Hi.")] * len(TARGETS))
+    configured = Settings(
+        openai=OpenAiSettings(max_body_bytes=MAX_BODY), mcp_server=McpServerSettings(enabled=True)
+    )
+    async with open_daemon(model, configured=configured) as daemon:
+        yield daemon  # ruff: ignore[fallible-context-manager]  a test that failed is over
+        assert model.requests == []
+        assert await daemon.runtime.sessions() == []
+        assert daemon.gateway.turns.count == 0
+        await until(lambda: daemon.gateway.daemon.quotas.size == 0)
+        for target, body in TARGETS.items():  # and whoever is right is answered
+            sent = request(
+                daemon,
+                target,
+                body,
+                accept=ACCEPT,
+                connection="close",
+            )
+            assert (await answer_to(daemon, sent)).status == 200, target
+
+
+async def refused(daemon: Daemon, sent: bytes, status: int, what: object) -> None:
+    """Sends, with another request behind: it is refused, and nothing behind it is answered."""
+    async with open_stream(daemon) as stream:
+        await stream.send_all(sent + SMUGGLED)
+        assert (await read_answer(stream)).status == status, what
+        assert await read_end(stream) == b"", what
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_request_with_two_meanings_is_refused(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with attacked(monkeypatch) as daemon:
+        head = request(daemon, target, b"", content_length=None)[:-2]
+        for lines, status in HEADS:
+            sent = head + "\r\n".join([*lines, "", ""]).encode()
+            await refused(daemon, sent, status, lines)
+        whole = request(
+            daemon,
+            target,
+            b"",
+            content_length=None,
+            transfer_encoding="chunked",
+            accept=ACCEPT,
+        )
+        for body, status in CHUNKS:
+            await refused(daemon, whole + body, status, body[:40])
+        # An extension is part of no body, and the right request behind it is one of its own.
+        again = request(daemon, target, b"[]")
+        async with open_stream(daemon) as stream:
+            await stream.send_all(whole + b"2;x=1;y\r\n[]\r\n0\r\n\r\n" + again)
+            assert (await read_answer(stream)).status == 400
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_foreign_page_and_a_bent_name_reach_nothing(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with attacked(monkeypatch) as daemon:
+        for changes, status in CHANGES:
+            answer = await answer_to(daemon, request(daemon, target, TARGETS[target], **changes))
+            assert answer.status == status, changes
+            assert "access-control-allow-origin" not in answer.headers
+        for method in ("PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND"):
+            wrong = await answer_to(daemon, request(daemon, target, b"{}", method=method))
+            assert (wrong.status, "POST" in wrong.headers["allow"]) == (405, True), method
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_requests_sent_ahead_have_their_answers_in_order(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with attacked(monkeypatch) as daemon, open_stream(daemon) as stream:
+        models = request(daemon, "/v1/models", method="GET")
+        last = request(daemon, "/v1/models", method="GET", connection="close")
+        await stream.send_all(models + request(daemon, target, b"[]", accept=ACCEPT) + last)
+        received = await read_end(stream)
+        assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"400", b"200"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_body_that_drips_has_its_time(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_exchange, "BODY_SECONDS", 0.05)
+    async with attacked(monkeypatch) as daemon, open_stream(daemon) as stream:
+        await stream.send_all(request(daemon, target, b"", content_length="100") + b"{")
+        assert (await read_answer(stream)).status == 408
+        assert await read_end(stream) == b""
+        monkeypatch.undo()
+
+
+async def test_what_drips_is_read_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read wakes a task and h11: two hundred clients of single bytes held everybody up for half a second."""
+    reads: list[int] = []
+    client, server = trio.testing.memory_stream_pair()
+    monkeypatch.setattr(door_http, "MAX_SMALL_READS", 8)
+    connection = door_http.HttpServerConnection(server)
+    await client.send_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 400\r\n\r\n")
+    await connection.read_head()
+
+    async def drip() -> None:
+        for _ in range(400):
+            await client.send_all(b"x")
+            await trio.testing.wait_all_tasks_blocked()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(drip)
+        while (piece := await connection.read_piece()) is not None:
+            reads.append(len(piece))
+    assert sum(reads) == 400
+    assert len(reads) <= 8 + 4
