@@ -174,7 +174,7 @@ ALONE: dict[str, str] = {
         tools/mcp/streams: CUT_BYTES MAX_LISTED MAX_WRITERS
         tools/processes/function_process: MAX_FUNCTION_PROCESSES
         tools/processes/process_tree: MAX_PROCESSES
-        tools/sandbox/piped: MAX_ROUNDS
+        tools/sandbox/piped: MAX_AWAKE MAX_ROUNDS
         tools/mcp/work: MAX_SESSIONS
         tools/processes/threads: MAX_FILE_THREADS MAX_FUNCTION_THREADS
         tools/sandbox/background: MAX_RUNNING MAX_RUNNING_PER_SESSION

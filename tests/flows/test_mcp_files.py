@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,6 +124,29 @@ async def test_nothing_is_written_between_two_calls(tmp_path: Path) -> None:
         assert not (tmp_path / "late.txt").exists()
         await called(session, "wait", seconds=0.3)
         assert (tmp_path / "late.txt").read_text() == "late"
+
+
+async def test_a_program_that_does_not_stand_still_is_ended(tmp_path: Path) -> None:
+    async with open_stage(await server_of()) as runtime:
+        session = await in_workspace(runtime, tmp_path)
+        await called(session, "put", path="a.txt", text="x")
+        (run,) = runs_of(runtime)
+        program = run.work._program
+        for pid in program._process.processes():
+            os.kill(pid, signal.SIGCONT)  # as a timer of its own would
+        await program.ended.wait()
+        assert program.killed_by == "pause"
+        await until(lambda: servers_of(runtime).states()["fake"].state == "broken")
+        assert (await called(session, "put", path="a.txt", text="y")).status == "success"
+
+
+async def test_a_program_that_stands_still_is_not_woken_to_end(tmp_path: Path) -> None:
+    async with open_stage(await server_of()) as runtime:
+        session = await in_workspace(runtime, tmp_path)
+        await called(session, "later", path="late.txt")
+        await servers_of(runtime).restart("fake")
+        await until(lambda: not sandbox_of(runtime).running)
+        assert not (tmp_path / "late.txt").exists()
 
 
 async def test_what_a_tainted_session_has_written_taints_who_reads_it(tmp_path: Path) -> None:

@@ -36,6 +36,11 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a process does nothing until it is told to go on; also when it is gone, or waits for a disk."""
+    return _read(f"/proc/{pid}/stat").rpartition(")")[2][1:2] in {"T", "t", "D", "Z", "X", ""}
+
+
 def end_descendants(seconds: float) -> None:
     """Kill all processes below this one; return when they are gone, or after so long.
 

@@ -17,6 +17,7 @@ import trio
 
 from ...config.sections import SandboxSettings
 from ...runtime.kernel.service_nursery import open_service_nursery
+from ..processes.process_tree import is_stopped
 from .box.recipe import Recipe
 from .running.process import READ_BYTES, REAP_SECONDS, Order
 from .running.program import Program
@@ -27,6 +28,8 @@ CPU_SECONDS = 7 * 24 * 3600
 """It lives as long as the runtime does; a week of work is a fault."""
 MAX_ROUNDS = 100
 """Looks for what a program that is paused has started meanwhile; one that starts more without an end is killed."""
+MAX_AWAKE = 5
+"""Looks in a row at which a program that is paused is not: a signal takes its time where much else runs."""
 GRACE_SECONDS = 2.0
 """From the end of its input to SIGTERM, and again to SIGKILL."""
 
@@ -47,6 +50,7 @@ class PipedProgram(Program):
         self._errors: deque[bytes] = deque()
         self._error_bytes = 0
         self._is_paused = False
+        self._awake = 0
         recipe = msgspec.structs.replace(recipe, settings=_for_long(recipe.settings))
         super().__init__(recipe, order, sandbox=sandbox, running=running)
 
@@ -80,8 +84,8 @@ class PipedProgram(Program):
         return self._is_paused
 
     def pause(self) -> None:
-        """Have it do nothing until `resume`; it can't prevent that."""
-        self._is_paused = True
+        """Have it do nothing until `resume`. One that gets itself going again, by a timer's signal, is soon ended."""
+        self._is_paused, self._awake = True, 0
         stopped: set[int] = set()
         for _ in range(MAX_ROUNDS):  # what it starts meanwhile is stopped by the next round
             new = set(self._process.processes()) - stopped
@@ -101,10 +105,16 @@ class PipedProgram(Program):
             with suppress(OSError):
                 os.kill(pid, number)
 
+    def _excess(self) -> str | None:
+        is_awake = self._is_paused and not all(map(is_stopped, self._process.processes()))
+        self._awake = self._awake + 1 if is_awake else 0
+        return "pause" if self._awake >= MAX_AWAKE else super()._excess()
+
     async def stop(self) -> None:
-        """End its input, and ask it to end; bounded. What is still there is for `end`."""
-        self.resume()
+        """End its input, and ask it to end; bounded. What is still there is for `end`, as one that is paused."""
         self.close_input()
+        if self._is_paused:
+            return  # nothing of it may run any more
         with trio.move_on_after(GRACE_SECONDS):
             await self.ended.wait()
         if not self.ended.is_set():
