@@ -494,7 +494,9 @@ ALONE: dict[str, str] = {
         tools/mcp/launch: MAX_STATE_BYTES MAX_STATE_FILES
         tools/mcp/questions: MAX_FORM_BYTES MAX_MESSAGE_CHARS MAX_OPTIONS MAX_QUESTIONS MAX_TEXT_CHARS MAX_URL_CHARS
         runtime/event_types/form: MAX_FIELDS MAX_VALUE_CHARACTERS
-        tools/mcp/result: MAX_FILES MAX_PARTS
+        tools/mcp/result: MAX_FILES MAX_PARTS MAX_ROWS MAX_ROW_CHARS
+        tools/mcp/tool: MAX_URI_CHARS
+        tools/mcp/connection: MAX_FOLLOWED MAX_RESOURCES
         tools/mcp/tool: MAX_PROGRESS_CHARS
         tools/client_tool: MAX_EARLY
         tools/plugins: MAX_PLUGIN_TOOLS

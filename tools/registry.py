@@ -267,6 +267,8 @@ def unknown_in_rules(settings: Settings, brought: Iterable[str] | None = None) -
         return []
     known = {place.name for place in builtin_tools()}.union(brought or ())
     known.update(tool.name for server in settings.mcp.values() for tool in server.tools)
+    if settings.mcp:
+        known.update(("mcp_read", "mcp_resources"))
     return [
         f"{placed.place}: there is no tool {name!r}, and so the rule to {placed.rule.verdict} it does nothing."
         f"{did_you_mean(name, known)}"

@@ -24,7 +24,7 @@ from ..terminal.listing import write_list
 from ..terminal.style import counted
 from .importing import Imported, read_servers, server_of
 from .place import ServerPlace
-from .review import agrees, changes_of, show_changes, show_tool
+from .review import agrees, changes_of, show_changes, show_offers, show_tool
 
 MAX_ERROR_CHARS = 4000
 """Of what a program wrote last: a screen."""
@@ -176,10 +176,16 @@ def show_server(name: ServerName, /, *, config: Config = None, data: Data = None
     print(f"state: {_state(found.row)}")
     for field in McpSettings.__struct_fields__:
         value = getattr(server, field)
-        if field not in {"name", "tools"} and value not in (defaults[field], {}, (), None):
+        if field not in {"name", "tools", "offers"} and value not in (
+            defaults[field],
+            {},
+            (),
+            None,
+        ):
             print(f"{field}: {safe_line(msgspec.json.encode(value).decode())}")
     for tool in server.tools:
         show_tool(server, tool, "withheld: " if tool.name in found.row.withheld else "")
+    show_offers(server.offers)
     _say_problems(found.row)
     if found.errors and found.row.problem:
         complain(f"its program wrote last:\n{safe_text(found.errors[-MAX_ERROR_CHARS:].strip())}")
@@ -359,7 +365,9 @@ def _review(place: ServerPlace, server: McpSettings, *, is_yes: bool, is_new: bo
         raise
     changes = changes_of(server, offer)
     show_changes(server, changes)
-    if not changes.is_any and not is_new:
+    if is_new or offer.offers != server.offers:
+        show_offers(offer.offers)
+    elif not changes.is_any:
         print("Nothing has changed.")
         return ANSWERED
     count = counted(len(changes.new) + len(changes.changed), "tool")

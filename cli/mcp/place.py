@@ -211,11 +211,16 @@ class OwnServers:
 
     def accept(self, name: str, tools: Mapping[str, str]) -> None:
         """Accept tools of a server that was looked at."""
-        self._book.accept(name, self._chosen(self._book.server(name), tools))
+        server = self._book.server(name)
+        offer = self._offers.get(name)
+        offers = server.offers if offer is None else offer.offers
+        self._book.accept(name, self._chosen(server, tools), offers)
 
     def add(self, server: McpSettings, tools: Mapping[str, str]) -> None:
         """Add a server that was looked at."""
-        self._book.add(server, self._chosen(server, tools))
+        offer = self._offers.get(server.name)
+        offers = None if offer is None else offer.offers
+        self._book.add(server, self._chosen(server, tools), offers)
 
     def update(self, server: McpSettings) -> None:
         """Change a server."""

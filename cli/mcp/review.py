@@ -8,9 +8,9 @@ import sys
 
 import msgspec
 
-from ...config.mcp.settings import McpSettings, PinnedTool
+from ...config.mcp.settings import McpSettings, PinnedTool, ServerOffers
 from ...config.mcp.wire import McpOffer
-from ...tools.mcp.definition import shown
+from ...tools.mcp.definition import LIST_RESOURCES, READ_RESOURCE, shown
 from ..terminal.complaint import complain
 from ..terminal.escaping import exact, safe_line, safe_text
 from ..terminal.style import counted
@@ -97,6 +97,12 @@ def show_tool(server: McpSettings, tool: PinnedTool, mark: str = "") -> None:
     if tool.annotations:
         hints = ", ".join(f"{name} {value}" for name, value in sorted(tool.annotations.items()))
         print(f"{INDENT}its server says, and nothing follows from it: {safe_line(hints)}")
+
+
+def show_offers(offers: ServerOffers) -> None:
+    """Print what a server has besides tools."""
+    if offers.resources:
+        print(f"resources: models list and read them with {LIST_RESOURCES} and {READ_RESOURCE}")
 
 
 def diff_of(before: PinnedTool, now: PinnedTool) -> list[str]:

@@ -13,7 +13,7 @@ import msgspec
 
 from ...runtime.errors import StorageError
 from ..private_file import locked, make_private_folder, read_private, write_private
-from .settings import PINS_NAME, McpSettings, PinnedTool
+from .settings import PINS_NAME, McpSettings, PinnedTool, ServerOffers
 
 LOCK_NAME = "mcp-pins.lock"
 MAX_PINS_BYTES = 32 * 1024 * 1024
@@ -28,6 +28,7 @@ class _Pin(msgspec.Struct, frozen=True, kw_only=True):
 class _PinsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: int = 1
     servers: dict[str, tuple[_Pin, ...]] = {}
+    offers: dict[str, ServerOffers] = {}
 
 
 _DECODER = msgspec.json.Decoder(_PinsFile)
@@ -48,22 +49,38 @@ def with_pins(servers: dict[str, McpSettings], folder: Path) -> dict[str, McpSet
     """Return the servers with their accepted tools; raise as `read_pins`."""
     if not servers:
         return servers
-    pins = read_pins(folder)
+    pins = _read(folder / PINS_NAME)
     return {
-        name: msgspec.structs.replace(server, tools=pins.get(name, ()))
+        name: msgspec.structs.replace(
+            server,
+            tools=tuple(pin.tool for pin in pins.servers.get(name, ())),
+            offers=pins.offers.get(name, ServerOffers()),
+        )
         for name, server in servers.items()
     }
 
 
-def save_pins(folder: Path, server: str, tools: Iterable[PinnedTool] | None) -> None:
+def read_offers(folder: Path, server: str) -> ServerOffers:
+    """Return what a server had besides tools when they were accepted; raise as `read_pins`."""
+    return _read(folder / PINS_NAME).offers.get(server, ServerOffers())
+
+
+def save_pins(
+    folder: Path,
+    server: str,
+    tools: Iterable[PinnedTool] | None,
+    offers: ServerOffers | None = None,
+) -> None:
     """Put these in place of a server's accepted tools; `None` forgets the server. Raises `StorageError`."""
     make_private_folder(folder)
     with locked(folder / LOCK_NAME):
         pins = _read(folder / PINS_NAME)
         servers = {name: its for name, its in pins.servers.items() if name != server}
+        others = {name: its for name, its in pins.offers.items() if name != server}
         if tools is not None:
             servers[server] = tuple(_Pin(tool=tool, digest=tool.digest) for tool in tools)
-        data = msgspec.json.encode(msgspec.structs.replace(pins, servers=servers))
+            others |= {} if offers is None else {server: offers}
+        data = msgspec.json.encode(msgspec.structs.replace(pins, servers=servers, offers=others))
         if len(data) > MAX_PINS_BYTES:
             raise StorageError(
                 f"{folder / PINS_NAME} would be larger than {MAX_PINS_BYTES} bytes: remove a server. "

@@ -104,6 +104,16 @@ class PinnedTool(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.json.encode(self.definition, order="sorted")).hexdigest()
 
 
+class ServerOffers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server has besides tools.
+
+    Attributes:
+        resources: Whether it has any.
+    """
+
+    resources: bool = False
+
+
 class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A server as a client describes it; `settings` checks it.
 
@@ -172,9 +182,11 @@ class McpSettings(McpDraft, frozen=True, kw_only=True):
 
     Attributes:
         tools: The tools that a person has accepted; they stand in a file of their own.
+        offers: What it had besides them when they were accepted.
     """
 
     tools: tuple[PinnedTool, ...] = ()
+    offers: ServerOffers = ServerOffers()
 
     def __post_init__(self) -> None:
         if SERVER_NAME.fullmatch(self.name) is None or "__" in self.name:

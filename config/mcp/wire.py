@@ -8,7 +8,7 @@ import msgspec
 
 from ...runtime.definitions import Tier
 from ...runtime.wire.fields import Line, Secret, Word
-from .settings import McpDraft, McpSettings, PinnedTool
+from .settings import McpDraft, McpSettings, PinnedTool, ServerOffers
 
 StateWord = Literal["off", "not started", "starting", "running", "broken", "failed", "unknown"]
 """`failed` is one that is not started again by itself, `unknown` that of one which no runtime uses."""
@@ -98,12 +98,14 @@ class McpOffer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         info: What it says of itself.
         tools: The tools that can be accepted, in its order.
+        offers: What it has besides tools.
         refused: Why others can't be, by its own names.
         notes: What else is to be said of its list.
     """
 
     info: ServerInfo
     tools: tuple[PinnedTool, ...] = ()
+    offers: ServerOffers = ServerOffers()
     refused: dict[str, str] = {}
     notes: tuple[str, ...] = ()
 

@@ -78,8 +78,10 @@ async def accept_tools(caller: Caller, params: wire.AcceptTools) -> wire.McpRow:
     """Accept tools of a server as `mcp/look` returned them, in place of those that were accepted before."""
     host = host_of(caller.runtime)
     server = named(host.settings.mcp, params.name)
-    pins = chosen(server, host.servers().offer(server.name), params.tools, caller.name)
-    return await _change(caller, server.name, lambda book: book.accept(server.name, pins))
+    offer = host.servers().offer(server.name)
+    pins = chosen(server, offer, params.tools, caller.name)
+    offers = server.offers if offer is None else offer.offers
+    return await _change(caller, server.name, lambda book: book.accept(server.name, pins, offers))
 
 
 @methods.add("mcp/add", Role.ADMIN)
@@ -88,7 +90,8 @@ async def add_server(caller: Caller, params: wire.NewMcpServer) -> wire.McpRow:
     server = _allowed(caller, params.server)
     offer = host_of(caller.runtime).servers().offer(server.name)
     pins = chosen(server, offer, params.tools, caller.name)
-    return await _change(caller, server.name, lambda book: book.add(server, pins))
+    offers = None if offer is None else offer.offers
+    return await _change(caller, server.name, lambda book: book.add(server, pins, offers))
 
 
 @methods.add("mcp/update", Role.ADMIN)

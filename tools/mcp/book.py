@@ -14,8 +14,8 @@ import msgspec
 from ...config.files import load_own_settings, load_settings_of, place_of
 from ...config.keys.store import KeyStore
 from ...config.managed import remove_server, save_server
-from ...config.mcp.pins import read_pins, save_pins
-from ...config.mcp.settings import MCP_KEYS, McpSettings, PinnedTool, check_servers
+from ...config.mcp.pins import read_offers, read_pins, save_pins
+from ...config.mcp.settings import MCP_KEYS, McpSettings, PinnedTool, ServerOffers, check_servers
 from ...config.mcp.wire import McpOffer, McpRow, McpSource
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.text import did_you_mean
@@ -40,7 +40,9 @@ class McpBook:
         """Return a server; raise `NotFoundError`."""
         return named(self.servers(), name)
 
-    def add(self, server: McpSettings, tools: Iterable[PinnedTool]) -> None:
+    def add(
+        self, server: McpSettings, tools: Iterable[PinnedTool], offers: ServerOffers | None = None
+    ) -> None:
         """Add a server with these accepted tools.
 
         Raises:
@@ -58,7 +60,7 @@ class McpBook:
             check_servers({**servers, server.name: server})
         except ValueError as error:
             raise ValidationError(f"Nothing was added: {error}.") from error
-        save_pins(self._file.parent, server.name, tools)
+        save_pins(self._file.parent, server.name, tools, offers)
         save_server(self._file.parent, server)
 
     def update(self, server: McpSettings) -> None:
@@ -72,10 +74,12 @@ class McpBook:
         self.check_managed(server.name, "change it there")
         save_server(self._file.parent, server)
 
-    def accept(self, name: str, tools: Iterable[PinnedTool]) -> None:
+    def accept(
+        self, name: str, tools: Iterable[PinnedTool], offers: ServerOffers | None = None
+    ) -> None:
         """Put these in place of the accepted tools of a server; raise `NotFoundError`, `StorageError`."""
         self.server(name)
-        save_pins(self._file.parent, name, tools)
+        save_pins(self._file.parent, name, tools, offers)
 
     def remove(self, name: str, keys: KeyStore | None) -> None:
         """Remove a server, its accepted tools and its stored secrets.
@@ -91,13 +95,15 @@ class McpBook:
         if keys is not None:
             forget_secrets(keys, name)
 
-    def accepted(self, name: str) -> tuple[PinnedTool, ...] | None:
-        """Return the tools of a server that are accepted; `None` when nobody has looked at it."""
-        return read_pins(self._file.parent).get(name)
+    def accepted(self, name: str) -> tuple[tuple[PinnedTool, ...] | None, ServerOffers]:
+        """Return the tools of a server that are accepted, `None` when nobody has looked at it, and what else it has."""
+        return read_pins(self._file.parent).get(name), read_offers(self._file.parent, name)
 
-    def put_back(self, name: str, tools: tuple[PinnedTool, ...] | None) -> None:
+    def put_back(
+        self, name: str, before: tuple[tuple[PinnedTool, ...] | None, ServerOffers]
+    ) -> None:
         """Have these be the accepted ones again, after a change that could not hold."""
-        save_pins(self._file.parent, name, tools)
+        save_pins(self._file.parent, name, *before)
 
     def own_names(self) -> frozenset[str]:
         """Return the names of the servers of callboard.toml."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -37,11 +37,15 @@ from mcp_types import (
     ElicitRequestParams,
     ElicitRequestURLParams,
     ElicitResult,
+    EmptyResult,
     ErrorData,
     Implementation,
     ListRootsResult,
     PaginatedRequestParams,
+    ResourceUpdatedNotification,
     Root,
+    SubscribeRequest,
+    SubscribeRequestParams,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -72,6 +76,10 @@ MAX_PAGES = 20
 """Pages of a list of tools."""
 LEAST_FRESH_SECONDS, MOST_FRESH_SECONDS = 60.0, 24 * 3600.0
 """Within which a server may say that its list holds."""
+MAX_RESOURCES = 1000
+"""Entries that are read of a list of resources, or of templates."""
+MAX_FOLLOWED = 256
+"""Resources of a connection of which the server says when they change."""
 MAX_ERROR_CHARS = 4000
 """Kept of what a server says of an error."""
 MAX_NAME_CHARS = 200
@@ -113,7 +121,7 @@ class ServerConnection:
 
     async def list_tools(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         """Return the server's tools in the form of the protocol, and what is to be said of the list."""
-        found, notes = await self._listed()
+        found, notes = await self._listed(self._client.session.list_tools, "tools")
         session, names = self._client.session, {tool["name"] for tool in found}
         # The package forgets what is not listed any more when the list has one page, and else keeps it all.
         for kept in (session._tool_output_schemas, session._x_mcp_header_maps):
@@ -121,24 +129,84 @@ class ServerConnection:
                 del kept[name]
         return found, notes
 
-    async def _listed(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    async def has_resources(self) -> bool:
+        """Whether the server has resources, or templates of such."""
+        if self._client.server_capabilities.resources is None:
+            return False
+        session = self._client.session
+        for ask, kind in (
+            (session.list_resources, "resources"),
+            (session.list_resource_templates, "resource_templates"),
+        ):
+            with suppress(MCPError):  # it has the one or the other
+                if getattr(await ask(params=PaginatedRequestParams()), kind):
+                    return True
+        return False
+
+    async def list_resources(self) -> dict[str, Any]:
+        """Return the server's resources and templates in the form of the protocol, and what is to be said of the lists.
+
+        Raises as `call`.
+        """
+        session, found = self._client.session, dict[str, Any]()
+        with self._wire.calling() as faults:
+            notes: list[str] = []
+            for ask, kind in (
+                (session.list_resources, "resources"),
+                (session.list_resource_templates, "resource_templates"),
+            ):
+                try:
+                    found[kind], said = await self._listed(ask, kind)
+                    notes += said
+                except MCPError as error:
+                    if error.code != METHOD_NOT_FOUND:
+                        raise self._lost_or_failure(error, faults) from None
+                    found[kind] = []
+                except ValidationError as error:
+                    raise _not_protocol(error) from None
+        return {**found, "notes": notes, "stale": sorted(self._changes.stale)}
+
+    async def read(self, uri: str, ask: AskPeople | None = None) -> dict[str, Any]:
+        """Return what a resource holds, in the form of the protocol; raise as `call`."""
+        with self._askers.during(ask), self._wire.calling() as faults:
+            found = await self._answer(self._client.read_resource(uri), faults)
+            await self._follow_resource(uri)
+        return found
+
+    async def _follow_resource(self, uri: str) -> None:
+        """Have the server say when a resource that was read is another one, where it can."""
+        its = self._client.server_capabilities.resources
+        self._changes.stale.discard(uri)
+        is_known = uri in self._changes.read or len(self._changes.read) >= MAX_FOLLOWED
+        if is_known or its is None or not its.subscribe:
+            return
+        if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return  # it is told what to follow when it begins
+        self._changes.read.add(uri)
+        with suppress(MCPError):
+            wanted = SubscribeRequest(params=SubscribeRequestParams(uri=uri))
+            await self._client.session.send_request(wanted, EmptyResult)
+
+    async def _listed(
+        self, ask: Callable[..., Awaitable[Any]], kind: str
+    ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         found: list[dict[str, Any]] = []
         seen: set[str] = set()
         cursor: str | None = None
-        self.fresh_seconds = math.inf
+        most = MAX_LISTED if kind == "tools" else MAX_RESOURCES
+        if kind == "tools":
+            self.fresh_seconds = math.inf
         for _ in range(MAX_PAGES):
-            page = await self._client.session.list_tools(
-                params=PaginatedRequestParams(cursor=cursor)
-            )
+            page = await ask(params=PaginatedRequestParams(cursor=cursor))
             found += [
-                tool.model_dump(by_alias=True, exclude_none=True, mode="json")
-                for tool in page.tools[: MAX_LISTED - len(found)]
+                each.model_dump(by_alias=True, exclude_none=True, mode="json")
+                for each in getattr(page, kind)[: most - len(found)]
             ]
-            if page.ttl_ms:  # 0: it says of no time that it holds so long
+            if kind == "tools" and page.ttl_ms:  # 0: it says of no time that it holds so long
                 fresh = min(max(LEAST_FRESH_SECONDS, page.ttl_ms / 1000), MOST_FRESH_SECONDS)
                 self.fresh_seconds = min(self.fresh_seconds, fresh)
             cursor = page.next_cursor
-            if cursor is None or len(found) >= MAX_LISTED:
+            if cursor is None or len(found) >= most:
                 return found, ()
             if cursor in seen:
                 return found, ("its list leads back to a page that it had before",)
@@ -173,30 +241,35 @@ class ServerConnection:
         trace: TraceContext | None,
         faults: CallFaults,
     ) -> dict[str, Any]:
+        meta = None if trace is None else _meta_of(trace)
+        called = self._client.call_tool(
+            name, arguments, progress_callback=progress, meta=cast("Any", meta)
+        )
+        return await self._answer(called, faults)
+
+    def _lost_or_failure(self, error: MCPError, faults: CallFaults) -> Exception:
+        """Return what is raised for an error of the protocol, or below it."""
+        if faults.failure is not None:
+            return faults.failure
+        if error.code == CONNECTION_CLOSED and (
+            self.lost.is_set() or faults.is_cut_off or error.message == CLOSED
+        ):
+            return ConnectionLost()
+        return _failure(error)
+
+    async def _answer(self, asked: Awaitable[Any], faults: CallFaults) -> dict[str, Any]:
         try:
-            meta = None if trace is None else _meta_of(trace)
-            answer = await self._client.call_tool(
-                name, arguments, progress_callback=progress, meta=cast("Any", meta)
-            )
+            answer = await asked
         except MCPError as error:
-            if faults.failure is not None:
-                raise faults.failure from None
-            if error.code == CONNECTION_CLOSED and (
-                self.lost.is_set() or faults.is_cut_off or error.message == CLOSED
-            ):
-                raise ConnectionLost from None
-            raise _failure(error) from None
+            raise self._lost_or_failure(error, faults) from None
         except InputRequiredRoundsExceededError:
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR, "The server asks again and again, and answers nothing."
             ) from None
         except ValidationError as error:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"The server's answer is not one of the protocol ({error.error_count()} mistakes). "
-                "Whether the call was done is not known.",
-            ) from None
-        return answer.model_dump(by_alias=True, exclude_none=True, mode="json")
+            raise _not_protocol(error) from None
+        found: dict[str, Any] = answer.model_dump(by_alias=True, exclude_none=True, mode="json")
+        return found
 
 
 def _meta_of(trace: TraceContext) -> dict[str, Any]:
@@ -243,6 +316,10 @@ async def open_connection(
         await trio.lowlevel.checkpoint()
         if isinstance(message, ToolListChangedNotification):
             changes.note()
+        elif (
+            isinstance(message, ResourceUpdatedNotification) and message.params.uri in changes.read
+        ):
+            changes.stale.add(message.params.uri)
 
     client = Client(
         wire.open(changes.note),
@@ -273,10 +350,18 @@ async def _follow(client: Client, changes: _Changes) -> None:
 
 
 class _Changes:
-    """Where it is noted that the tools of a server have changed, or may have."""
+    """Where it is noted that the tools of a server have changed, or may have.
+
+    Attributes:
+        event: Set then.
+        read: Resources that were read, and of which the server says when they change.
+        stale: Those of them that have changed since.
+    """
 
     def __init__(self) -> None:
         self.event = trio.Event()
+        self.read: set[str] = set()
+        self.stale: set[str] = set()
 
     def note(self) -> None:
         """Note it."""
@@ -363,6 +448,14 @@ def _lister(root: str) -> ListRootsFnT:
 
 async def _unchecked(name: str, result: CallToolResult) -> None:
     await trio.lowlevel.checkpoint()
+
+
+def _not_protocol(error: ValidationError) -> ToolFailure:
+    return ToolFailure(
+        ErrorType.EXECUTION_ERROR,
+        f"The server's answer is not one of the protocol ({error.error_count()} mistakes). "
+        "Whether the call was done is not known.",
+    )
 
 
 def _failure(error: MCPError) -> ToolFailure:

@@ -29,7 +29,8 @@ MAX_DEFINITIONS_BYTES = 1024 * 1024
 """All definitions of a server: a hundred tools with schemas of ten KiB."""
 MAX_DEFINITION_BYTES = 256 * 1024
 """One definition, with its schemas."""
-SECONDS_OF_CALL = 60.0
+LIST_RESOURCES = "mcp_resources"
+READ_RESOURCE = "mcp_read"
 
 _FILES: Mapping[str, tuple[Capability, ...]] = {
     "none": (),
@@ -105,20 +106,24 @@ def definition_of(server: McpSettings, tool: PinnedTool) -> ToolDefinition:
     """Return the definition that models, rules and people get of an accepted tool."""
     is_titled = tool.title and not tool.description.lower().startswith(tool.title.lower())
     texts = [tool.title if is_titled else "", tool.description]
-    needs = _FILES[server.files]
-    if server.url is not None or server.network:
-        needs = (*needs, Capability.NETWORK)
     return ToolDefinition(
         name=tool.name,
         description=": ".join(filter(None, texts)) or f"{tool.original} of {server.name}",
         parameters=tool.parameters,
         output=tool.output,
         tier=server.tier_of(tool.original),
-        needs=needs,
+        needs=needs_of(server),
         timeout_seconds=server.timeout_seconds,
         effect=server.effect_of(tool.original),
         source=server.source,
     )
+
+
+def needs_of(server: McpSettings) -> tuple[Capability, ...]:
+    """Return what tools of a server need."""
+    needs = _FILES[server.files]
+    reaches = server.url is not None or server.network
+    return (*needs, Capability.NETWORK) if reaches else needs
 
 
 def named(server: str, original: str, taken: Iterable[str]) -> str:

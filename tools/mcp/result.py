@@ -13,12 +13,18 @@ from ...runtime.definitions import Attachment, ErrorType, ToolFailure, ToolResul
 from ...runtime.errors import ValidationError
 from ...runtime.history import checked_attachments
 from ...runtime.text import excerpt
+from .definition import hidden_in_any
 
 MAX_FILES = 16
 """Images and files of one result that models see."""
 MAX_FILES_BYTES = 5 * 1024 * 1024
 """All of them together: they go with every later request."""
 MAX_DISPLAY_CHARS = 200
+MAX_ROWS = 200
+"""Resources of a server in one list: more than a model chooses well among."""
+MAX_ROW_CHARS = 2048
+"""Of an address, a name or a description there."""
+_SHOWN = ("name", "title", "description", "mimeType")
 MAX_PARTS = 1000
 """Parts of one result; more are left out."""
 
@@ -46,6 +52,31 @@ def result_of_answer(name: str, answer: Mapping[str, Any]) -> ToolResult:
     return ToolResult(
         output=output, attachments=tuple(files.kept), display=excerpt(said, MAX_DISPLAY_CHARS)
     )
+
+
+def resource_rows(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the lists of a server's resources and templates, for the model."""
+    found: dict[str, Any] = {}
+    stale = frozenset(said.get("stale") or ())
+    for kind, key in (("resources", "uri"), ("resource_templates", "uriTemplate")):
+        listed = [each for each in said.get(kind) or () if hidden_in_any(each) is None]
+        rows = []
+        for each in listed[:MAX_ROWS]:
+            row: dict[str, Any] = {
+                name: str(each[name])[:MAX_ROW_CHARS] for name in (key, *_SHOWN) if each.get(name)
+            }
+            if isinstance(each.get("size"), int):
+                row["size_bytes"] = each["size"]
+            if each.get(key) in stale:
+                row["changed_since_it_was_read"] = True
+            rows.append(row)
+        if rows:
+            found[kind] = rows
+        if len(listed) > MAX_ROWS:
+            found.setdefault("notes", []).append(f"{len(listed) - MAX_ROWS} {kind} are left out")
+    if said.get("notes"):
+        found["notes"] = [*found.get("notes", ()), *said["notes"]]
+    return found
 
 
 def _json(part: dict[str, Any]) -> str:

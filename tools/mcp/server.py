@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import trio
 
-from ...config.mcp.settings import LOGIN, MCP_KEYS, McpSettings, key_place
+from ...config.mcp.settings import LOGIN, MCP_KEYS, McpSettings, ServerOffers, key_place
 from ...config.mcp.wire import McpOffer
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ToolError
@@ -201,7 +201,8 @@ class McpServer:
         while not connection.lost.is_set():
             changed = connection.next_change()
             self._is_wanted = trio.Event()
-            offer = await _offer_of(self._server, connection)
+            is_whole = any(isinstance(each, LookAtServer) for each in self._waiting)
+            offer = await _offer_of(self._server, connection, is_whole=is_whole)
             digests = {tool.original: tool.digest for tool in offer.tools}
             self._say(state="running", info=offer.info, listed=digests, refused=offer.refused)
             for note in offer.notes:
@@ -212,10 +213,13 @@ class McpServer:
                 self._work.ready()
             waiting, self._waiting = self._waiting, []
             for request in waiting:
-                if isinstance(request, LookAtServer):
-                    request.reply.send(offer)
-                else:
+                if isinstance(request, OpenServer):
                     request.reply.send(self._link)
+                elif is_whole:
+                    request.reply.send(offer)
+                else:  # it came while the tools alone were listed
+                    self._waiting.append(request)
+                    self._is_wanted.set()
             with trio.move_on_after(connection.fresh_seconds):
                 await _wait_any(changed, self._is_wanted, connection.lost)
             if not connection.lost.is_set():
@@ -312,7 +316,7 @@ async def look_at(places: McpPlaces, server: McpSettings) -> McpOffer:
     found: list[McpOffer] = []
 
     async def look(connection: ServerConnection, scope: trio.CancelScope) -> None:
-        found.append(await _offer_of(server, connection))
+        found.append(await _offer_of(server, connection, is_whole=True))
 
     end = await run_server(places, server, look)
     if not found:
@@ -338,12 +342,19 @@ async def log_out(places: McpPlaces, server: McpSettings) -> str:
     return await revoke(places, server)
 
 
-async def _offer_of(server: McpSettings, connection: ServerConnection) -> McpOffer:
+async def _offer_of(
+    server: McpSettings, connection: ServerConnection, *, is_whole: bool
+) -> McpOffer:
+    """Return what a server offers; without `is_whole` its tools alone."""
     listed, notes = await connection.list_tools()
     listing = read_listing(server, listed)
+    offers = server.offers
+    if is_whole:
+        offers = ServerOffers(resources=await connection.has_resources())
     return McpOffer(
         info=connection.info,
         tools=listing.tools,
+        offers=offers,
         refused=dict(listing.refused),
         notes=(*notes, *listing.notes),
     )

@@ -31,7 +31,7 @@ from .state import (
     ServerMessage,
     ServerState,
 )
-from .tool import Line, McpTool, withheld
+from .tool import RESOURCES, Line, McpTool, Reached, resource_tools, withheld
 from .work import ServedWorkspace, work_of
 
 START_WAIT_SECONDS = 15.0
@@ -54,7 +54,7 @@ MAX_OFFERS = 16
 """What servers offered when somebody looked at them last; what is accepted is among it."""
 
 _ABOUT_CALLS = frozenset(
-    {"tools", "tier", "tiers", "effects", "content", "timeout_seconds", "max_calls"}
+    {"tools", "offers", "tier", "tiers", "effects", "content", "timeout_seconds", "max_calls"}
 )
 """Settings that concern calls alone: a change of them needs no other process."""
 
@@ -90,6 +90,7 @@ class McpServers:
         self._make_tool = make_tool
         self._tell = tell
         self._is_loaded = is_loaded
+        self._has_resources = False
         self._servers: dict[str, _Known] = {}
         self._supervisor: Supervisor | None = None
         self._looking = trio.CapacityLimiter(MAX_LOOKS)
@@ -116,6 +117,7 @@ class McpServers:
             if settings.files == "none" and not known.runs:
                 known.runs[ALL] = _Run(settings, None)
                 self._start(known, known.runs[ALL])
+        self._offer_resources()
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the servers until cancelled; nothing of them is left when this returns."""
@@ -295,6 +297,23 @@ class McpServers:
         for tool_name in reasons:
             logger.warning("%s is withheld: %s", tool_name, why)
         self._tell()
+
+    def _offer_resources(self) -> None:
+        """Put the tools of resources into the registry, when a server had some when its tools were accepted."""
+        having = {
+            name: Reached(
+                known.settings,
+                Line(partial(self._open, known), partial(self._work_of, known)),
+                known.slots,
+            )
+            for name, known in sorted(self._servers.items())
+            if known.settings.offers.resources
+        }
+        if having or self._has_resources:
+            self._has_resources = bool(having)
+            for taken in self._registry.replace(RESOURCES, resource_tools(having), {}):
+                logger.warning("there is a tool %s already; that of servers is left out", taken)
+            self._tell()
 
 
 class _Known:

@@ -191,7 +191,15 @@ class Callee(Protocol):
         ask: AskPeople | None = None,
         trace: TraceContext | None = None,
     ) -> dict[str, Any]:
-        """See `connection.Connection.call`."""
+        """See `connection.ServerConnection`."""
+        ...
+
+    async def list_resources(self) -> dict[str, Any]:
+        """See `connection.ServerConnection`."""
+        ...
+
+    async def read(self, uri: str, ask: AskPeople | None = None) -> dict[str, Any]:
+        """See `connection.ServerConnection`."""
         ...
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import trio
 
 from ...config.mcp.settings import McpSettings, PinnedTool
-from ...runtime.definitions import Effect, ErrorType, Resource, ToolFailure, ToolResult
+from ...runtime.definitions import Effect, ErrorType, Resource, Tier, ToolFailure, ToolResult
 from ...runtime.errors import ValidationError
 from ...runtime.taint.tracked_network import TrackedNetwork
+from ...runtime.text import hidden_in
 from ..foreign_tool import ForeignTool
-from ..tool import Arguments, Tool, ToolContext
-from .definition import definition_of, texts_in
+from ..tool import Arguments, Tool, ToolContext, tool
+from .definition import READ_RESOURCE, definition_of, needs_of, texts_in
 from .questions import asker
-from .result import result_of_answer
-from .state import ConnectionLost, ServerLink, ShowProgress
+from .result import resource_rows, result_of_answer
+from .state import Callee, ConnectionLost, ServerLink, ShowProgress
 from .work import ServedWorkspace
+
+RESOURCES = "mcp resources"
+"""What the definitions of the tools of resources name as their source."""
+MAX_URI_CHARS = 2048
+Answer = TypeVar("Answer")
 
 PROGRESS_SECONDS = 0.1
 """The least time between two lines of progress of one call."""
@@ -130,7 +138,115 @@ class McpTool(Tool):
         )
 
 
-def accepted_tools(servers: Mapping[str, McpSettings]) -> tuple[McpTool, ...]:
+class Reached(NamedTuple):
+    """A server that has resources, and the way to it."""
+
+    settings: McpSettings
+    line: Line
+    slots: trio.CapacityLimiter
+
+    async def ask(
+        self, context: ToolContext, texts: Iterable[str], use: Callable[[Callee], Awaitable[Answer]]
+    ) -> Answer:
+        """Have the running server asked; raise `ToolFailure` when it can't be."""
+        async with self.slots, AsyncExitStack() as stack:
+            work = self.line.work_of(context)
+            if work is not None:
+                await stack.enter_async_context(work.serving(context, texts))
+            link = await self.line.open(work)
+            if self.settings.host and isinstance(context.network, TrackedNetwork):
+                context.network.note(self.settings.host)
+            try:
+                return await use(link.connection)
+            except ConnectionLost:
+                raise ToolFailure(
+                    ErrorType.INTERRUPTED,
+                    f"The server {self.settings.name} ended before it answered. Try again.",
+                ) from None
+
+
+def resource_tools(servers: Mapping[str, Reached]) -> tuple[Tool, ...]:
+    """Return the tools that list and read the resources of servers; without servers there are none."""
+
+    def found(name: str) -> Reached:
+        if name not in servers:
+            raise ToolFailure(
+                ErrorType.VALIDATION_ERROR,
+                f"server: there is no server {name[:64]!r} with resources. There are: {', '.join(servers)}.",
+                field="server",
+            )
+        return servers[name]
+
+    async def listing(connection: Callee) -> dict[str, Any]:
+        return await connection.list_resources()
+
+    async def mcp_resources(context: ToolContext, server: str = "") -> ToolResult:
+        """Lists the resources of servers: files, records and other content that mcp_read reads by its URI.
+
+        The texts are the servers' own.
+
+        Args:
+            server: One of the servers; all, by default.
+        """
+        listed: dict[str, Any] = {}
+        for name, its in {server: found(server)}.items() if server else servers.items():
+            try:
+                said = await its.ask(context, (), listing)
+                listed[name] = resource_rows(said)
+            except ToolFailure as failure:
+                if server:
+                    raise
+                listed[name] = {"problem": str(failure)}
+        return ToolResult(output=listed)
+
+    async def mcp_read(server: str, uri: str, context: ToolContext) -> ToolResult:
+        """Reads a resource of a server; mcp_resources lists what there is.
+
+        Args:
+            server: The server that has it.
+            uri: Its URI, as listed, or made by one of the listed templates.
+        """
+        _check_uri(uri)
+
+        async def read(connection: Callee) -> dict[str, Any]:
+            return await connection.read(uri, asker(server, context))
+
+        said = await found(server).ask(context, (uri,), read)
+        parts = [{"type": "resource", "resource": each} for each in said.get("contents") or ()]
+        return result_of_answer(READ_RESOURCE, {"content": parts})
+
+    if not servers:
+        return ()
+    its = [each.settings for each in servers.values()]
+    needs = tuple(dict.fromkeys(need for each in its for need in needs_of(each)))
+    seconds = max(each.timeout_seconds for each in its)
+    alone = [Resource("")] if any(each.files == "write" for each in its) else []
+    made = []
+    for function in (mcp_resources, mcp_read):
+        its_tool = tool(
+            tier=Tier.READ_ONLY,
+            effect=Effect.READ,
+            needs=needs,
+            timeout_seconds=seconds,
+            resources=lambda arguments: alone,
+        )(function)
+        its_tool.is_trusted, its_tool.may_ask = False, True
+        its_tool.is_ours = False  # what they answer is a server's
+        its_tool.definition = msgspec.structs.replace(its_tool.definition, source=RESOURCES)
+        made.append(its_tool)
+    return tuple(made)
+
+
+def _check_uri(uri: str) -> None:
+    if len(uri) > MAX_URI_CHARS or hidden_in(uri):
+        raise ToolFailure(
+            ErrorType.VALIDATION_ERROR,
+            f"uri: it is longer than {MAX_URI_CHARS} characters, or has some that people don't see.",
+            field="uri",
+        )
+
+
+def accepted_tools(servers: Mapping[str, McpSettings]) -> tuple[Tool, ...]:
     """Return the accepted tools of the servers that are used, for lists; none of them can be called."""
 
     async def nowhere(work: ServedWorkspace | None) -> ServerLink:
@@ -142,6 +258,12 @@ def accepted_tools(servers: Mapping[str, McpSettings]) -> tuple[McpTool, ...]:
         for server in servers.values()
         if server.enabled
         for pin in server.tools
+    ) + resource_tools(
+        {
+            name: Reached(server, Line(nowhere), trio.CapacityLimiter(1))
+            for name, server in servers.items()
+            if server.enabled and server.offers.resources
+        }
     )
 
 

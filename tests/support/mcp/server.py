@@ -113,6 +113,10 @@ def tools() -> list[dict[str, Any]]:
 
 
 CHANGED: list[bool] = []
+SUBSCRIBED: list[str] = []
+CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": True}}
+if "resources" in OPTIONS:
+    CAPABILITIES["resources"] = {"subscribe": True}
 
 
 def send(message: dict[str, Any]) -> None:
@@ -238,6 +242,10 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
             return text(json.dumps(asked({}, "roots/list")))
         case "cancelled":
             return text(str(len(CANCELLED)))
+        case "change" if SUBSCRIBED:
+            for uri in (*SUBSCRIBED, "memo://other"):
+                send({"method": "notifications/resources/updated", "params": {"uri": uri}})
+            return text("changed")
         case "change":
             CHANGED.append(True)
             send({"method": "notifications/tools/list_changed"})
@@ -290,7 +298,7 @@ def answer(line: str) -> None:  # ruff: ignore[complex-structure]  a case for ea
                     "id": ident,
                     "result": {
                         "protocolVersion": params["protocolVersion"],
-                        "capabilities": {"tools": {"listChanged": True}},
+                        "capabilities": CAPABILITIES,
                         "serverInfo": {"name": "fake", "version": "1"},
                     },
                 }
@@ -302,6 +310,28 @@ def answer(line: str) -> None:  # ruff: ignore[complex-structure]  a case for ea
             send({"id": ident, "result": {**offer, **COMPLETE, "serverInfo": its, "_meta": meta}})
         case "tools/call" if params["name"] == "ask" and OPTIONS.get("era") == "modern":
             send({"id": ident, "result": round_of(params)})
+        case "resources/list" if "resources" in OPTIONS:
+            size = 300 if FAULT == "many" else 2
+            listed = [{"uri": f"memo://{n}", "name": f"memo {n}", "size": n} for n in range(size)]
+            if FAULT == "hidden":
+                listed[0]["description"] = "x\u202ey"
+            send({"id": ident, "result": {"resources": listed, **COMPLETE}})
+        case "resources/templates/list" if "resources" in OPTIONS:
+            its = {"uriTemplate": "memo://{n}", "name": "a memo"}
+            send({"id": ident, "result": {"resourceTemplates": [its], **COMPLETE}})
+        case "resources/read" if "resources" in OPTIONS:
+            uri = params["uri"]
+            if not uri.startswith("memo://"):
+                send({"id": ident, "error": {"code": -32002, "message": "no such resource"}})
+                return
+            contents = [
+                {"uri": uri, "text": f"read {uri}"},
+                {"uri": uri, "mimeType": "image/png", "blob": DOT},
+            ]
+            send({"id": ident, "result": {"contents": contents, **COMPLETE}})
+        case "resources/subscribe" if "resources" in OPTIONS:
+            SUBSCRIBED.append(params["uri"])
+            send({"id": ident, "result": {}})
         case "tools/list":
             result: dict[str, Any] = {"tools": tools(), **COMPLETE}
             if FAULT == "cursor":
