@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 import ipaddress
 import os
+import re
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -24,6 +25,8 @@ GIT_KEYS = "git"
 MAX_WORDS = 100
 """Words of a command at most; a longer one belongs in a script."""
 
+_HOST = re.compile(r"(?=.{1,253}$)([a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+:[0-9a-f:.]+)")
+"""A host as URLs have it in the end: a name or an address, a port never."""
 _NO_NAME = frozenset("<>\n\r\0")
 """Characters that git can't write into the author line of a commit."""
 
@@ -475,6 +478,8 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         content: Whether what was said goes along: prompts, answers, arguments and results. `none`, the
             default: ids, names, sizes and times alone.
         service_name: What the service is called.
+        propagate: Hosts of model servers and web servers that are told the place in the trace, by the header
+            `traceparent`: `api.example.com`. None by default: ids are a way out.
         signals: `traces`, `metrics`, or both. Some collectors take only traces.
     """
 
@@ -484,11 +489,13 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     content: Literal["none", "full"] = "none"
     service_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "callboard"
+    propagate: tuple[str, ...] = ()
     signals: tuple[Literal["traces", "metrics"], ...] = ("traces", "metrics")
 
     def __post_init__(self) -> None:
         if self.endpoint is not None:
             msgspec.structs.force_setattr(self, "endpoint", checked_base_url(self.endpoint))
+        msgspec.structs.force_setattr(self, "propagate", tuple(map(_told_host, self.propagate)))
         for name, value in self.headers.items():
             check_header(name, value, f"callboard keys set {OTEL_KEY}")
             for kind, key in REFERENCE.findall(value):
@@ -505,3 +512,12 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
                     raise ValueError(
                         "endpoint: headers with secrets are sent by https, or to this machine alone"
                     )
+
+
+def _told_host(host: str) -> str:
+    name = host.lower().rstrip(".")
+    if not _HOST.fullmatch(name):
+        raise ValueError(
+            f"propagate: {host!r} is not a host: write api.example.com, without a scheme, a port or a path"
+        )
+    return name

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -334,7 +335,8 @@ class CallPreparation:
             context.workspace = Path(place.workspace)
         network = None
         if Capability.NETWORK in has and handles.network is not None:
-            context.network = network = TrackedNetwork(handles.network, handles.connect)
+            told = None if place.trace is None else partial(place.trace.headers, call.call_id)
+            context.network = network = TrackedNetwork(handles.network, handles.connect, told)
             context.search = handles.search(network)
         if Capability.PROCESSES in has:
             processes = handles.processes(place, call, network)

@@ -6,7 +6,7 @@ HTTP and deadlines live here alone; a wire format only builds requests and decod
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import trio
 
@@ -22,6 +22,7 @@ from ...providers.provider import (
 )
 from ...runtime.errors import CallboardError
 from ...runtime.http.client import HttpClient
+from ...runtime.http.request import read_url
 from ...runtime.http.response import BodyStream
 from ...runtime.kernel.mailbox import Mailbox, Message
 from ...runtime.kernel.user_code import raise_stop
@@ -55,6 +56,7 @@ class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call")
         scope: The sender cancels it to stop the call.
         take: The sender's way to take a batch in the step of the model stream, without waiting. It
             returns whether it has; what it leaves comes up the outlet.
+        told: Returns the headers that tell a host where the call stands in a trace.
     """
 
     target: ModelTarget
@@ -62,6 +64,7 @@ class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call")
     outlet: StreamOutlet
     scope: trio.CancelScope
     take: Take | None = None
+    told: Callable[[str], Mapping[str, str]] | None = None
 
     def abandon(self) -> None:
         """Close the outlet without a terminal event: the call was cut off."""
@@ -106,7 +109,7 @@ class ModelStream:
             error: StreamError | None = None
             with watch.scope:
                 try:
-                    await self._speak(message.target, message.request, outlet, watch)
+                    await self._speak(message, outlet, watch)
                 except CallboardError as fault:
                     error = StreamError(
                         error_type=fault.type, message=str(fault), retryable=fault.retryable
@@ -123,18 +126,17 @@ class ModelStream:
             if error is not None and not watch.is_over:
                 await _send(outlet, watch.whole_answer() or [error])
 
-    async def _speak(
-        self, target: ModelTarget, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
-    ) -> None:
+    async def _speak(self, message: StartModelCall, outlet: StreamOutlet, watch: _Watch) -> None:
+        target, request = message.target, message.request
         if target.local is not None:
             await _speak_locally(target.local, request, outlet, watch)
         elif target.endpoint is not None:
-            await self._speak_http(target.endpoint, request, outlet, watch)
+            await self._speak_http(target.endpoint, message, outlet, watch)
 
     async def _speak_http(
-        self, endpoint: Endpoint, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
+        self, endpoint: Endpoint, message: StartModelCall, outlet: StreamOutlet, watch: _Watch
     ) -> None:
-        dialect = endpoint.dialect
+        dialect, request = endpoint.dialect, message.request
         post = dialect.build(request)
         recording = None
         recorder = endpoint.recorder or self._recorder
@@ -142,6 +144,8 @@ class ModelStream:
             recording = recorder.recording(self._session_id, endpoint, request, post)
         try:
             headers = dict(post.headers)
+            if message.told is not None:
+                headers.update(message.told(read_url(endpoint.base_url).destination.host))
             if endpoint.key is not None:
                 headers.update(dialect.auth_headers(endpoint.key.reveal()))
             async with self._http.stream_post(

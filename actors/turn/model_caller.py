@@ -14,7 +14,7 @@ the turn to store with its end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -104,6 +104,7 @@ class ModelCaller:
         self._health = setup.health
         self._budget = budget
         self._silent_window = setup.silent_window
+        self._trace_of = setup.trace_of
         self._record_chars: Sequence[int] = RECORD_CHARS
         self._has_compacted = False
         self._why_not = ""
@@ -356,6 +357,11 @@ class ModelCaller:
 
     # ── one call ─────────────────────────────────────────────────────────────────────────────────
 
+    def _told(self) -> Callable[[str], Mapping[str, str]] | None:
+        """Return what tells a provider where the turn stands: the span of the call itself has no id yet."""
+        trace = self._trace_of(self._host, self._turn_id)
+        return None if trace is None else partial(trace.headers, self._turn_id)
+
     async def _ask(
         self, request: ModelRequest, answer: AnswerBuilder, charge: Charge, *, is_shown: bool
     ) -> None:
@@ -372,6 +378,7 @@ class ModelCaller:
                     outlet=outlet,
                     scope=scope,
                     take=listener.take,
+                    told=self._told(),
                 )
             )
             answer.is_sent = True

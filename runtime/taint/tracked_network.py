@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
 import trio
@@ -25,6 +25,7 @@ class TrackedNetwork:
     Args:
         network: Sends the requests.
         connect: Makes the connections of programs; without it they get none.
+        told: Returns the headers that tell a host where the call stands in a trace.
 
     Attributes:
         is_let_out: Whether a person allowed this call, whose arguments name no host.
@@ -33,11 +34,17 @@ class TrackedNetwork:
         hosts: The hosts that the call has connected to, in order.
     """
 
-    def __init__(self, network: Network, connect: Connect | None = None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        connect: Connect | None = None,
+        told: Callable[[str], Mapping[str, str]] | None = None,
+    ) -> None:
         self.is_let_out = False
         self.may_have_heard = False
         self._network = network
         self._connect = connect
+        self._told = told
         self._hosts: dict[str, None] = {}
         self._decided: frozenset[str] = frozenset()
         self._may_visit: MayVisit | None = None
@@ -54,7 +61,8 @@ class TrackedNetwork:
 
     async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
         """See `Network`; raises `url_not_allowed` for a host that the call may not reach."""
-        if parse_url(request.url).host not in self._decided:
+        host = parse_url(request.url).host
+        if host not in self._decided:
             await self._check(parse_url(request.url), request)
 
         async def follow(from_url: HttpUrl, to: HttpUrl, redirected: WebRequest) -> None:
@@ -63,6 +71,8 @@ class TrackedNetwork:
             await self._check(to, redirected)
 
         watched = msgspec.structs.replace(request, on_redirect=follow)
+        if self._told is not None and (told := self._told(host)):
+            watched = msgspec.structs.replace(watched, headers={**told, **request.headers})
         try:
             answer = await self._network.request(watched, max_bytes=max_bytes)
         except NotSent:

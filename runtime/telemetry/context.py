@@ -25,6 +25,7 @@ class TurnTrace(msgspec.Struct, frozen=True, gc=False):
         is_sampled: Whether its spans are kept.
         state: The `tracestate` that came.
         session_id: Whose turn it is.
+        propagate: The hosts that are told.
     """
 
     trace_id: int
@@ -32,6 +33,7 @@ class TurnTrace(msgspec.Struct, frozen=True, gc=False):
     is_sampled: bool = True
     state: str = ""
     session_id: str = ""
+    propagate: frozenset[str] = frozenset()
 
     def below(self, own_id: str) -> TraceContext:
         """Return the place below the span of a turn or a call, for other programs."""
@@ -39,6 +41,17 @@ class TurnTrace(msgspec.Struct, frozen=True, gc=False):
         return TraceContext(
             f"00-{self.trace_id:032x}-{self.span_id(own_id):016x}-{flags:02x}", self.state
         )
+
+    def headers(self, own_id: str, host: str) -> dict[str, str]:
+        """Return what tells a server below which span it is asked; nothing, unless the host is one that is told.
+
+        Ids are a way out for what knows them, so the operator names the hosts.
+        """
+        if host not in self.propagate:
+            return {}
+        place = self.below(own_id)
+        told = {"traceparent": place.traceparent, "tracestate": place.tracestate}
+        return {name: text for name, text in told.items() if text}
 
     def span_id(self, own_id: str) -> int:
         """Return the id of the span of a turn, a message, a call or a question of this session.
@@ -49,9 +62,15 @@ class TurnTrace(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tracing(msgspec.Struct, frozen=True):
-    """Decides where turns stand; `sample` is the share of traces that begin here and are kept."""
+    """Decides where turns stand.
+
+    Attributes:
+        sample: The share of the traces that begin here which is kept.
+        propagate: The hosts that are told where they are asked from.
+    """
 
     sample: float = 1.0
+    propagate: frozenset[str] = frozenset()
 
     def of_turn(self, given: TraceContext | None, session_id: str, turn_id: str) -> TurnTrace:
         """Return where a turn stands: below who asked, or in a trace of its own.
@@ -61,10 +80,15 @@ class Tracing(msgspec.Struct, frozen=True):
         if given is None or not given.is_valid:
             trace_id = _hashed(f"{session_id}/{turn_id}", 16)
             kept = trace_id & (1 << 64) - 1 < round(self.sample * (1 << 64))
-            return TurnTrace(trace_id, is_sampled=kept, session_id=session_id)
+            return TurnTrace(
+                trace_id, is_sampled=kept, session_id=session_id, propagate=self.propagate
+            )
         _, trace, parent, flags = given.traceparent.split("-")
         is_sampled = bool(int(flags, 16) & _SAMPLED)
-        return TurnTrace(int(trace, 16), int(parent, 16), is_sampled, given.tracestate, session_id)
+        return TurnTrace(
+            *(int(trace, 16), int(parent, 16), is_sampled, given.tracestate),
+            *(session_id, self.propagate),
+        )
 
 
 def _hashed(text: str, size: int) -> int:

@@ -81,6 +81,7 @@ class TelemetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         endpoint: The collector's base URL; `None` is what the environment says.
         headers: What is sent with each request; may hold secrets.
         sample: The share of traces that are kept.
+        propagate: The hosts that are told where they are asked from.
         with_content: Whether what was said goes along.
         signals: `traces`, `metrics`, or both.
         processor: The program's own, in place of a collector.
@@ -93,6 +94,7 @@ class TelemetryPlan(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str | None = None
     headers: Mapping[str, Secret] = {}
     sample: float = 1.0
+    propagate: frozenset[str] = frozenset()
     with_content: bool = False
     signals: tuple[str, ...] = ("traces", "metrics")
     processor: SpanProcessor | None = None
@@ -192,7 +194,7 @@ class Telemetry:
     """
 
     def __init__(self, plan: TelemetryPlan) -> None:
-        self.tracing = Tracing(plan.sample)
+        self.tracing = Tracing(plan.sample, plan.propagate)
         self.has_processor = plan.processor is not None
         self.lost_events = self.lost_spans = 0
         self._plan = plan

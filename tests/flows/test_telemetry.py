@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 import trio
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -16,6 +18,7 @@ import callboard
 import callboard.runtime.telemetry.telemetry as telemetry_module
 from callboard import Runtime
 from callboard.actors.permissions.asking import Approver
+from callboard.config.settings import NetworkSettings
 from callboard.embedding.runtime import host_of
 from callboard.providers.testing.script import Answered, ScriptedReply, Step, fail, reply
 from callboard.providers.testing.scripted_server import open_scripted_server
@@ -23,6 +26,7 @@ from callboard.runtime.telemetry.spans import SpanBuilder
 from support.cast import Cast, open_cast, part, task
 from support.otlp import Collector, attributes_of, open_collector, tree
 from support.sandbox.sandbox_users import needs_sandbox
+from support.web.web_server import open_web_server, page
 
 
 @pytest.fixture
@@ -206,6 +210,39 @@ async def test_a_tool_is_told_where_its_call_stands(
         assert callboard.TraceContext(place).environment == {"TRACEPARENT": place}
     else:
         assert (told, collector.spans) == ([None], [])
+
+
+def _places(spans: Iterable[Span]) -> dict[str, str]:
+    """Return what would tell others of each span, by its name."""
+    return {its.name: f"00-{its.trace_id.hex()}-{its.span_id.hex()}-01" for its in spans}
+
+
+@pytest.mark.parametrize("told", [["127.0.0.1"], ["other.test"], []])
+async def test_only_hosts_that_are_named_are_told_where_they_are_asked_from(
+    tmp_path: Path, collector: Collector, told: list[str]
+) -> None:
+    async with open_web_server({"/": page("inside")}) as web:
+        steps = [reply(calls=[("http_request", {"url": web.url()})]), reply("Done.")]
+        async with open_scripted_server(steps) as server:
+            place = (f"127.0.0.1:{web.port}",)
+            telemetry = collector.settings(propagate=tuple(told)).telemetry
+            async with callboard.open_runtime(
+                model="tiny",
+                base_url=server.base_url,
+                workspace=tmp_path,
+                environ={},
+                policy="auto",
+                settings=callboard.Settings(
+                    network=NetworkSettings(allow=place, auto=place), telemetry=telemetry
+                ),
+            ) as runtime:
+                await (await runtime.create_session()).run("Look.")
+    places = _places(collector.spans)
+    is_told = told == ["127.0.0.1"]
+    turn = places["invoke_agent general"] if is_told else None
+    assert [each.headers.get("traceparent") for each in server.requests] == [turn, turn]
+    call = places["execute_tool http_request"] if is_told else None
+    assert [each.headers.get("traceparent") for each in web.requests] == [call]
 
 
 @pytest.mark.parametrize("content", ["none", "full"])

@@ -11,6 +11,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import callboard
 import callboard.runtime.telemetry.telemetry as telemetry_module
+from callboard.config.sections import TelemetrySettings
 from callboard.runtime.definitions import Agent, ToolDefinition
 from callboard.runtime.events import (
     DurableEvent,
@@ -226,6 +227,19 @@ def test_what_sessions_keep_for_their_next_call_has_a_bound(
         each: "gen_ai.input.messages" in said.of_answer(each, event, None) for each in said._all
     }
     assert names == {"second": True, "third": True}
+
+
+@pytest.mark.parametrize(
+    "host", ["https://a.test", "a.test/x", "a.test:443", "", "a test", "*.test"]
+)
+def test_what_is_no_host_is_told_nothing(host: str) -> None:
+    with pytest.raises(ValueError, match="is not a host: write api"):
+        TelemetrySettings(propagate=(host,))
+
+
+def test_hosts_are_told_however_they_are_written() -> None:
+    told = TelemetrySettings(propagate=("API.Example.com.", "::1", "127.0.0.1")).propagate
+    assert told == ("api.example.com", "::1", "127.0.0.1")
 
 
 def test_labels_have_a_bound() -> None:

@@ -56,6 +56,7 @@ WRITTEN = {
     "telemetry.sample": "[telemetry]\nsample = 0.5",
     "telemetry.content": '[telemetry]\ncontent = "full"',
     "telemetry.service_name": '[telemetry]\nservice_name = "board"',
+    "telemetry.propagate": '[telemetry]\npropagate = ["api.example.com"]',
     "telemetry.signals": '[telemetry]\nsignals = ["traces"]',
     "notify.webhook": '[notify]\nwebhook = "https://hooks.example/x"',
     "keys.master": '[keys]\nmaster = "keyring"',

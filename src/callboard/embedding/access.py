@@ -154,6 +154,7 @@ def telemetry_of(
         endpoint=endpoint,
         headers={name: Secret(value) for name, value in headers.items()},
         sample=settings.sample,
+        propagate=frozenset(settings.propagate),
         with_content=settings.content == "full",
         signals=settings.signals,
         processor=processor,
