@@ -35,6 +35,10 @@ class _Approved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     put_off: dict[str, dict[str, str]] = {}
 
 
+# At import, since threads use it: see config/keys/tokens.
+_DECODER = msgspec.json.Decoder(_Approved)
+
+
 class SkillApprovals:
     """The approvals in a data folder, as they are right now."""
 
@@ -124,7 +128,7 @@ class SkillApprovals:
         if data is None:
             return _Approved()
         try:
-            return msgspec.json.decode(data, type=_Approved)
+            return _DECODER.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StorageError(
                 f"{path} is not what callboard writes ({error}). Move it away: skills of workspaces "

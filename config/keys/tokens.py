@@ -74,6 +74,11 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     credentials: tuple[Credential, ...]
 
 
+# Made before threads use it: msgspec looks at a type when it is first decoded, and two threads that do so at
+# once crash the interpreter.
+_DECODER = msgspec.json.Decoder(_File)
+
+
 class Credentials:
     """The credentials of a data folder; every method reads the file again, and blocks.
 
@@ -90,7 +95,7 @@ class Credentials:
         if data is None:
             return ()
         try:
-            return msgspec.json.decode(data, type=_File).credentials
+            return _DECODER.decode(data).credentials
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise StorageError(
                 f"{self.path} is damaged ({error}). Nobody can connect until it is repaired, or "

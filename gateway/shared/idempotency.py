@@ -40,6 +40,10 @@ class _Keyed(msgspec.Struct):
     idempotency_key: str | None = None
 
 
+# At import, since threads use it: see config/keys/tokens.
+_KEYED = msgspec.json.Decoder(_Keyed)
+
+
 async def request_key(
     sender: str, method: str, raw: msgspec.Raw, params: msgspec.Struct
 ) -> RequestKey | None:
@@ -57,7 +61,7 @@ def _key(sender: str, method: str, raw: msgspec.Raw, params: msgspec.Struct) -> 
     if b"idempotency_key" not in bytes(raw):
         return None
     try:
-        key = msgspec.json.decode(raw, type=_Keyed).idempotency_key
+        key = _KEYED.decode(raw).idempotency_key
     except msgspec.MsgspecError as error:
         raise ValidationError(f"{error}", field="idempotency_key") from error
     if key is None:

@@ -56,6 +56,9 @@ class _Named(msgspec.Struct):
     type: str = ""
 
 
+_NAMED = msgspec.json.Decoder(_Named)  # at import, since threads use it
+
+
 _HEADERS: dict[str, SignatureForm] = {
     "x-hub-signature-256": "github",
     "stripe-signature": "stripe",
@@ -190,6 +193,6 @@ def _word(text: str) -> str:
 
 def _named(body: bytes) -> _Named:
     try:
-        return msgspec.json.decode(body, type=_Named)
+        return _NAMED.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _Named()

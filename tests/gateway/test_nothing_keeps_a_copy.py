@@ -175,7 +175,14 @@ async def test_nothing_of_the_earlier_configuration_is_left(tmp_path: Path) -> N
         assert [place for place in left if not any(each in place for each in ALLOWED)] == []
 
 
-UNCHANGED = {"model", "policy", "inactive", "server.log_level", "search.engine"}
+UNCHANGED = {
+    "model",
+    "policy",
+    "inactive",
+    "server.log_level",
+    "server.public_url",
+    "search.engine",
+}
 """Words that are no marks by themselves; `test_reload` changes each."""
 
 ALLOWED = (".requests",)

@@ -27,6 +27,9 @@ from ...stream import Usage
 from ..rows import Spending, SpentCall, SpentTurn
 from .lists import equal, joined
 
+# At import, since readers are threads: two that decode a type for the first time at once crash the interpreter.
+_BUDGET = msgspec.json.Decoder(Budget)
+
 _SELECT = """
 select u.id, s.session_id, s.agent, u.turn_id, u.message_id, u.provider, u.model, u.input_tokens,
   u.output_tokens, u.cached_tokens, u.reasoning_tokens, u.cache_write_tokens, u.created_at_ms,
@@ -208,7 +211,7 @@ def read_spending(rows: Rows, session_id: str, turn_id: str | None) -> Spending 
     values = (session_id, turn_id)
     return Spending(
         agent=agent,
-        budget=msgspec.json.decode(budget, type=Budget) if budget else None,
+        budget=_BUDGET.decode(budget) if budget else None,
         parent_id=parent_id,
         parent_turn_id=parent_turn_id,
         runs_apart=bool(runs_apart),

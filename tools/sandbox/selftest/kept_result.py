@@ -44,6 +44,10 @@ class _Kept(msgspec.Struct, frozen=True):
     tested_at: float
 
 
+# At import, since threads use it: see config/keys/tokens.
+_DECODER = msgspec.json.Decoder(_Kept)
+
+
 class KeptResult:
     """The file of one data folder; without a folder nothing is kept, and nothing found."""
 
@@ -60,7 +64,7 @@ class KeptResult:
             return None
         try:
             found = read_private(self._file, MAX_FILE_BYTES)
-            kept = None if found is None else msgspec.json.decode(found, type=_Kept)
+            kept = None if found is None else _DECODER.decode(found)
         except (StorageError, msgspec.DecodeError):
             return None  # it is measured again, and the file replaced
         if kept is None or kept.digest != self._digest():
