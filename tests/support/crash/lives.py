@@ -122,6 +122,8 @@ async def judge(folder: Path, runtime: callboard.Runtime) -> None:
 async def undo(folder: Path, runtime: callboard.Runtime) -> None:
     """Everything can be undone; what is undone already has nothing left to undo."""
     for row in await runtime.sessions(limit=100):
+        if row.workspace and not await trio.Path(row.workspace).is_dir():
+            continue  # of data that were made elsewhere
         session = await runtime.get_session(row.session_id)
         with suppress(NotFoundError):
             await session.undo()
