@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from ..embedding.runtime import host_of
+from ..runtime.errors import OverloadedError
 from ..runtime.events import LiveEvent, Stored
 from ..runtime.kernel.delivery import Subscription
 from ..runtime.messages import FollowSession
@@ -17,23 +18,45 @@ PAGE_EVENTS = 256
 
 
 class LocalEvents:
-    """What happens in a session of this daemon, each stored event once; enter it, then iterate."""
+    """What happens in a session of this daemon, each stored event once; enter it, then iterate.
 
-    def __init__(self, requester: Requester, session_id: str, after_seq: int | None) -> None:
+    Whoever reads slower than the session goes on gets stored events from the record; pieces of answers are missing then,
+    which the offsets of the others show.
+
+    Args:
+        requester: Who follows; it must see the session.
+        session_id: Which.
+        after_seq: The last event that is known; `None` for what comes from now on.
+        subscription: That of an input, which paces its turn, and gets what comes from that input on.
+    """
+
+    def __init__(
+        self,
+        requester: Requester,
+        session_id: str,
+        after_seq: int | None,
+        subscription: Subscription | None = None,
+    ) -> None:
         self._requester = requester
         self._session_id = session_id
         self._seq = 0 if after_seq is None else after_seq
         self._reads_record = after_seq is not None
-        self._subscription = Subscription()
+        self._paces = subscription is not None
+        self._subscription = subscription or Subscription()
         self._heard: deque[Stored | LiveEvent] = deque()
 
     async def __aenter__(self) -> Self:
         await self._requester.session(self._session_id)
-        directory = host_of(self._requester.runtime).directory
-        await directory.ask(
-            FollowSession(session_id=self._session_id, subscription=self._subscription)
-        )
+        if not self._paces:
+            head_seq = await self._follow()
+            if not self._reads_record:
+                self._seq = head_seq
         return self
+
+    async def _follow(self) -> int:
+        message = FollowSession(session_id=self._session_id, subscription=self._subscription)
+        start = await host_of(self._requester.runtime).directory.ask(message)
+        return start.head_seq
 
     async def __aexit__(
         self,
@@ -55,10 +78,8 @@ class LocalEvents:
             if self._reads_record:
                 await self._read_record()
                 continue
-            updates = await self._subscription.take()
-            if not updates:
+            if not await self._hear():
                 raise StopAsyncIteration
-            self._heard.extend(updates)
         return heard
 
     async def take(self) -> list[Stored | LiveEvent]:
@@ -72,10 +93,22 @@ class LocalEvents:
             if self._reads_record:
                 await self._read_record()
                 continue
-            updates = await self._subscription.take()
-            if not updates:
+            if not await self._hear():
                 return []
+
+    async def _hear(self) -> bool:
+        """Wait for what happens; return `False` at the end."""
+        try:
+            updates = await self._subscription.take()
+        except OverloadedError:
+            if self._paces:
+                raise
+        else:
             self._heard.extend(updates)
+            return bool(updates)
+        self._subscription, self._reads_record = Subscription(), True
+        await self._follow()
+        return True
 
     @property
     def is_current(self) -> bool:

@@ -21,6 +21,7 @@ from ...runtime.errors import (
     ValidationError,
 )
 from ...runtime.history import checked_attachments
+from ...runtime.kernel.delivery import Subscription
 from ...runtime.messages import SubmitInput
 from ...runtime.turn_options import ClientContext
 from ...runtime.wire.approvals import AnswerQuestion, Resolve
@@ -324,6 +325,8 @@ class AgUiApi:
                     is_over = True
                 comments = b"" if is_over else fold.view.waits(stream)
                 await stream.send(_bytes(told) + comments)
+                if told and not is_over:
+                    await stream.hold()
             return True
         return False
 
@@ -359,6 +362,7 @@ def _input(
         session_id=session_id,
         text=checked_text(late_results(new.results) + new.text),
         attachments=checked_attachments(_files(new)),
+        subscription=Subscription(),
         request=run_key(session_id, request.run_id, request.digest),
         is_untrusted=bool(new.results),
         via=requester.name,

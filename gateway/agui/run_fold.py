@@ -124,6 +124,7 @@ class RunFold:
         self._text_id = self._thought_id = self._parent_id = ""
         self._has_told = False
         self._stream_id = self._missed = ""
+        self._text_bytes = self._said = 0
         self._subagents: dict[str, str] = {}
         self._usage: dict[tuple[str, str], TurnUsage] = {}
 
@@ -277,14 +278,21 @@ class RunFold:
 
     def _stream(self, batch: StreamBatch) -> None:
         if batch.stream_id != self._stream_id:
-            self._stream_id = batch.stream_id
-            # Of an answer that began before it was followed, all is told when it is complete.
-            self._missed = batch.stream_id if batch.offset else ""
+            self._stream_id, self._text_bytes, self._said = batch.stream_id, 0, 0
+        if batch.offset != self._text_bytes:
+            # Of an answer that was not heard from its beginning on, or of which a piece was missed, the rest is
+            # told when it is complete.
+            self._missed = batch.stream_id
         if batch.stream_id == self._missed:
             return
         for event in batch.events:
             match event:
-                case TextDelta(text=text) | RefusalDelta(text=text):
+                case TextDelta(text=text):
+                    self._text_bytes += len(text.encode("utf-8", "replace"))
+                    self._said += len(text)
+                    self._say(text)
+                case RefusalDelta(text=text):
+                    self._said += len(text)
                     self._say(text)
                 case ThinkingDelta(text=text):
                     self._think(text)
@@ -341,7 +349,7 @@ class RunFold:
             self._attempts, self._has_told, self._thoughts = self._attempts + 1, False, 0
 
     def _complete(self, event: MessageCompleted) -> None:
-        """Close what was streamed of a message; tell it by its parts if nothing was."""
+        """Tell what is left of a message, by its parts if nothing was streamed of it, and close it."""
         if not self._has_told:
             for part in event.parts:
                 match part:
@@ -351,6 +359,9 @@ class RunFold:
                         self._think(text)
                     case _:
                         pass
+        else:  # pieces may have been missed by who reads slowly
+            whole = "".join(part.text for part in event.parts if isinstance(part, Text | Refusal))
+            self._say(whole[self._said :])
         self._end_message()
         self._count(event)
         self._parent_id = self._message_id

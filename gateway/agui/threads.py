@@ -168,7 +168,9 @@ class FollowedTurn:
         self.answers = 0
         self.client_tools = frozenset(each.name for each in (of.client or NO_CLIENT).tools)
         after = of.seq - 1 if isinstance(of, KnownInput) else None
-        self._events = LocalEvents(requester, of.session_id, after)
+        # A new turn goes as fast as its client reads it.
+        own = of.subscription if isinstance(of, SubmitInput) else None
+        self._events = LocalEvents(requester, of.session_id, after, own)
         self._goes_on = False
 
     async def __aenter__(self) -> Self:

@@ -12,6 +12,7 @@ import trio
 import callboard
 from callboard.config.sections import OpenAiSettings, ServerSettings
 from callboard.config.settings import Settings
+from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, raw_events, reply
 from callboard.runtime.events import (
     ApprovalAnswered,
@@ -21,12 +22,16 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.runtime.stream import (
+    AnyStreamEvent,
     Done,
     StopReason,
     StreamError,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
 )
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, open_daemon
@@ -410,6 +415,46 @@ async def test_a_restart_between_question_and_answer_loses_nothing(
     assert kinds.count("TOOL_CALL_RESULT") == 1
     assert front.said == ["I ask.", "Done."]
     assert front.last["outcome"] == SUCCESS
+
+
+class FastModel:
+    """Calls a tool, if it is to, and then says more than a follower's queue holds, without a pause."""
+
+    def __init__(self, *calls: AnyStreamEvent) -> None:
+        self._calls = calls
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        """See `LocalModel`."""
+        if self._calls and len(request.rounds) == 1 and len(request.rounds[0].items) == 1:
+            await emit([*self._calls, Done(StopReason.TOOL_CALLS)])
+            return
+        for number in range(MANY):
+            await emit([TextDelta(f"{number} ü, ")])
+        await emit([Done(StopReason.END)])
+
+
+MANY = 3000
+WHOLE = "".join(f"{number} ü, " for number in range(MANY))
+
+
+async def test_an_answer_that_comes_faster_than_it_is_read_is_told_whole() -> None:
+    call = (
+        ToolCallStart(0, "call_1", "write_file"),
+        ToolCallDelta(0, '{"path":"a.txt","content":"x"}'),
+        ToolCallEnd(0),
+    )
+    async with open_daemon(FastModel()) as daemon:
+        front = FrontEnd(daemon)
+        await front.run("Count.")  # this turn is paced by its reader
+        assert front.last["outcome"] == SUCCESS
+        assert front.said == [WHOLE]
+    async with open_daemon(FastModel(*call), configured=STRICT) as daemon:
+        front = FrontEnd(daemon)
+        await front.run("Write it.")
+        (asked,) = front.interrupts
+        await front.run(resume=resume(asked, {"approved": True}))  # and this one is followed
+        assert front.last["outcome"] == SUCCESS
+        assert front.said == [WHOLE]
 
 
 # ── clients of every kind ────────────────────────────────────────────────────────────────────────
