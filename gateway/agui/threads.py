@@ -189,7 +189,7 @@ class FollowedTurn:
     async def _submit(self, message: SubmitInput) -> None:
         with trio.CancelScope(shield=True), trio.fail_after(BEGIN_SECONDS):
             ticket = await host_of(self._requester.runtime).directory.ask(message)
-        self.input_id = ticket.input_id
+            self.input_id = ticket.input_id
 
     async def __aexit__(
         self,
