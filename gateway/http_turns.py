@@ -34,14 +34,14 @@ from ..runtime.events import (
     TurnSuspended,
 )
 from ..runtime.history import Item
-from ..runtime.identity import RequestKey, TraceContext
+from ..runtime.identity import RequestKey
 from ..runtime.messages import SubmitInput
 from ..runtime.redaction import redacting_logger
 from ..runtime.store.rows import SessionRow
 from ..runtime.turn_options import NO_CLIENT
 from ..runtime.wire.fields import Role
 from .connection.caller import Requester
-from .door.http import BadHead, RequestHead
+from .door.http import BadHead
 from .shared.state import DaemonState
 from .shared.workspaces import chosen_workspace
 
@@ -53,14 +53,6 @@ PUT_AWAY_SECONDS = 5.0
 """For deleting the session of a turn."""
 CLIENT_SECONDS = 590.0
 """For which a turn waits for the results of its client's tools: a little less than their calls do."""
-
-
-def trace_of(head: RequestHead) -> TraceContext | None:
-    """Return where a request stands in a trace of its sender, if it says so."""
-    parent = head.one("traceparent")
-    if parent is None:
-        return None
-    return TraceContext(parent, ",".join(head.all("tracestate")))
 
 
 class HttpTurns:

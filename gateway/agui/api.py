@@ -30,7 +30,7 @@ from ..connection.caller import Caller, Requester
 from ..connection.method_table import MethodTable
 from ..door.exchange import Exchange
 from ..door.http import BadHead, Headers, HttpAnswer, RequestHead
-from ..http_turns import HttpTurns, trace_of
+from ..http_turns import HttpTurns
 from ..openai.asked import check_tools, late_results
 from ..openai.chat_answer import event_of
 from ..openai.content import read_by
@@ -367,7 +367,7 @@ def _input(
         is_untrusted=bool(new.results),
         via=requester.name,
         client=ClientContext(client.instructions, client.tools, {LAST_MESSAGE: new.last_id}),
-        trace=trace_of(head),
+        trace=head.trace,
     )
 
 

@@ -28,7 +28,7 @@ from ...tools.tool import checked_name
 from ..connection.caller import Requester
 from ..door.exchange import Exchange
 from ..door.http import RequestHead
-from ..http_turns import HttpTurn, HttpTurns, trace_of
+from ..http_turns import HttpTurn, HttpTurns
 from ..recorded_turn import RecordedTurn
 from ..shared.idempotency import MAX_ANSWERS, check_digest
 from .content import read_by
@@ -184,7 +184,7 @@ class TurnOpener:
                 is_untrusted=bool(asked.session_id and asked.results),
                 via=requester.name,
                 client=None if asked.client == ClientContext() else asked.client,
-                trace=trace_of(head),
+                trace=head.trace,
             )
             turn = self._turns.turn(message)
             turn.is_private = asked.is_private
