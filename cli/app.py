@@ -146,6 +146,7 @@ COMMANDS = {
         "Run the daemon in the foreground: its sessions go on when no client is connected.",
     ),
     "status": ("daemon.status", "Say whether a daemon runs, where, and what it does."),
+    "console": ("daemon.console", "Open the web console of the daemon in a browser, logged in."),
     "stop": ("daemon.stop", "End the daemon in order, and wait until it has ended."),
     "logs": ("daemon.logs", "Print the end of the log."),
     "service": (

@@ -20,6 +20,7 @@ GROUPS = {
     "Models and tools": ("agents", "models", "providers", "keys", "tools", "tool", "skills", "mcp"),
     "Daemon": (
         "serve",
+        "console",
         "status",
         "stop",
         "logs",

@@ -18,7 +18,7 @@ Begin with `settings`: every public setting; `sections` holds those of single ta
 `usage_sums` adds up what calls took; `search_engines` lists engines; `skill_approvals` keeps which skills
 a person approved; `daemon_file` finds the running daemon.
 Comes in: TOML text, environment variables, small JSON files.
-Goes out: `Settings`; `managed.toml`, `skills.json`, `daemon.json`, `tokens.json`, `keys.db`.
+Goes out: `Settings`; `managed.toml`, `skills.json`, `daemon.json`, `tokens.json`, `console.json`, `keys.db`.
 Owns: the configuration in force; every other function reads the files again.
 Imports: `runtime`.
 """

@@ -315,6 +315,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             the console's own.
         public_url: Where browsers reach the daemon from elsewhere, through a proxy: `https://board.example`. People
             who log in at a server of MCP come back there. It is among the allowed hosts and origins.
+        console: Whether it serves the web console. True: its page holds no data, and logs in like every client.
         roots: Folders below which a client may choose workspaces, as absolute paths. Without one, each
             session gets a folder of its own in the data folder.
         max_connections: Connections at once. 2,000: as many descriptors are left for the rest where
@@ -342,6 +343,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     public_url: str | None = None
+    console: bool = True
     roots: tuple[str, ...] = ()
     max_connections: Count = 2000
     max_peer_connections: Count = 1000

@@ -26,6 +26,8 @@ from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import ConflictError, ValidationError
 from .agui.routes import agui_routes
 from .connection.method_table import MethodTable
+from .console.logins import ConsoleAccess
+from .console.pages import ConsolePages
 from .door.authentication import watch_credentials
 from .door.exchange import Route
 from .door.monitoring import plain_routes
@@ -117,8 +119,10 @@ async def open_gateway(
         turns = HttpTurns(daemon, feeds)
         mcp = McpEndpoint(daemon, table, turns)
         daemon.logins = logins = McpLogins(runtime, lambda: daemon.settings, port)
+        console = ConsoleAccess(daemon, data, port, ConsolePages(daemon))
+        daemon.console = console
         also = openai_routes(daemon, turns) | agui_routes(daemon, table, turns)
-        also |= mcp.routes | logins.routes
+        also |= mcp.routes | logins.routes | console.routes
         server = _server(daemon, table, settings, port, also)
         forget = host.force.watch(partial(_follow, daemon))
         feeds.start_soon(_count, daemon, name="counts of events")

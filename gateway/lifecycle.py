@@ -129,7 +129,8 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
         data: The data folder.
         open_runtime: Opens the runtime to serve.
         configuration: Read again on SIGHUP and when its files change.
-        tell_ready: Called with the websocket's URL when clients are accepted.
+        tell_ready: Called when clients are accepted, with the websocket's URL and what returns a link to the console,
+            at which a browser logs in once (empty without a console).
         had_hangup: Returns whether SIGHUP came before the daemon handled it.
     """
 
@@ -137,7 +138,7 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
     data: Path
     open_runtime: Callable[[], AbstractAsyncContextManager[Runtime]]
     configuration: Configuration
-    tell_ready: Callable[[str], None]
+    tell_ready: Callable[[str, Callable[[], str]], None]
     had_hangup: Callable[[], bool] = lambda: False
 
 
@@ -231,7 +232,7 @@ class _DaemonRun:
                 nursery.start_soon(self._heartbeat.run, name="heartbeat")
                 nursery.start_soon(self._stall_watch.measure_lag, name="loop lag")
                 logger.info("ready at %s", self._url)
-                self._plan.tell_ready(self._url)
+                self._plan.tell_ready(self._url, partial(self._daemon.console.link, self._url))
                 self._supervisor.ready(f"serves at {self._url}")
                 await self._gateway.stopped.wait()
                 seconds = self._daemon.settings.drain_seconds

@@ -60,6 +60,9 @@ TESTED = {
     "actors/test_conversation.py::test_what_a_failed_turn_was_asked_is_cut_later_and_whole_in_a_retry": """
         actors/conversation/unanswered: MAX_CHARS
     """,
+    "gateway/test_console_logins.py::test_the_browser_that_was_away_longest_gives_its_place": """
+        config/keys/console_logins: MAX_FILE_BYTES MAX_LOGINS
+    """,
     "test_limits.py::test_the_defaults_are_those_of_the_design": """
         Limits: max_calls_per_session max_calls_per_runtime max_calls_per_response max_arguments_bytes
             max_result_bytes model_retries max_session_depth max_child_sessions max_repeats
@@ -104,6 +107,7 @@ ALONE: dict[str, str] = {
         tools/sandbox/tiers/landlock_exec: CHUNK_BYTES
     """,
     "what is remembered; beyond it something is forgotten, or found again": """
+        gateway/console/logins: MAX_TICKETS
         actors/people/user_questions: MAX_REMEMBERED
         actors/permissions/decisions: MAX_CACHED_POLICIES MAX_GRANTS MAX_KEPT_DECISIONS
         actors/upkeep/titles: MAX_SEEN
@@ -263,6 +267,7 @@ ALONE: dict[str, str] = {
         tools/workspace/workspace: MAX_NAMED_LEFTOVERS
     """,
     "how far is looked; beyond it the answer says so, or the stricter case holds": """
+        gateway/console/pages: MAX_TABLE_BYTES
         gateway/door/monitoring: MAX_COUNTED
         gateway/lifecycle: MAX_QUESTIONS
         gateway/methods/approvals: MAX_DEPTH
@@ -419,6 +424,7 @@ ALONE: dict[str, str] = {
         runtime/wire/rpc: MAX_ID_LENGTH
     """,
     "what comes in through a socket; refused before anything else sees it": """
+        gateway/console/logins: MAX_BODY_BYTES
         cli/acp/connection: MAX_LINE_BYTES
         client/stream: HANDSHAKE_BYTES
         gateway/door/authentication: MAX_TOKEN_LENGTH
@@ -431,6 +437,8 @@ ALONE: dict[str, str] = {
         runtime/http/response: MAX_DECOMPRESSED_BYTES MAX_FRUITLESS_BYTES
     """,
     "a fact of a format, of a kernel or of arithmetic, and no choice": """
+        config/keys/console_logins: HALF_BYTES
+        gateway/console/logins: TICKET_BYTES
         actors/budget/budgets: _PROBE_TOKENS
         client/address: MAX_PORT
         config/keys/sealing: KEY_BYTES NONCE_BYTES

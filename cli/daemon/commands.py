@@ -19,6 +19,9 @@ Expose = Annotated[
 LogFormatOption = Annotated[
     Literal["text", "json"], Parameter(help="How the log is written, one line a record.")
 ]
+NoConsole = Annotated[
+    bool, Parameter(name="--no-console", help="Serve no web console.", negative=())
+]
 Model = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
 
 
@@ -30,6 +33,7 @@ def serve(
     expose: Expose = False,
     log_format: LogFormatOption = "text",
     model: Model = None,
+    no_console: NoConsole = False,
     config: Config = None,
     data: Data = None,
 ) -> int:
@@ -42,7 +46,13 @@ def serve(
         from .serve import serve as run_daemon
 
         options = ServeOptions(
-            host=host, port=port, roots=roots, is_exposed=expose, log_format=log_format, model=model
+            host=host,
+            port=port,
+            roots=roots,
+            is_exposed=expose,
+            log_format=log_format,
+            model=model,
+            has_console=False if no_console else None,
         )
         return run_daemon(options, config, data_path(data), had_hangup)
 

@@ -44,6 +44,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_exposed: bool = False
     log_format: LogFormat = "text"
     model: str | None = None
+    has_console: bool | None = None
 
 
 ROOT_PROGRAMS = "  programs:      run as root, but in workspaces of ordinary users; `callboard doctor` says more"
@@ -93,7 +94,7 @@ def served(found: Settings, options: ServeOptions, data: Path) -> ServerSettings
             is missing.
     """
     settings, own = found.server, own_folders(data, found.files)
-    given = {"host": options.host, "port": options.port}
+    given = {"host": options.host, "port": options.port, "console": options.has_console}
     changed = {name: value for name, value in given.items() if value is not None}
     roots = tuple(str(root.expanduser().absolute()) for root in options.roots)
     for root in roots:  # `ServerSettings` knows no disk, and says less
@@ -115,7 +116,9 @@ def served(found: Settings, options: ServeOptions, data: Path) -> ServerSettings
     return server
 
 
-def _welcome(data: Path, config: Path, settings: Settings, url: str) -> None:
+def _welcome(
+    data: Path, config: Path, settings: Settings, url: str, link: Callable[[], str]
+) -> None:
     """Print where things are, once clients may come; make the first token."""
     is_root = os.geteuid() == 0 and settings.sandbox.run_as is None
     lines = [
@@ -127,10 +130,21 @@ def _welcome(data: Path, config: Path, settings: Settings, url: str) -> None:
         *([ROOT_PROGRAMS] if is_root else []),
         *(f"  rule:          {safe_line(line)}" for line in unknown_in_rules(settings)),
         *_token(data),
+        *_console(link),
         "Stop it with Ctrl-C or `callboard stop`.",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def _console(link: Callable[[], str]) -> list[str]:
+    # Who reads a file, a pipe or a journal later finds a ticket that is over.
+    if not sys.stdout.isatty() or not (address := link()):
+        return []
+    return [
+        f"  console:       {address}",
+        "                 Once, within a minute; `callboard console` opens it again.",
+    ]
 
 
 def _token(data: Path) -> list[str]:

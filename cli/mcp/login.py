@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import os
-import sys
 import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +13,7 @@ import trio
 from ...config.keys.store import KeyStore
 from ...runtime.redaction import Secret
 from ...tools.mcp.state import LOGIN_SECONDS, login_answer, login_fields, login_page
+from ..daemon.console import has_browser
 from ..setup.keys import MASTER_KEY_MADE
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
@@ -124,12 +123,6 @@ def _answer(status: str, text: str) -> bytes:
     return (head + text).encode()
 
 
-def _has_browser() -> bool:
-    return sys.platform == "darwin" or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
-
-
 def show_page(url: str) -> None:
     """Show where a person logs in."""
     complain(f"Log in here, within ten minutes: {safe_line(url)}")
@@ -138,5 +131,5 @@ def show_page(url: str) -> None:
 async def open_browser(url: str) -> None:
     """Open a page, where there is a browser."""
     await trio.lowlevel.checkpoint()
-    if _has_browser():
+    if has_browser():
         await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)

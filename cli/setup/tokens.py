@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +12,7 @@ from cyclopts import App, Parameter
 
 from ...config.daemon_file import find_daemon
 from ...config.files import load_settings
+from ...config.keys.console_logins import ConsoleLogins, token_rows
 from ...config.keys.tokens import Credentials, Role
 from ...runtime.wire.daemon import TokenRow, TokenText
 from ..backend import FileBackend
@@ -83,7 +85,7 @@ def create_token(
 
 @token.command(name="list")
 def list_tokens(*, json: Json = False, data: Data = None) -> int:
-    """List the tokens there are; never a token itself."""
+    """List the tokens there are, and the browsers that are logged in at the console; never a token itself."""
     rows = _open(data).ask(lambda client: client.tokens.list(), _rows_here)
     if json:
         sys.stdout.writelines(map(json_line, rows))
@@ -105,8 +107,8 @@ def rotate_token(name: TokenName, /, *, json: Json = False, data: Data = None) -
 
 @token.command(name="revoke")
 def revoke_token(name: TokenName, /, *, data: Data = None) -> int:
-    """End a token, and its connections."""
-    _open(data).ask(lambda client: client.tokens.revoke(name), lambda book: book.revoke(name))
+    """End a token, and its connections; or log out the browsers that are listed as `console of NAME`."""
+    _open(data).ask(lambda client: client.tokens.revoke(name), partial(_revoke_here, name))
     print(f"Revoked {name}: whoever has it can't connect any more.")
     return ANSWERED
 
@@ -117,16 +119,13 @@ def _open(data: Path | None) -> FileBackend[Credentials]:
 
 
 def _rows_here(credentials: Credentials) -> Sequence[TokenRow]:
-    return [
-        TokenRow(
-            name=each.name,
-            role=each.role,
-            created_at_ms=each.created_at_ms,
-            agents=each.agents,
-            sessions=each.sessions,
-        )
-        for each in credentials.list()
-    ]
+    return token_rows(credentials.list(), ConsoleLogins(credentials.path.parent).list())
+
+
+def _revoke_here(name: str, credentials: Credentials) -> None:
+    logins = ConsoleLogins(credentials.path.parent)
+    if not logins.end(lambda login: login.listed_as == name):
+        credentials.revoke(name)
 
 
 def _agents_here() -> Collection[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...config.keys.tokens import Credential
+from ...config.keys.tokens import LOCAL_NAME, Credential
 from ...embedding.runtime import Runtime, host_of
 from ...runtime.definitions import GENERAL_AGENT
 from ...runtime.errors import ConflictError, NotFoundError, PermissionRefused
@@ -17,6 +17,8 @@ from .subscriptions import Subscriptions
 
 LOCAL_CALLER = "terminal"
 """The name on record of commands of this user, with or without a daemon."""
+CONSOLE_CALLER = "console"
+"""The name on record of this user's own pages of the web console."""
 
 
 class Requester:
@@ -96,6 +98,7 @@ class Caller(Requester):
 
     Attributes:
         request: What makes the request be done once, when it has a key.
+        is_page: Whether a page of the web console asks.
     """
 
     def __init__(
@@ -106,11 +109,19 @@ class Caller(Requester):
         request: RequestKey | None = None,
         *,
         via: str = "",
+        is_page: bool = False,
     ) -> None:
         super().__init__(daemon, credential, via)
         self.request = request
+        self.is_page = is_page
         self._subscriptions = subscriptions
         self._afterwards: list[Callable[[], None]] = []
+
+    @property
+    def name(self) -> str:
+        """The name on record."""
+        is_own = self.is_page and self.credential.name == LOCAL_NAME
+        return CONSOLE_CALLER if is_own else super().name
 
     @property
     def subscriptions(self) -> Subscriptions:

@@ -17,6 +17,7 @@ import msgspec
 import trio
 import trio_websocket
 
+from ...config.keys.console_logins import ConsoleLogin
 from ...config.keys.tokens import Credential
 from ...runtime.errors import CallboardError, ConflictError, InternalError, OverloadedError
 from ...runtime.events import DurableEvent, LiveEvent
@@ -84,8 +85,10 @@ class Connection:
         quota: Quota,
         daemon: DaemonState,
         table: MethodTable,
+        login: ConsoleLogin | None = None,
     ) -> None:
         self.credential = credential
+        self.login = login
         self._quota = quota
         self._socket = socket
         self._stream = stream
@@ -240,7 +243,8 @@ class Connection:
         except CallboardError as error:
             self._answer_error(request.id, rpc_error(error))
             return False
-        caller = Caller(self._daemon, self.credential, subscriptions, key)
+        is_page = self.login is not None
+        caller = Caller(self._daemon, self.credential, subscriptions, key, is_page=is_page)
         if not method.is_slow:
             await self._call(method, request.id, params, caller)
             return False

@@ -7,8 +7,8 @@ In this order, each step bounded in bytes and in seconds:
    all have a token, spare places are left for plain routes and for this user's own commands.
 2. The head of the request is read, 16 KiB at most. What other programs could read in another way is refused.
 3. Host and Origin must be ours. A stranger's page can make a browser send requests here, but cannot
-   choose these two headers. No cookie lets anybody in.
-4. `/ws`: the handshake is checked (RFC 6455), then the token, and how many connections that has (`quotas`).
+   choose these two headers. No cookie lets anybody in by itself.
+4. `/ws`: the handshake is checked (RFC 6455), then the token (or both halves of a login, of a page of the `console`), and how many connections that has (`quotas`).
    The stream is handed to trio-websocket, under a budget of frames (`connection.frame_budget`).
 5. Other paths: the route says its methods, and whether it takes a token. Then it is called with an
    `Exchange`, which reads the body within its bounds, and sends an answer or a stream. The connection is

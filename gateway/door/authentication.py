@@ -13,6 +13,7 @@ from pathlib import Path
 
 import trio
 
+from ...config.keys.console_logins import ConsoleLogin
 from ...config.keys.tokens import LOCAL_NAME, Credential
 from ...embedding.runtime import host_of
 from ...runtime.errors import CallboardError
@@ -27,6 +28,8 @@ logger = redacting_logger(__name__)
 TOKEN_PROTOCOL = "callboard.token."
 """Browsers cannot set Authorization for a websocket: they send the token as a subprotocol with this
 prefix."""
+PAGE_PROTOCOL = "callboard.page."
+"""The console's page offers its half of a login with this prefix; the browser shows the other half as a cookie."""
 MAX_TOKEN_LENGTH = 256
 """Tokens have 46 characters; longer ones are not looked up."""
 
@@ -49,6 +52,30 @@ class Authenticator:
             visitor, "no token, or a wrong one: `callboard token create` makes one on the server"
         )
 
+    async def authenticate_page(
+        self, head: RequestHead, visitor: Visitor
+    ) -> tuple[Credential, ConsoleLogin | None]:
+        """Return who opens a websocket: a token's owner, or a page of the console with its login.
+
+        Raises:
+            BadHead: Without a valid token, or one half of a login alone, or a token beside it.
+        """
+        keys = _offered(head, PAGE_PROTOCOL)
+        if not keys:
+            return await self.authenticate(head, visitor), None
+        found = None
+        if len(keys) == 1 and len(keys[0]) <= MAX_TOKEN_LENGTH and not _tokens(head):
+            try:
+                found = await self._daemon.console.admitted(
+                    keys[0], head.all("cookie"), head.one("origin"), head.one("host")
+                )
+            except CallboardError as error:
+                raise self._blind(error) from error
+        if found is None:
+            raise self.refused(visitor, "the console is not logged in here: log in again")
+        self._rate_limits.admitted(visitor)
+        return found
+
     def refused(self, visitor: Visitor, why: str) -> BadHead:
         """Count a wrong token, or signature; return the refusal."""
         if self._rate_limits.is_locked_out(visitor.peer):
@@ -64,28 +91,35 @@ class Authenticator:
         try:
             credential = await self._daemon.credential_of(token) if token else None
         except CallboardError as error:
-            if not self._is_blind:
-                logger.error("nobody can connect: %s", error)
-            self._is_blind = True
-            raise BadHead(503, "the tokens can't be read; the server's log says why") from error
+            raise self._blind(error) from error
         self._is_blind = False
         return credential
+
+    def _blind(self, error: CallboardError) -> BadHead:
+        if not self._is_blind:
+            logger.error("nobody can connect: %s", error)
+        self._is_blind = True
+        return BadHead(503, "the tokens can't be read; the server's log says why")
 
 
 def token_of(head: RequestHead) -> str:
     """Return the token of a request; empty without one, or with two."""
+    found = _tokens(head)
+    return found[0] if len(found) == 1 and len(found[0]) <= MAX_TOKEN_LENGTH else ""
+
+
+def _tokens(head: RequestHead) -> list[str]:
     bearer = [
         value.partition(" ")[2].strip()
         for value in head.all("authorization")
         if value.lower().startswith("bearer ")
     ]
-    named = [
-        name.removeprefix(TOKEN_PROTOCOL)
-        for name in head.subprotocols
-        if name.startswith(TOKEN_PROTOCOL)
-    ]
-    found = [*bearer, *named, *head.all("x-api-key")]
-    return found[0] if len(found) == 1 and len(found[0]) <= MAX_TOKEN_LENGTH else ""
+    return [*bearer, *_offered(head, TOKEN_PROTOCOL), *head.all("x-api-key")]
+
+
+def _offered(head: RequestHead, prefix: str) -> list[str]:
+    names = head.subprotocols
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
 
 logger = redacting_logger(__name__)
@@ -128,9 +162,10 @@ async def watch_credentials(daemon: DaemonState) -> None:
 def _end_stale(connections: list[OpenConnection], known: dict[str, Credential]) -> None:
     for connection in connections:
         current = known.get(connection.credential.digest)
+        login = connection.login
         if current is None:
             connection.close(RULES_BROKEN, "its token is gone", at_once=True)
-        elif current != connection.credential:
+        elif (current if login is None else login.acts_as(current)) != connection.credential:
             connection.close(RULES_BROKEN, "its token has other rights now", at_once=True)
 
 

@@ -113,7 +113,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
         status: The HTTP status.
         body: Bytes as they are; a text gets an end of line.
         content_type: Of the body.
-        headers: Beside those that each answer has.
+        headers: Beside those that each answer has, and instead of those of the same name.
     """
 
     status: int
@@ -243,11 +243,10 @@ class HttpServerConnection:
     def answer_bytes(self, answer: HttpAnswer, *, keeps: bool) -> bytes:
         """Return an answer as it is sent, with `Connection: close` unless `keeps`."""
         body = answer.data
-        own = (
-            ("content-type", answer.content_type),
-            ("content-length", str(len(body))),
-            *answer.headers,
-        )
+        own = answer.headers
+        if answer.status != 304:  # its length would be that of what was not sent
+            its = ("content-type", answer.content_type), ("content-length", str(len(body)))
+            own = (*its, *own)
         head = self._begin(answer.status, own, keeps=keeps)
         shown = body if self._method != "HEAD" else b""
         return head + (self._http.send(h11.Data(data=shown)) or b"") + self.end_stream()
@@ -269,9 +268,10 @@ class HttpServerConnection:
     def _begin(self, status: int, headers: Iterable[tuple[str, str]], *, keeps: bool) -> bytes:
         keeps = keeps and self._http.their_state is h11.DONE
         closing = () if keeps else (("connection", "close"),)
-        response = h11.Response(
-            status_code=status, headers=[*headers, *HEADERS, *closing], reason=b""
-        )
+        own = list(headers)
+        given = {name for name, _ in own}
+        all_ = [*own, *(each for each in HEADERS if each[0] not in given), *closing]
+        response = h11.Response(status_code=status, headers=all_, reason=b"")
         return self._http.send(response) or b""
 
     @property

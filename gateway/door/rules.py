@@ -2,7 +2,7 @@
 
 A stranger's page can make a browser send requests to this machine (DNS rebinding, cross-site
 websockets), but it cannot choose the Host and Origin that the browser sends. So both must be exactly
-ours, and no cookie lets anybody in.
+ours, and no cookie lets anybody in by itself.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import trio
 import trio_websocket
 
+from ...config.keys.console_logins import ConsoleLogin
 from ...config.keys.tokens import Credential
 from ...config.sections import ServerSettings
 from ...runtime.errors import CallboardError, OverloadedError
@@ -215,13 +216,13 @@ class Server:
     ) -> None:
         check_handshake(head)
         subprotocol = agreed_subprotocol(head)
-        credential = await self._authenticator.authenticate(head, visitor)
+        credential, login = await self._authenticator.authenticate_page(head, visitor)
         is_local = self._daemon.is_local(credential)
         if not self._rate_limits.may_stay(visitor, is_local=is_local):
             raise BadHead(503, "too many connections")
         try:
             with self._daemon.quotas.connected(credential, is_local=is_local) as quota:
-                await self._serve_websocket(stream, head, credential, subprotocol, quota)
+                await self._serve_websocket(stream, head, credential, login, subprotocol, quota)
         except OverloadedError as error:
             raise BadHead(503, str(error)) from error
 
@@ -230,6 +231,7 @@ class Server:
         stream: trio.SocketStream,
         head: RequestHead,
         credential: Credential,
+        login: ConsoleLogin | None,
         subprotocol: str | None,
         quota: Quota,
     ) -> None:
@@ -245,8 +247,13 @@ class Server:
                     nursery, budgeted, max_message_size=settings.max_frame_bytes
                 )
                 socket = await request.accept(subprotocol=subprotocol)
-            connection = Connection(socket, budgeted, credential, quota, self._daemon, self._table)
+            connection = Connection(
+                socket, budgeted, credential, quota, self._daemon, self._table, login
+            )
             self._daemon.connections.add(connection)
+            if login is not None:
+                keep = self._daemon.console.keep
+                nursery.start_soon(keep, login, connection, name="login of a page")
             try:
                 await connection.run()
             finally:

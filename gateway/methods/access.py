@@ -6,13 +6,21 @@ from functools import partial
 
 import trio
 
+from ...config.keys.console_logins import token_rows
 from ...config.keys.tokens import Credential
 from ...embedding.runtime import data_of, forget_keys, host_of, wish_of
 from ...providers.catalog.key_book import KeyBook
-from ...runtime.errors import ConflictError
+from ...runtime.errors import ConflictError, PermissionRefused
 from ...runtime.kernel.live_lists import ListName
 from ...runtime.redaction import Secret, redactor
-from ...runtime.wire.daemon import NamedToken, NewToken, TokenList, TokenRow, TokenText
+from ...runtime.wire.daemon import (
+    ConsoleTicket,
+    NamedToken,
+    NewToken,
+    TokenList,
+    TokenText,
+    WantedTicket,
+)
 from ...runtime.wire.fields import Role
 from ...runtime.wire.providers import KeyDestination, KeyOwner, Keys, KeysRemoved, KeyStored, SetKey
 from ..connection.caller import Caller
@@ -64,20 +72,10 @@ def _book(caller: Caller) -> KeyBook:
 
 @methods.add("token/list", Role.ADMIN)
 async def list_tokens(caller: Caller, params: Nothing) -> TokenList:
-    """Return the tokens."""
-    found = await trio.to_thread.run_sync(caller.daemon.credentials.list)
-    return TokenList(
-        [
-            TokenRow(
-                name=each.name,
-                role=each.role,
-                created_at_ms=each.created_at_ms,
-                agents=each.agents,
-                sessions=each.sessions,
-            )
-            for each in found
-        ]
-    )
+    """Return the tokens, and then the browsers that are logged in at the console with one."""
+    found: tuple[Credential, ...] = await trio.to_thread.run_sync(caller.daemon.credentials.list)
+    logins = await caller.daemon.console.list()
+    return TokenList(token_rows(found, logins))
 
 
 @methods.add("token/create", Role.ADMIN, is_secret=True)
@@ -108,13 +106,25 @@ async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
 
 @methods.add("token/revoke", Role.ADMIN)
 async def revoke_token(caller: Caller, params: NamedToken) -> Nothing:
-    """Revoke a token, and end its connections."""
+    """Revoke a token and end its connections, or log out all browsers that are listed as `console of NAME`."""
+    console = caller.daemon.console
+    if await console.end(lambda login: login.listed_as == params.name):
+        return Nothing()
     gone = await _digests(caller, params.name)
     revoke = partial(caller.daemon.credentials.revoke, params.name, by=_asking(caller))
     await trio.to_thread.run_sync(revoke)
     _tokens_changed(caller)
     _end(caller, gone, "its token was revoked")
     return Nothing()
+
+
+@methods.add("console/ticket", Role.OBSERVER, is_secret=True)
+async def console_ticket(caller: Caller, params: WantedTicket) -> ConsoleTicket:
+    """Make a ticket with which a browser logs in at the console once, as who asks or in a lower role."""
+    await trio.lowlevel.checkpoint()
+    if caller.is_page or caller.via:  # a script in a page must not take a login along
+        raise PermissionRefused("a page can't log another browser in: run `callboard console`")
+    return caller.daemon.console.ticket(caller.credential, params.role)
 
 
 def _asking(caller: Caller) -> Credential | None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import trio
 
+from ...config.keys.console_logins import ConsoleLogin
 from ...config.keys.tokens import Credential, Credentials, is_token_of
 from ...config.mcp.settings import McpSettings
 from ...config.mcp.wire import McpLogin
@@ -16,6 +17,8 @@ from ...embedding.configuration import Configuration
 from ...embedding.runtime import Runtime, configuration_of, give_configuration
 from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import OverloadedError
+from ...runtime.wire.daemon import ConsoleTicket
+from ...runtime.wire.fields import Role
 from ..feeds.session_feed import SessionFeeds
 from ..feeds.topic_feed import TopicFeed
 from ..feeds.webhooks import Webhooks
@@ -34,6 +37,7 @@ class OpenConnection(Protocol):
     """What other parts of the daemon need of a connection."""
 
     credential: Credential
+    login: ConsoleLogin | None
 
     @property
     def waiting_size(self) -> int:
@@ -61,6 +65,36 @@ class Logins(Protocol):
         ...
 
 
+class Console(Protocol):
+    """What other parts of the daemon need of its web console; see `gateway.console`."""
+
+    def ticket(self, credential: Credential, role: Role | None) -> ConsoleTicket:
+        """Return a ticket with which a browser logs in once."""
+        ...
+
+    def link(self, url: str) -> str:
+        """Return an address at which this user's browser logs in; empty without a console."""
+        ...
+
+    async def admitted(
+        self, key: str, cookies: tuple[str, ...], origin: str | None, host: str | None
+    ) -> tuple[Credential, ConsoleLogin] | None:
+        """Return as whom a page acts that shows both halves of its login."""
+        ...
+
+    async def keep(self, login: ConsoleLogin, connection: OpenConnection) -> None:
+        """Note that a login is used, as long as its page is open."""
+        ...
+
+    async def list(self) -> tuple[ConsoleLogin, ...]:
+        """Return the logins that hold."""
+        ...
+
+    async def end(self, is_meant: Callable[[ConsoleLogin], bool]) -> int:
+        """Log out all that are meant; return how many."""
+        ...
+
+
 class DaemonState:
     """A runtime with a door.
 
@@ -72,6 +106,8 @@ class DaemonState:
         topics: Events of all sessions by topic, for subscribers.
         webhooks: What tells other systems of events.
         logins: Logins at servers of MCP that clients begin; the gateway gives it.
+        console: The web console, and who is logged in there; the gateway gives it.
+        local: The credential of this user's own commands; `None` where there are none.
         epoch: Of the store.
         repeats: Requests that may come twice.
         uploads: Files that clients send in parts.
@@ -88,6 +124,7 @@ class DaemonState:
     """
 
     logins: Logins
+    console: Console
 
     def __init__(
         self,
@@ -123,7 +160,7 @@ class DaemonState:
         self.stall_watch: StallWatch | None = None
         self.take_settings: Callable[[ServerSettings], None] = lambda _: None
         self._stop = stop
-        self._local = local
+        self.local = local
 
     @property
     def configuration(self) -> Configuration | None:
@@ -162,14 +199,22 @@ class DaemonState:
 
     def is_local(self, credential: Credential) -> bool:
         """Return whether it is the credential of this user's own commands."""
-        return credential is self._local
+        return credential is self.local
 
     async def credential_of(self, token: str) -> Credential | None:
         """Return the credential of a token, as the file has it now; raise `StorageError`."""
-        if self._local is not None and is_token_of(self._local, token):
+        if self.local is not None and is_token_of(self.local, token):
             await trio.lowlevel.checkpoint()
-            return self._local
+            return self.local
         return await trio.to_thread.run_sync(self.credentials.find, token)
+
+    async def credential_behind(self, login: ConsoleLogin) -> Credential | None:
+        """Return as whom a login of the console acts; `None` when its token is gone or another one now."""
+        listed: tuple[Credential, ...] = await trio.to_thread.run_sync(self.credentials.list)
+        for credential in listed if self.local is None else (self.local, *listed):
+            if (acting := login.acts_as(credential)) is not None:
+                return acting
+        return None
 
     def end_connections(self, digest: str, reason: str, *, at_once: bool) -> None:
         """End all connections that use a token."""

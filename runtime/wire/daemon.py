@@ -160,6 +160,19 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[str, ...] | None
 
 
+class WantedTicket(msgspec.Struct, frozen=True):
+    """As what a browser logs in with a ticket: no `role` is that of the token that asks."""
+
+    role: Role | None = None
+
+
+class ConsoleTicket(msgspec.Struct, frozen=True):
+    """With it a browser logs in at the console, once and within so many seconds; in an address as `/#ticket=…`."""
+
+    ticket: str
+    seconds: int
+
+
 class TokenList(msgspec.Struct, frozen=True):
     """All tokens, the oldest first."""
 

@@ -41,6 +41,7 @@ WRITTEN = {
     "server.allowed_hosts": '[server]\nallowed_hosts = ["board.example"]',
     "server.allowed_origins": '[server]\nallowed_origins = ["https://board.example"]',
     "server.public_url": '[server]\npublic_url = "https://board.example"',
+    "server.console": "[server]\nconsole = false",
     "server.roots": '[server]\nroots = ["/srv"]',
     "openai.items": '[openai]\nitems = "plain"',
     "openai.tool_progress": '[openai]\ntool_progress = "off"',

@@ -21,6 +21,7 @@ from ..runtime.wire.agents import (
 )
 from ..runtime.wire.daemon import (
     BackupMade,
+    ConsoleTicket,
     NamedToken,
     NewToken,
     OneSetting,
@@ -28,6 +29,7 @@ from ..runtime.wire.daemon import (
     TokenList,
     TokenRow,
     TokenText,
+    WantedTicket,
     WorkspaceRoot,
     WorkspaceRoots,
 )
@@ -216,7 +218,7 @@ class ClientSkills(_Requests):
 
 
 class ClientTokens(_Requests):
-    """`Client.tokens`: who may connect; takes an administrator."""
+    """`Client.tokens`: who may connect. Takes an administrator, but for tickets to the console."""
 
     async def list(self) -> Sequence[TokenRow]:
         """Return the names and rights of tokens, oldest first; never a token itself."""
@@ -253,6 +255,13 @@ class ClientTokens(_Requests):
     async def revoke(self, name: str) -> None:
         """Revoke a token, and end its connections."""
         await self._client.request("token/revoke", NamedToken(name), Nothing)
+
+    async def console_ticket(
+        self, role: Role | Literal["observer", "operator", "approver", "admin"] | None = None
+    ) -> ConsoleTicket:
+        """Return a ticket with which a browser logs in at the console once, as this client or in a lower role."""
+        params = WantedTicket(None if role is None else Role(role))
+        return await self._client.request("console/ticket", params, ConsoleTicket)
 
 
 class ClientUpkeep(_Requests):
