@@ -189,6 +189,8 @@ class HttpTurns:
         """
         turn.answers += 1
         parked = ParkedTurn(turn, requester.credential, frozenset(calls), goes_on)
+        if self._daemon.is_stopping:
+            parked.over.set()  # it is as late as those of `announce_end`
         self._parked |= dict.fromkeys(parked.calls, parked)
         self._nursery.start_soon(self._hold, parked, name=f"parked turn of {turn.input_id}")
 

@@ -551,10 +551,10 @@ ALONE: dict[str, str] = {
         gateway/agui/run_fold: MAX_TASK_CHARS
         gateway/agui/run_input: MAX_CONTEXTS MAX_RESUMED
         gateway/openai/chat_answer: MAX_SHOWN
-        gateway/openai/chat_request: MAX_MESSAGES
+        gateway/openai/chat_request: MAX_MESSAGES MAX_METADATA
         gateway/openai/content: MAX_TOOLS_CHARS MAX_VALUES
         gateway/openai/response_fold: MAX_OUTPUT_CHARS
-        gateway/openai/response_request: MAX_INPUT_ITEMS MAX_METADATA
+        gateway/openai/response_request: MAX_INPUT_ITEMS
         runtime/turn_options: MAX_CLIENT_TOOLS
         runtime/turns/live_state: MIN_EVENTS
     """,

@@ -324,9 +324,7 @@ class AgUiApi:
                     told = fold.fail(error.type, str(error))
                     is_over = True
                 comments = b"" if is_over else fold.view.waits(stream)
-                await stream.send(_bytes(told) + comments)
-                if told and not is_over:
-                    await stream.hold()
+                await stream.send(_bytes(told) + comments, holds=not is_over)
             return True
         return False
 

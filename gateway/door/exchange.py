@@ -26,7 +26,7 @@ BODY_RATE = 64 * 1024
 COMMENT_SECONDS = 15.0
 """Without an event, after which a comment is sent: proxies cut what is silent for 30 or 60 s."""
 HOLD_SECONDS = 0.008
-"""From one piece of a stream to the next, for who holds: as for frames of the websocket, which nobody sees."""
+"""From one piece of a stream to the next, for who `holds`: as for frames of the websocket, which nobody sees."""
 COMMENT = b":\n\n"
 EVENT_STREAM = "text/event-stream"
 
@@ -245,20 +245,19 @@ class ResponseStream:
         self._sent_at = trio.current_time()
         self._is_cut = False
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes, *, holds: bool = False) -> None:
         """Send whole events, which blocks until the system has taken them.
 
-        Each call is one write: collect what comes in between, and send it together.
+        Each call is one write: collect what comes in between, and send it together. One that `holds` gives
+        time for that: it returns when what it sent is `HOLD_SECONDS` old.
 
         Raises:
             ClientLeft: The client does not take them. Let it pass: it ends the block of the stream.
         """
         if data:  # an empty chunk is the end
             await self._put(self._chunk(data))
-
-    async def hold(self) -> None:
-        """Wait until the last piece is `HOLD_SECONDS` old: what comes meanwhile goes out in one piece."""
-        await trio.sleep_until(self._sent_at + HOLD_SECONDS)
+            if holds:
+                await trio.sleep_until(self._sent_at + HOLD_SECONDS)
 
     async def end(self, data: bytes) -> None:
         """Send these last bytes, and nothing afterwards."""

@@ -11,7 +11,7 @@ results.
 A request without a session of its own brings its conversation along. It gets a session for itself alone, whose
 history begins with that (`HistoryGiven`), and which is tainted by it.
 
-Begin with `routes`, which imports the rest when the first request comes, and `api`, which finds what a path
+Begin with `routes`, which imports the rest when the first request comes (that of AG-UI is of the same shape), and `api`, which finds what a path
     means and turns every failure into an error of OpenAI's shape (`problems`). `chat_request` reads
     chat completions, `chat` and `chat_answer` answer them; `response_request`, `responses`, `response_fold` (items and
     events of a turn) and `response_record` (the same, from the record on: `gateway/recorded_turn`) do that for responses, with the structs of

@@ -65,10 +65,11 @@ class ChatApi:
             headers = _headers(turn.session_id, turn.input_id, request)
             answer = None
             if request.stream:
-                await self._stream(exchange, turn, view, request, headers)
+                is_told = await self._stream(exchange, turn, view, request, headers)
             else:
                 answer = await self._whole(exchange, turn, view, request, headers)
-            if view.ended is None and (calls := view.client_calls) and not exchange.has_left:
+                is_told = answer is not None
+            if view.ended is None and (calls := view.client_calls) and is_told:
                 stack.pop_all()
                 self._turns.park(turn, requester, (each.call_id for each in calls))
             elif view.ended is None and key is not None and exchange.has_left:
@@ -133,7 +134,8 @@ class ChatApi:
         view: TurnView,
         request: ChatStyle,
         headers: Headers,
-    ) -> None:
+    ) -> bool:
+        """Tell an answer as it comes; return whether all of it was sent."""
         progress = host_of(self._daemon.runtime).settings.openai.tool_progress == "reasoning"
         answer = ChatStream(
             ChatAnswer(turn.input_id, request.model, int(time.time())),
@@ -151,13 +153,13 @@ class ChatApi:
                         raise ActorStopped("the session has ended without an answer")
                 except CallboardError as error:
                     await stream.send(event_of(error_body(problem_of(error))))
-                    return
+                    return False
                 data = answer.take(events)
                 if view.ended is not None:  # before it is said: the client may go on at once
                     await turn.put_away()
-                await stream.send(data + view.waits(stream))
-                if data and not answer.is_complete:
-                    await stream.hold()
+                await stream.send(data + view.waits(stream), holds=not answer.is_complete)
+            return True  # though it may leave right behind the last byte
+        return False
 
 
 def _headers(session_id: str, input_id: str, request: ChatStyle) -> Headers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
@@ -34,6 +35,9 @@ BETWEEN = "\n\n"
 """Between the texts of two messages of one turn: the client sees one."""
 WITHDRAWN = " [withdrawn]\n"
 """Behind text that was sent and is not part of the answer: its model call failed and is made again."""
+Said = Literal["content", "reasoning_content", "refusal"]
+"""Where a chunk has what was said."""
+
 MAX_SHOWN = 200
 """Characters of a call's arguments, where a client reads of it."""
 
@@ -199,7 +203,7 @@ class ChatStream:
         self._wants_usage = wants_usage
         self._has_text = self._is_between = False
         self._said = 0
-        self._deltas: list[Delta] = []
+        self._deltas: list[tuple[Said, list[str]]] = []
 
     def begin(self) -> bytes:
         """Return the first chunk."""
@@ -211,7 +215,7 @@ class ChatStream:
             self.view.take(event)
             self._add(event)
         deltas, self._deltas = self._deltas, []
-        data = [self._answer.chunk(each) for each in deltas]
+        data = [self._answer.chunk(_delta(*each)) for each in deltas]
         if calls := self.view.client_calls:
             data += self._calls(calls)
             data += self._end("tool_calls")
@@ -226,37 +230,29 @@ class ChatStream:
                     text = BETWEEN + text
                 self._is_between, self._has_text = False, True
                 self._said += len(text)
-                self._join(Delta(content=text))
+                self._join("content", text)
             case ThinkingDelta(text=text):
-                self._join(Delta(reasoning_content=text))
+                self._join("reasoning_content", text)
             case RefusalDelta(text=text):
-                self._join(Delta(refusal=text))
+                self._join("refusal", text)
             case MessageDiscarded() if self._said:
                 self._said = 0
-                self._join(Delta(content=WITHDRAWN))
+                self._join("content", WITHDRAWN)
             case MessageCompleted():
                 self._is_between, self._said = True, 0
             case CallProposed() if self._shows_calls and not self.view.is_clients(event):
-                self._join(Delta(reasoning_content=f"\n{event.name} {_line(event.arguments)}\n"))
+                self._join("reasoning_content", f"\n{event.name} {_line(event.arguments)}\n")
             case CallFinished() if self._shows_calls and not self.view.is_clients(event):
-                self._join(
-                    Delta(
-                        reasoning_content=f"{event.name}: {event.status} {_line(event.display)}\n"
-                    )
-                )
+                line = f"{event.name}: {event.status} {_line(event.display)}\n"
+                self._join("reasoning_content", line)
             case _:
                 pass
 
-    def _join(self, delta: Delta) -> None:
+    def _join(self, kind: Said, text: str) -> None:
         """Add a piece, to the last one if it is of its kind: each chunk costs the client 0.1 ms."""
-        last = self._deltas[-1] if self._deltas else None
-        if last is not None:
-            for name in ("content", "reasoning_content", "refusal"):
-                before, more = getattr(last, name), getattr(delta, name)
-                if before is not None and more is not None:
-                    setattr(last, name, before + more)
-                    return
-        self._deltas.append(delta)
+        if not self._deltas or self._deltas[-1][0] != kind:
+            self._deltas.append((kind, []))
+        self._deltas[-1][1].append(text)
 
     def _calls(self, calls: list[CallProposed]) -> list[bytes]:
         return [
@@ -294,6 +290,12 @@ def _said(messages: Iterable[MessageCompleted], kind: type[Text | Refusal | Thin
     """Return the words of one kind, by message."""
     each = ("".join(part.text for part in it.parts if isinstance(part, kind)) for it in messages)
     return [text for text in each if text]
+
+
+def _delta(kind: Said, pieces: list[str]) -> Delta:
+    delta = Delta()
+    setattr(delta, kind, "".join(pieces))
+    return delta
 
 
 def _call(call: CallProposed) -> ChatCall:

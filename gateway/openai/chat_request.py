@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
@@ -31,6 +31,9 @@ from .problems import ApiProblem
 
 MAX_MESSAGES = 30_000
 """Messages of one request: hundreds of times what a model reads."""
+
+MAX_METADATA = 16
+"""Pairs of metadata, as many as OpenAI takes."""
 
 EFFORTS = {
     "none": ThinkingEffort.OFF,
@@ -131,24 +134,75 @@ class StreamOptions(msgspec.Struct):
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)]
 
 
-class ChatRequest(msgspec.Struct):
-    """A request for a chat completion; what is not named here is passed over."""
+MetadataKey = Annotated[str, msgspec.Meta(max_length=64)]
+MetadataText = Annotated[str, msgspec.Meta(max_length=512)]
+Metadata = Annotated[dict[MetadataKey, MetadataText], msgspec.Meta(max_length=MAX_METADATA)]
+"""As much as OpenAI takes."""
+
+
+class CommonRequest(msgspec.Struct, kw_only=True):
+    """What requests of both kinds have; what is not named is passed over."""
 
     model: str
-    messages: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MAX_MESSAGES)]
     stream: bool | None = False
-    stream_options: StreamOptions | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
+    tool_choice: msgspec.Raw = NULL
+    metadata: Metadata | None = None
+    top_logprobs: int | None = None
+    top_p: msgspec.Raw = NULL
+    parallel_tool_calls: msgspec.Raw = NULL
+    service_tier: msgspec.Raw = NULL
+    prompt_cache_key: msgspec.Raw = NULL
+    prompt_cache_retention: msgspec.Raw = NULL
+    safety_identifier: msgspec.Raw = NULL
+    user: msgspec.Raw = NULL
+
+    passes_over: ClassVar[tuple[str, ...]] = (
+        "top_p",
+        "parallel_tool_calls",
+        "service_tier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "user",
+    )
+    """Parameters that change no answer, or none that could be had; each is given as text."""
+    refuses: ClassVar[tuple[str, ...]] = ()
+    """Parameters that would change the answer; each is given as text."""
+
+    def check(self) -> None:
+        """Raise `ApiProblem` for what would change the answer and can't be had."""
+        for name in self.refuses:
+            if is_given(getattr(self, name)):
+                raise ApiProblem(f"{name} can't be had here: leave it out", name)
+        if self.top_logprobs:
+            raise ApiProblem("there are no log probabilities here: leave it out", "top_logprobs")
+        check_tool_choice(self.tool_choice)
+
+    @property
+    def ignored(self) -> list[str]:
+        """The parameters that were given and are passed over."""
+        return [name for name in self.passes_over if is_given(getattr(self, name))]
+
+    def tools_wanted(
+        self, tools: Iterable[tuple[str, str | None, msgspec.Raw]]
+    ) -> tuple[GivenTool, ...]:
+        """Return the client's tools, unless it wants none of them called; raise `ApiProblem`."""
+        return () if is_word(self.tool_choice, "none") else given_tools(tools)
+
+
+class ChatRequest(CommonRequest, kw_only=True):
+    """A request for a chat completion."""
+
+    messages: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MAX_MESSAGES)]
+    stream_options: StreamOptions | None = None
     max_tokens: Tokens | None = None
     max_completion_tokens: Tokens | None = None
     reasoning_effort: str | None = None
     response_format: ResponseFormat | None = None
     tools: Annotated[list[ChatTool], msgspec.Meta(max_length=MAX_CLIENT_TOOLS)] | None = None
-    tool_choice: msgspec.Raw = NULL
-    parallel_tool_calls: msgspec.Raw = NULL
     n: int | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = None
     modalities: list[str] | None = None
     audio: msgspec.Raw = NULL
     functions: msgspec.Raw = NULL
@@ -160,33 +214,34 @@ class ChatRequest(msgspec.Struct):
     frequency_penalty: msgspec.Raw = NULL
     presence_penalty: msgspec.Raw = NULL
     logit_bias: msgspec.Raw = NULL
-    top_p: msgspec.Raw = NULL
-    service_tier: msgspec.Raw = NULL
-    prompt_cache_key: msgspec.Raw = NULL
-    prompt_cache_retention: msgspec.Raw = NULL
-    safety_identifier: msgspec.Raw = NULL
-    store: msgspec.Raw = NULL
-    user: msgspec.Raw = NULL
-    metadata: msgspec.Raw = NULL
     verbosity: msgspec.Raw = NULL
+
+    passes_over: ClassVar[tuple[str, ...]] = (
+        "seed",
+        "stop",
+        "frequency_penalty",
+        "presence_penalty",
+        "logit_bias",
+        "prediction",
+        "verbosity",
+        *CommonRequest.passes_over,
+    )
+    refuses: ClassVar[tuple[str, ...]] = (
+        "audio",
+        "functions",
+        "function_call",
+        "web_search_options",
+    )
 
     def check(self) -> None:
         """Raise `ApiProblem` for what would change the answer and can't be had."""
         if self.n not in {None, 1}:
             raise ApiProblem("there is one answer: leave n out", "n")
-        if self.logprobs or self.top_logprobs:
-            raise ApiProblem("there are no log probabilities here", "logprobs")
-        for name in ("audio", "functions", "function_call", "web_search_options"):
-            if is_given(getattr(self, name)):
-                raise ApiProblem(f"{name} can't be had here: leave it out", name)
+        if self.logprobs:
+            raise ApiProblem("there are no log probabilities here: leave it out", "logprobs")
         if self.modalities not in (None, ["text"]):
             raise ApiProblem("answers are texts: leave modalities out", "modalities")
-        check_tool_choice(self.tool_choice)
-
-    @property
-    def ignored(self) -> list[str]:
-        """The parameters that were given and are passed over."""
-        return [name for name in IGNORED if is_given(getattr(self, name))]
+        super().check()
 
     @property
     def options(self) -> TurnOptions:
@@ -211,29 +266,11 @@ class ChatRequest(msgspec.Struct):
 
     @property
     def client_tools(self) -> tuple[GivenTool, ...]:
-        """The client's tools, unless it wants none of them called."""
-        if is_none_wanted(self.tool_choice):
-            return ()
+        """The client's tools, as far as they are wanted."""
         functions = (each.function for each in self.tools or ())
-        return given_tools((each.name, each.description, each.parameters) for each in functions)
-
-
-IGNORED = (
-    "seed",
-    "stop",
-    "frequency_penalty",
-    "presence_penalty",
-    "logit_bias",
-    "top_p",
-    "service_tier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "prediction",
-    "safety_identifier",
-    "parallel_tool_calls",
-    "verbosity",
-    "user",
-)
+        return self.tools_wanted(
+            (each.name, each.description, each.parameters) for each in functions
+        )
 
 
 class ChatStyle(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,7 +296,8 @@ def read_chat(body: bytes) -> tuple[ChatStyle, TurnOptions, ClientContext, ChatI
         wants_usage=wants is not None and bool(wants.include_usage),
         ignored=request.ignored,
     )
-    return style, request.options, ClientContext(said.instructions, request.client_tools), said
+    client = ClientContext(said.instructions, request.client_tools, request.metadata or {})
+    return style, request.options, client, said
 
 
 def given_tools(
@@ -379,13 +417,8 @@ def effort_of(word: str | None, param: str) -> ThinkingEffort | None:
 
 def check_tool_choice(choice: msgspec.Raw) -> None:
     """Raise `ApiProblem` for a choice that no model here can be held to."""
-    if is_given(choice) and not is_word(choice, "auto") and not is_none_wanted(choice):
+    if is_given(choice) and not is_word(choice, "auto") and not is_word(choice, "none"):
         raise ApiProblem("it is auto or none: no model is made to call a tool here", "tool_choice")
-
-
-def is_none_wanted(choice: msgspec.Raw) -> bool:
-    """Whether no tool of the client is to be called."""
-    return is_word(choice, "none")
 
 
 def is_word(text: msgspec.Raw, word: str) -> bool:

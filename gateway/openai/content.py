@@ -164,7 +164,7 @@ def _decoded(text: bytes | msgspec.Raw, kind: type[Kind], param: str = "") -> Ki
     try:
         return _decoder(kind).decode(text)
     except msgspec.ValidationError as error:
-        why, _, place = str(error).partition(" - at `$")
+        why, _, place = str(error).replace("`key` in `$", "`$").partition(" - at `$")
         raise ApiProblem(why, (param + place.rstrip("`")).lstrip(".") or None) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ApiProblem(f"the body is not JSON: {error}") from error

@@ -8,7 +8,7 @@ the text was cut. An attempt of a model call that failed leaves room for what it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -109,6 +109,7 @@ class ResponseFold:
         self._count = self._failed = 0
         self._places: dict[str, int] = {}
         self._open: MessageItem | ReasoningItem | None = None
+        self._pieces: list[str] = []
         self._streamed: list[OutputItem] = []
         self._calls: dict[str, McpCallItem] = {}
 
@@ -203,26 +204,22 @@ class ResponseFold:
         return item
 
     def _say(self, text: str) -> None:
-        item, at, part = self._part(OutputText)
-        part.text += text
-        self._tell("response.output_text.delta", item, content_index=at, delta=text, logprobs=[])
+        item, at = self._part(OutputText)
+        self._add_text("response.output_text.delta", text, item, content_index=at, logprobs=[])
 
     def _refuse(self, text: str) -> None:
-        item, at, part = self._part(OutputRefusal)
-        part.refusal += text
-        self._tell("response.refusal.delta", item, content_index=at, delta=text)
+        item, at = self._part(OutputRefusal)
+        self._add_text("response.refusal.delta", text, item, content_index=at)
 
-    def _part(self, kind: type[OutputPart]) -> tuple[MessageItem, int, OutputPart]:
-        """Return the open message, and its last part, which is of this kind."""
+    def _part(self, kind: type[OutputPart]) -> tuple[MessageItem, int]:
+        """Return the open message, and the place of its last part, which is of this kind."""
         item = self._message()
         at = len(item.content) - 1
-        if item.content and isinstance(part := item.content[-1], kind):
-            return item, at, part
-        part = kind("")
-        item.content.append(part)
-        begun = kind("")
-        self._tell("response.content_part.added", item, content_index=at + 1, part=begun)
-        return item, at + 1, part
+        if item.content and isinstance(item.content[-1], kind):
+            return item, at
+        self._tell("response.content_part.added", item, content_index=at + 1, part=kind(""))
+        item.content.append(kind(""))
+        return item, at + 1
 
     def _think(self, text: str) -> None:
         item = self._open
@@ -232,11 +229,39 @@ class ResponseFold:
             self._add(item, ReasoningItem(item.id, []))
             part = SummaryText("")
             self._tell("response.reasoning_summary_part.added", item, summary_index=0, part=part)
-        item.summary[0].text += text
-        self._tell("response.reasoning_summary_text.delta", item, summary_index=0, delta=text)
+        self._add_text("response.reasoning_summary_text.delta", text, item, summary_index=0)
+
+    def _add_text(
+        self, kind: str, text: str, item: MessageItem | ReasoningItem, **fields: Any
+    ) -> None:
+        """Tell a piece of the last part of the open item; nobody has read the one ahead of it: both are one event."""
+        if self._pieces and self._events[-1].type == kind:
+            self._number += max(1, len(text))
+        else:
+            self._tell(kind, item, delta=text, **fields)
+        self._pieces.append(text)
+
+    def _settle(self) -> None:
+        """Put the pieces that have come together: one by one, each would copy all of the text."""
+        if not self._pieces:
+            return
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        event = self._events[-1]
+        event.delta, event.sequence_number = text, self._number
+        match self._open:
+            case MessageItem(content=[*_, OutputText() as part]):
+                part.text += text
+            case MessageItem(content=[*_, OutputRefusal() as part]):
+                part.refusal += text
+            case ReasoningItem(summary=[part]):
+                part.text += text
+            case _:
+                pass  # there is text in nothing else
 
     def _close(self, status: str, *, is_last: bool | None = None) -> None:
         """End the item that is being said."""
+        self._settle()
         item, self._open = self._open, None
         match item:
             case None:
@@ -370,18 +395,15 @@ class ResponseFold:
             fields |= {"item_id": of.id, "output_index": self._places[of.id]}
         elif place:
             fields["output_index"] = self._places[place]
+        self._settle()
         delta = fields.get("delta")
         self._number += max(1, len(delta)) if isinstance(delta, str) else 1
-        last = self._events[-1] if self._events else None
-        if last is not None and delta and last.type == kind and last.item_id == fields["item_id"]:
-            last.delta = f"{last.delta}{delta}"  # nobody has read it yet: one event of both
-            last.sequence_number = self._number
-            return
         self._events.append(
             ResponseEvent(type=kind, sequence_number=self._number, **fields)  # type: ignore[arg-type]
         )
 
     def _told(self) -> list[ResponseEvent]:
+        self._settle()
         events, self._events = self._events, []
         return events
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
 from ...runtime.approval import ApprovalAnswer
 from ...runtime.budget import Budget
-from ...runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Attachment
+from ...runtime.definitions import MAX_OUTPUT_TOKENS, Attachment
 from ...runtime.history import Answer, Call, Input, Item, Part, Result, Text, checked_attachments
 from ...runtime.text import without_surrogates
 from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, GivenTool, TurnOptions
 from .asked import WantedTurn
 from .chat_request import (
-    check_tool_choice,
+    CommonRequest,
     effort_of,
-    given_tools,
-    is_none_wanted,
     is_word,
     result_text,
 )
@@ -26,10 +24,6 @@ from .problems import ApiProblem
 
 MAX_INPUT_ITEMS = 30_000
 """Items of one request: hundreds of times what a model reads."""
-MAX_METADATA = 16
-"""Pairs of metadata, as many as OpenAI takes."""
-
-MetadataText = Annotated[str, msgspec.Meta(max_length=512)]
 
 
 class InputPart(msgspec.Struct):
@@ -88,46 +82,27 @@ class TextOptions(msgspec.Struct):
     format: TextFormat | None = None
 
 
-class ResponseRequest(msgspec.Struct):
-    """A request for a response; what is not named here is passed over."""
+class ResponseRequest(CommonRequest, kw_only=True):
+    """A request for a response."""
 
-    model: str
     input: str | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_INPUT_ITEMS)] = ""
     instructions: str | None = None
     previous_response_id: str | None = None
-    stream: bool | None = False
     background: bool | None = False
     store: bool | None = True
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
     max_tool_calls: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
     reasoning: Reasoning | None = None
     text: TextOptions | None = None
     tools: Annotated[list[ResponseTool], msgspec.Meta(max_length=MAX_CLIENT_TOOLS)] | None = None
-    tool_choice: msgspec.Raw = NULL
-    metadata: Annotated[dict[str, MetadataText], msgspec.Meta(max_length=MAX_METADATA)] | None = (
-        None
-    )
     conversation: msgspec.Raw = NULL
     prompt: msgspec.Raw = NULL
-    top_logprobs: int | None = None
-    top_p: msgspec.Raw = NULL
-    include: msgspec.Raw = NULL
-    parallel_tool_calls: msgspec.Raw = NULL
-    service_tier: msgspec.Raw = NULL
-    prompt_cache_key: msgspec.Raw = NULL
-    safety_identifier: msgspec.Raw = NULL
-    truncation: msgspec.Raw = NULL
-    user: msgspec.Raw = NULL
+
+    refuses: ClassVar[tuple[str, ...]] = ("conversation", "prompt")
 
     def check(self) -> None:
         """Raise `ApiProblem` for what would change the answer and can't be had."""
-        for name in ("conversation", "prompt"):
-            if is_given(getattr(self, name)):
-                raise ApiProblem(f"{name} can't be had here: leave it out", name)
-        if self.top_logprobs:
-            raise ApiProblem("there are no log probabilities here: leave it out", "top_logprobs")
-        check_tool_choice(self.tool_choice)
+        super().check()
         for number, tool in enumerate(self.tools or ()):
             if tool.type == "mcp" and tool.server_label == SERVER:
                 continue
@@ -142,11 +117,6 @@ class ResponseRequest(msgspec.Struct):
             raise ApiProblem("what goes on alone is stored: leave store out", "background")
 
     @property
-    def ignored(self) -> list[str]:
-        """The parameters that were given and are passed over."""
-        return [name for name in IGNORED if is_given(getattr(self, name))]
-
-    @property
     def wants_approvals(self) -> bool:
         """Whether the client answers questions about calls of the agent's tools."""
         return any(
@@ -156,11 +126,11 @@ class ResponseRequest(msgspec.Struct):
 
     @property
     def client_tools(self) -> tuple[GivenTool, ...]:
-        """The client's tools, unless it wants none of them called."""
-        if is_none_wanted(self.tool_choice):
-            return ()
+        """The client's tools, as far as they are wanted."""
         functions = (each for each in self.tools or () if each.type == "function")
-        return given_tools((each.name, each.description, each.parameters) for each in functions)
+        return self.tools_wanted(
+            (each.name, each.description, each.parameters) for each in functions
+        )
 
     @property
     def options(self) -> TurnOptions:
@@ -215,15 +185,6 @@ class ResponseStyle(msgspec.Struct, frozen=True, kw_only=True):
 
 SERVER = "callboard"
 """The label of the server whose tools are the agent's."""
-
-IGNORED = (
-    "top_p",
-    "parallel_tool_calls",
-    "service_tier",
-    "prompt_cache_key",
-    "safety_identifier",
-    "user",
-)
 
 
 def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:

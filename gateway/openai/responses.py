@@ -76,11 +76,12 @@ class ResponsesApi:
                 return _answer(fold.body, headers)
             answer = None
             if request.stream:
-                await _stream(exchange, turn, fold, headers)
+                is_told = await _stream(exchange, turn, fold, headers)
             else:
                 answer = await _whole(exchange, turn, fold, headers)
+                is_told = answer is not None
             waits = _waits(fold) if fold.view.ended is None else ()
-            if fold.is_complete and waits and (stored or not exchange.has_left):
+            if fold.is_complete and waits and (stored or is_told):
                 stack.pop_all()
                 self._turns.park(turn, requester, waits, goes_on=stored)
             elif not fold.is_complete and exchange.has_left and stored:
@@ -198,9 +199,8 @@ async def _read_on(
             response = RecordedResponse(requester, place, turn)
             while not response.is_complete and (events := await turn.read()) is not None:
                 told = behind(response.take(events), number)
-                await stream.send(_bytes(told) + response.view.waits(stream))
-                if told and not response.is_complete:
-                    await stream.hold()
+                data = _bytes(told) + response.view.waits(stream)
+                await stream.send(data, holds=not response.is_complete)
     except CallboardError as error:
         body = error_body(problem_of(error))["error"]
         await stream.send(b"event: error\ndata: %b\n\n" % msgspec.json.encode(body))
@@ -268,7 +268,8 @@ async def _whole(
     return None if exchange.has_left else _answer(fold.body, headers)
 
 
-async def _stream(exchange: Exchange, turn: HttpTurn, fold: ResponseFold, headers: Headers) -> None:
+async def _stream(exchange: Exchange, turn: HttpTurn, fold: ResponseFold, headers: Headers) -> bool:
+    """Tell a response as it comes; return whether all of it was sent."""
     async with exchange.stream(headers=headers) as stream:
         await stream.send(_bytes(fold.begin()))
         while not fold.is_complete:
@@ -278,9 +279,9 @@ async def _stream(exchange: Exchange, turn: HttpTurn, fold: ResponseFold, header
                 told = fold.fail(error.type, str(error))
             if fold.view.ended is not None:  # before it is said: the client may look for it at once
                 await turn.put_away()
-            await stream.send(_bytes(told) + fold.view.waits(stream))
-            if told and not fold.is_complete:
-                await stream.hold()
+            await stream.send(_bytes(told) + fold.view.waits(stream), holds=not fold.is_complete)
+        return True  # though it may leave right behind the last byte
+    return False
 
 
 async def _events(turn: HttpTurn) -> list[TurnEvent]:

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from ..door.exchange import Exchange, Route
 from ..door.http import BadHead, HttpAnswer
 from ..http_turns import HttpTurns
 from ..shared.state import DaemonState
 
-if TYPE_CHECKING:
-    from .api import OpenAiApi
-
 PATH = "/v1/"
 
 
 def openai_routes(daemon: DaemonState, turns: HttpTurns) -> dict[str, Route]:
     """Return the routes by path."""
-    made: list[OpenAiApi] = []
+
+    def make() -> Api:
+        from .api import OpenAiApi
+
+        return OpenAiApi(daemon, turns)
+
+    return {PATH: late_route(make, ("GET", "POST", "DELETE"))}
+
+
+class Api(Protocol):
+    """What answers below a path."""
+
+    async def answer(self, exchange: Exchange) -> HttpAnswer | None:
+        """Answer a request, or refuse it in OpenAI's words."""
+        ...
+
+
+def late_route(make: Callable[[], Api], methods: tuple[str, ...]) -> Route:
+    """Return the route of what is made, and imported, with its first request: most daemons are never asked.
+
+    What the door refuses is told in OpenAI's words.
+    """
+    made: list[Api] = []
 
     async def answer(exchange: Exchange) -> HttpAnswer | None:
         if not made:
-            from .api import OpenAiApi  # here: most daemons are never asked
-
-            made.append(OpenAiApi(daemon, turns))
+            made.append(make())
         return await made[0].answer(exchange)
 
-    return {PATH: Route(answer=answer, methods=("GET", "POST", "DELETE"), refuse=_refused)}
+    return Route(answer=answer, methods=methods, refuse=_refused)
 
 
 def _refused(error: BadHead) -> HttpAnswer:

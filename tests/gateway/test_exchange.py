@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from callboard.config.sections import ServerSettings
 from callboard.gateway.door import exchange as door_exchange
@@ -475,6 +476,38 @@ async def test_a_silent_stream_gets_comments(monkeypatch: pytest.MonkeyPatch) ->
     async with open_door(ticker.routes) as daemon, open_stream(daemon) as stream:
         await stream.send_all(request(daemon, "/ticks", method="GET"))
         await receive(stream, b"3\r\n:\n\n\r\n3\r\n:\n\n\r\n")
+
+
+async def test_pieces_that_hold_are_sent_together(autojump_clock: trio.testing.MockClock) -> None:
+    """The first text goes out at once; what comes in the 8 ms behind a piece goes out with the next one."""
+    begun = trio.current_time()
+    sent: list[tuple[int, bytes]] = []
+    waiting: list[bytes] = []
+    some = trio.Event()
+
+    async def send(data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        sent.append((int((trio.current_time() - begun) * 1000), data))
+
+    async def speak() -> None:
+        for at in range(20):  # a letter at 0.5 ms, and at 1.2, 2.2, 3.2 …
+            await trio.sleep_until(begun + (at * 1.0 + (0.2 if at else 0.5)) / 1000)
+            waiting.append(b"x")
+            some.set()
+
+    stream = door_exchange.ResponseStream(send, lambda data: data)
+    async with trio.open_nursery() as nursery:
+        await stream.send(b"begin")
+        nursery.start_soon(speak)
+        await some.wait()
+        while waiting:
+            data = b"".join(waiting)
+            waiting.clear()
+            await stream.send(data, holds=True)
+    assert sent == [(0, b"begin"), (0, b"x"), (8, b"x" * 8), (16, b"x" * 8), (24, b"xxx")]
+    for data, holds in ((b"end", False), (b"", True), (b"end", False)):
+        await stream.send(data, holds=holds)  # nothing holds up what is behind it
+    assert sent[-1] == (sent[-2][0], b"end")
 
 
 async def test_a_stream_ends_with_its_client() -> None:

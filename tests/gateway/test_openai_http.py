@@ -14,6 +14,7 @@ import callboard
 from callboard.config.sections import OpenAiSettings, ServerSettings
 from callboard.config.settings import Settings
 from callboard.gateway.connection.caller import Requester
+from callboard.gateway.door.exchange import ResponseStream
 from callboard.gateway.openai.content import MAX_VALUES
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, reply
@@ -425,6 +426,29 @@ async def test_what_a_response_can_t_have_is_refused_with_its_parameter() -> Non
         assert await daemon.runtime.sessions() == []
 
 
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+async def test_metadata_is_kept_with_its_turn_within_bounds(target: str) -> None:
+    said = {"messages": HELLO} if target == CHAT else {"input": "Hello."}
+    most = {f"{at:064}": "x" * 512 for at in range(16)}
+    async with open_daemon(callboard.ScriptedModel([reply("Hi.")])) as daemon:
+        for refused in (
+            {"k" * 65: "x"},
+            {"k": "x" * 513},
+            {"k": 5},
+            {str(at): "x" for at in range(17)},
+        ):
+            body = msgspec.json.encode({"model": "general", "metadata": refused} | said)
+            answer = await ask(daemon, body, target)
+            param = problem(answer)["param"] or ""
+            assert (answer.status, param.partition("[")[0]) == (400, "metadata")
+        body = msgspec.json.encode({"model": "general", "metadata": most} | said)
+        answer = await ask(daemon, body, target)
+        events = await events_of(daemon, answer.headers["x-callboard-session"])
+    (accepted,) = [each for each in events if isinstance(each, InputAccepted)]
+    assert accepted.client is not None
+    assert accepted.client.metadata == most
+
+
 async def test_the_turn_of_a_response_goes_on_when_its_client_leaves() -> None:
     model = saying("One, ", "two.")
     async with open_daemon(model) as daemon:
@@ -452,6 +476,48 @@ async def test_the_turn_of_a_response_goes_on_when_its_client_leaves() -> None:
     assert response["status"] == "completed"
     assert response["output"][0]["content"][0]["text"] == "One, two."
     assert hidden.status == 404
+
+
+@pytest.mark.parametrize("target", [CHAT, RESPONSES, "again", "/ag-ui/general"])
+async def test_each_stream_holds_between_its_first_text_and_its_last(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces: list[tuple[bytes, bool]] = []
+    send = ResponseStream.send
+
+    async def noted(stream: ResponseStream, data: bytes, *, holds: bool = False) -> None:
+        pieces.append((data, holds))
+        await send(stream, data, holds=holds)
+
+    monkeypatch.setattr(ResponseStream, "send", noted)
+    model = saying("One, ", "two, ", "three.")
+    run = {"threadId": "t", "runId": "r", "messages": [{"id": "1", **HELLO[0]}]}
+    bodies: dict[str, bytes] = {
+        CHAT: body_of(stream=True),
+        RESPONSES: QUESTION[:-1] + b',"stream":true}',
+        "/ag-ui/general": msgspec.json.encode(run),
+    }
+    async with open_daemon(model) as daemon:
+        if target == "again":
+            begun = await ask(daemon, QUESTION[:-1] + b',"background":true}', RESPONSES)
+            name = msgspec.json.decode(begun.body)["id"]
+            named = f"{RESPONSES}/{name}?stream=true"
+            sent = request(daemon, named, method="GET", connection="close")
+        else:
+            sent = request(daemon, target, bodies[target], connection="close")
+        async with open_stream(daemon) as stream:
+            await stream.send_all(sent)
+            seen = b""
+            for word in (b"One, ", b"two, ", b"three."):
+                model.let()
+                while word not in seen:
+                    seen += await stream.receive_some()
+            model.let()
+            await read_end(stream)
+    said = [holds for data, holds in pieces if b"One, " in data or b"two, " in data]
+    assert said[:2] == [True, True]
+    (_, first_holds), *_, (_, last_holds) = [each for each in pieces if each[0]]
+    assert (first_holds, last_holds) == (target == "again", False)
 
 
 # ── requests that come twice ─────────────────────────────────────────────────────────────────────
@@ -676,6 +742,51 @@ async def test_a_session_whose_turn_was_cancelled_waits_for_nobody() -> None:
     assert (again.status, "Here." in again.body) == (200, True)
 
 
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+async def test_a_client_that_closes_behind_the_last_byte_has_not_left(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may go on at once, on another connection: its turn was cancelled when its close came before our end."""
+
+    async def end(stream: ResponseStream, data: bytes) -> None:
+        await trio.sleep_forever()  # until it is seen that the client has left
+
+    monkeypatch.setattr(ResponseStream, "end", end)
+    model = callboard.ScriptedModel([reply(calls=[("mine", {})]), reply("Thanks.")])
+    tool = {"type": "function", "name": "mine"}
+    asked = {"input": "Hello.", "tools": [tool], "store": False}
+    first = body_of(tools=[TOOL], stream=True)
+    if target == RESPONSES:
+        first = msgspec.json.encode({"model": "general", "stream": True} | asked)
+    async with open_daemon(model) as daemon:
+        async with open_stream(daemon) as stream:
+            await stream.send_all(request(daemon, target, first))
+            seen = b""
+            while b"[DONE]" not in seen and b"event: response.completed" not in seen:
+                seen += await stream.receive_some()
+        found = re.search(rb"x-callboard-session: (\w+)", seen)
+        call = re.search(rb'"(?:call_)?id":"(call_\w+)"', seen)
+        assert found is not None
+        assert call is not None
+        session, name = found[1].decode(), call[1].decode()
+        with trio.fail_after(PATIENCE):
+            await until(lambda: daemon.gateway.turns.waits_for(session) == {name})
+        called = {"id": name, "type": "function", "function": {"name": "mine", "arguments": "{}"}}
+        more = body_of(
+            [
+                *HELLO,
+                {"role": "assistant", "tool_calls": [called]},
+                {"role": "tool", "tool_call_id": name, "content": "5"},
+            ]
+        )
+        if target == RESPONSES:
+            output = {"type": "function_call_output", "call_id": name, "output": "5"}
+            more = msgspec.json.encode({"model": "general", "input": [output], "store": False})
+        answer = await ask(daemon, more, target)
+    assert answer.headers["x-callboard-session"] == session
+    assert "Thanks." in answer.body
+
+
 @pytest.mark.parametrize("moment", ["in the answer", "between two answers"])
 async def test_what_is_not_to_be_stored_is_gone_though_its_client_has_left(moment: str) -> None:
     model: Any = saying("One, ", "two.")
@@ -693,7 +804,7 @@ async def test_what_is_not_to_be_stored_is_gone_though_its_client_has_left(momen
             while b"One, " not in seen and b"response.completed" not in seen:
                 seen += await stream.receive_some()
         if moment == "between two answers":
-            daemon.gateway.turns.announce_end()
+            daemon.gateway.announce_end()
         with trio.fail_after(PATIENCE):
             await until(lambda: daemon.gateway.turns.count == 0)
             all_of_them = SessionFilter(deleted="also")
