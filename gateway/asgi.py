@@ -11,8 +11,8 @@ from typing import Any
 
 import trio
 
-from .door.exchange import Exchange
-from .door.http import JSON, BadHead, Headers, HttpAnswer
+from .door.exchange import ClientLeft, Exchange, ResponseStream
+from .door.http import JSON, BadHead, HttpAnswer
 from .shared.json_values import has_more_values
 
 Message = MutableMapping[str, Any]
@@ -68,80 +68,73 @@ async def answer_by(
         "server": None,
         **beside,
     }
-    run = _Run(body)
-    answer: HttpAnswer | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(run.serve, app, scope, name=f"application at {path}")
-        async with exchange.until_left():
-            answer = await run.begin()
-        if answer is None and not exchange.has_left:
-            await run.stream_to(exchange)
-        run.is_over.set()
-        if exchange.has_left:
-            nursery.cancel_scope.cancel(reason="the client has left")
-    return answer
+    async with exchange.until_left() as nursery:
+        run = _Run(exchange, nursery, body)
+        await app(scope, run.receive, run.send)
+        run.check()
+        return run.answer  # `None` if it was streamed
+    return None
 
 
 class _Run:
-    """One call of an application.
+    """One call of an application, in the block of `until_left`: what it is told, and what it says.
 
     Attributes:
-        is_over: Set when it has answered, or its client has left.
+        answer: Its whole answer; a stream has gone out already.
     """
 
-    def __init__(self, body: bytes) -> None:
-        self.is_over = trio.Event()
+    def __init__(self, exchange: Exchange, nursery: trio.Nursery, body: bytes) -> None:
+        self._exchange = exchange
+        self._nursery = nursery
         self._request: Message | None = {"type": "http.request", "body": body, "more_body": False}
-        self._send, self._sent = trio.open_memory_channel[Message](0)
-        self._status, self._type, self._first = 500, "", b""
-        self._headers: Headers = ()
+        self._start: Message = {}
+        self._stream: ResponseStream | None = None
+        self._is_over = trio.Event()
+        self.answer: HttpAnswer | None = None
 
-    async def serve(self, app: App, scope: Message) -> None:
-        """Call the application."""
-        with self._send:
-            await app(scope, self._receive, self._take)
-
-    async def _receive(self) -> Message:
+    async def receive(self) -> Message:
+        """Return the request, and then that its answer is complete; whose client leaves before is cancelled."""
         if (request := self._request) is not None:
             self._request = None
             await trio.lowlevel.checkpoint()
             return request
-        await self.is_over.wait()
+        await self._is_over.wait()
         return {"type": "http.disconnect"}
 
-    async def _take(self, message: Message) -> None:
-        try:
-            await self._send.send(message)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            await trio.lowlevel.checkpoint()  # nobody listens any more; it may say what it likes
+    async def send(self, message: Message) -> None:
+        """Take the beginning of the answer, or a piece of it."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if message["type"] == "http.response.start":
+            self._start = message
+        elif not self._is_over.is_set():
+            try:
+                await self._piece(message.get("body", b""), is_last=not message.get("more_body"))
+            except ClientLeft:
+                self._exchange.has_left = True
+                self._nursery.cancel_scope.cancel(reason="the client does not take its answer")
+                await trio.lowlevel.checkpoint()
 
-    async def begin(self) -> HttpAnswer | None:
-        """Return the answer if it is whole at once, and `None` for one that goes on."""
-        start = await self._next()
-        headers = [(n.decode("latin-1").lower(), v.decode("latin-1")) for n, v in start["headers"]]
-        self._status = start["status"]
-        self._type = dict(headers).get("content-type", "")
-        self._headers = tuple(each for each in headers if each[0] not in _OWN_HEADERS)
-        first = await self._next()
-        self._first = first.get("body", b"")
-        if first.get("more_body"):
-            return None
-        self._sent.close()
-        return HttpAnswer(self._status, self._first, self._type or "text/plain", self._headers)
+    async def _piece(self, data: bytes, *, is_last: bool) -> None:
+        self._exchange.is_answered = is_last  # from there on, the application ends by itself
+        if self._stream is None:
+            status: int = self._start["status"]
+            headers = [
+                (n.decode("latin-1").lower(), v.decode("latin-1"))
+                for n, v in self._start["headers"]
+            ]
+            kind = dict(headers).get("content-type", "")
+            others = tuple(each for each in headers if each[0] not in _OWN_HEADERS)
+            if is_last:
+                self.answer = HttpAnswer(status, data, kind or "text/plain", others)
+                self._is_over.set()
+                return
+            self._stream = await self._exchange.begin_stream(self._nursery, status, others, kind)
+        await self._stream.send(data)
+        if is_last:
+            await self._exchange.end_stream(self._stream)
+            self._is_over.set()  # now: an application may cancel this as soon as it hears of it
 
-    async def stream_to(self, exchange: Exchange) -> None:
-        """Send an answer as it comes."""
-        async with exchange.stream(self._status, self._headers, self._type) as stream:
-            await stream.send(self._first)
-            while True:
-                message = await self._next()
-                await stream.send(message.get("body", b""))
-                if not message.get("more_body"):
-                    break
-        self._sent.close()
-
-    async def _next(self) -> Message:
-        try:
-            return await self._sent.receive()
-        except trio.EndOfChannel:
-            raise RuntimeError("the application ended in the middle of its answer") from None
+    def check(self) -> None:
+        """Raise `RuntimeError` if the application has not said all of its answer."""
+        if not self._is_over.is_set():
+            raise RuntimeError("the application ended in the middle of its answer")

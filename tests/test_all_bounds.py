@@ -161,6 +161,7 @@ ALONE: dict[str, str] = {
         gateway/door/server: MAX_REQUESTS
         gateway/feeds/webhooks: MAX_WAITING
         gateway/mcp/http_app: MAX_SESSIONS
+        gateway/mcp/listening: MAX_LISTENED MAX_LISTENERS
         gateway/mcp/server: MAX_CALLS
         gateway/methods/sessions: MAX_GIVEN
         gateway/quotas: MAX_TOKEN_REQUESTS

@@ -20,13 +20,16 @@ from ...client.client import Client, connect_here
 from ...config.files import load_settings
 from ...config.sections import McpServerSettings
 from ...config.settings import Settings
-from ...gateway.mcp.desk import HeardEvents
+from ...gateway.mcp.desk import ChangedSessions, HeardEvents
 from ...gateway.mcp.stdio import serve_streams
 from ...providers.catalog.table import mask_environment_keys
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import CallboardError
 from ...runtime.identity import new_id
+from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redacting_logger
+from ...runtime.store.feeds import Topic
+from ...runtime.wire.topics import TopicUpdate
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..log_file import start_logging
 from ..sharing.holder import holding
@@ -55,6 +58,7 @@ class RemoteDesk:
 
     def __init__(self, client: Client, settings: McpServerSettings) -> None:
         self.settings = settings
+        self.changes = ChangedSessions()
         self._client = client
         self._following: dict[str, trio.Lock] = {}
 
@@ -82,6 +86,17 @@ class RemoteDesk:
         finally:
             if not lock.locked():
                 self._following.pop(session_id, None)
+
+    async def run(self) -> None:
+        """Say which sessions have changed, from the first listener on: those whose turns begin or end, or that are named."""
+        await self.changes.wanted.wait()
+        try:
+            async with self._client.topic(Topic.SESSIONS) as topic:
+                async for heard in topic:
+                    if isinstance(heard, TopicUpdate):
+                        self.changes.note(heard.update.session_id)
+        except CallboardError as error:
+            logger.warning("listeners hear no more of sessions: %s", error)
 
     def at_work(self) -> AbstractContextManager[None]:
         """Do nothing: the rights are this user's own."""
@@ -175,7 +190,9 @@ async def _speak(own: OwnRuntime, offered: McpServerSettings, stdout: int) -> No
     ):
         workspace = await _workspace(client, own)
         desk = RemoteDesk(client, msgspec.structs.replace(offered, workspace=workspace))
-        await serve_streams(desk, StandardPipes(stdin, stdout))
+        async with open_service_nursery("the client has gone") as nursery:
+            nursery.start_soon(desk.run, name="changes of sessions")
+            await serve_streams(desk, StandardPipes(stdin, stdout))
         with trio.move_on_after(LEAVE_SECONDS):
             await holder.wait_others(logger.warning)
 

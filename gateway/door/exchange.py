@@ -56,6 +56,7 @@ class Exchange:
         credential: Who asks; `None` where the route needs no token and none was sent.
         peer: The name of the client's address.
         has_left: Whether the client left, or did not take its answer, in `until_left` or a stream.
+        is_answered: Whether its answer is whole: who leaves then ends nothing. Whoever uses `until_left` may set it.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Exchange:
         self.credential = credential
         self.peer = peer
         self._connection = connection
-        self.has_left = False
+        self.has_left = self.is_answered = False
         self._held = Holding(quota, self._body_gives_way)
         self._unsent = Holding(quota, self._answer_gives_way)
         self._reading, self._writing = trio.CancelScope(), trio.CancelScope()
@@ -188,18 +189,31 @@ class Exchange:
         The block ends early, and without an exception, when the client leaves: see `has_left`. A stream of
         events gets comments while the block sends nothing.
         """
+        async with self.until_left() as nursery:
+            stream = await self.begin_stream(nursery, status, headers, content_type)
+            yield stream  # ruff: ignore[fallible-context-manager]  a failed stream is not ended whole
+            await self.end_stream(stream)
+
+    async def begin_stream(
+        self, nursery: trio.Nursery, status: int, headers: Headers, content_type: str
+    ) -> ResponseStream:
+        """Begin what `stream` gives, in the block of `until_left`, whose nursery this is; `end_stream` ends it whole."""
         self._held.close()
         own = (("content-type", content_type), ("x-accel-buffering", "no"), *headers)
-        async with self.until_left() as nursery:
-            await self._send(self._connection.begin_stream(status, own))
-            stream = ResponseStream(self._send, self._connection.chunk)
-            if content_type == EVENT_STREAM:
-                nursery.start_soon(stream.serve_comments, name="comments of a stream")
-            yield stream  # ruff: ignore[fallible-context-manager]  a failed stream is not ended whole
-            await stream.end(self._connection.end_stream())
+        await self._send(self._connection.begin_stream(status, own))
+        stream = ResponseStream(self._send, self._connection.chunk)
+        if content_type == EVENT_STREAM:
+            nursery.start_soon(stream.serve_comments, name="comments of a stream")
+        return stream
+
+    async def end_stream(self, stream: ResponseStream) -> None:
+        """Say that a stream is whole."""
+        await stream.end(self._connection.end_stream())
 
     async def _watch(self, block: trio.CancelScope) -> None:
         await self._connection.wait_left()
+        if self.is_answered:
+            return
         self.has_left = True
         block.cancel(reason="the client has left")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -35,6 +35,41 @@ VIA = "mcp"
 """Stands on record with the name of who asked."""
 
 
+class ChangedSessions:
+    """Which sessions have changed, for all who listen to some of them.
+
+    Attributes:
+        wanted: Set when somebody listens.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = trio.Event()
+        self._listeners: dict[str, set[Callable[[str], None]]] = {}
+
+    def note(self, session_id: str) -> None:
+        """Tell who listens to a session; never wait."""
+        for listener in self._listeners.get(session_id, ()):
+            listener(session_id)
+
+    def take(self, events: tuple[Stored, ...]) -> None:
+        """Note events of the record; never wait."""
+        if self._listeners:
+            for session_id in {each.session_id for each in events}:
+                self.note(session_id)
+
+    def add(self, session_id: str, listener: Callable[[str], None]) -> None:
+        """Have a function called when a session changes; it must not wait and must not fail."""
+        self._listeners.setdefault(session_id, set()).add(listener)
+        self.wanted.set()
+
+    def remove(self, session_id: str, listener: Callable[[str], None]) -> None:
+        """Undo `add`. Idempotent."""
+        listeners = self._listeners.get(session_id, set())
+        listeners.discard(listener)
+        if not listeners:
+            self._listeners.pop(session_id, None)
+
+
 class HeardEvents(Protocol):
     """What happens in a session, in order."""
 
@@ -54,6 +89,11 @@ class Desk(Protocol):
     @property
     def settings(self) -> McpServerSettings:
         """What clients are offered, as the configuration says just now."""
+        ...
+
+    @property
+    def changes(self) -> ChangedSessions:
+        """Where it is said which sessions have changed."""
         ...
 
     def may(self, method: str) -> bool:
@@ -83,15 +123,22 @@ class LocalDesk:
         table: Its methods.
         turns: Those that were begun by HTTP.
         credential: Whose rights hold.
+        changes: Where it is said which sessions have changed.
     """
 
     def __init__(
-        self, daemon: DaemonState, table: MethodTable, turns: HttpTurns, credential: Credential
+        self,
+        daemon: DaemonState,
+        table: MethodTable,
+        turns: HttpTurns,
+        credential: Credential,
+        changes: ChangedSessions,
     ) -> None:
         self._daemon = daemon
         self._table = table
         self._turns = turns
         self._credential = credential
+        self.changes = changes
 
     @property
     def owner(self) -> str:

@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from ...embedding.runtime import host_of
-from ..asgi import App, answer_by
+from ..asgi import answer_by
 from ..connection.method_table import MethodTable
 from ..door.exchange import Exchange, Route
 from ..door.http import JSON, BadHead, HttpAnswer
@@ -47,7 +47,7 @@ class McpEndpoint:
         self._table = table
         self._turns = turns
         self._is_wanted, self._is_there = trio.Event(), trio.Event()
-        self._app: App | None = None
+        self._app: HttpApp | None = None
         self._problem = ""
 
     @property
@@ -66,12 +66,14 @@ class McpEndpoint:
             self._is_there.set()
             await trio.sleep_forever()
         served: HttpApp = module.HttpApp(MAX_BODY_BYTES)
+        forget = host_of(self._daemon.runtime).inboxes.watch(served.changes.take)
         try:
             async with served.run():
-                self._app = served.app
+                self._app = served
                 self._is_there.set()
                 await trio.sleep_forever()
         finally:
+            forget()
             self._app, self._is_there = None, trio.Event()
 
     async def _answer(self, exchange: Exchange) -> HttpAnswer | None:
@@ -88,10 +90,9 @@ class McpEndpoint:
         if self._app is None:
             problem = self._problem or "MCP does not answer just now; try again soon"
             raise BadHead(503, problem, (("retry-after", "1"),))
-        desk = LocalDesk(self._daemon, self._table, self._turns, exchange.credential)
-        return await answer_by(
-            self._app, exchange, MAX_BODY_BYTES, MAX_VALUES, state={"desk": desk}
-        )
+        app = self._app
+        desk = LocalDesk(self._daemon, self._table, self._turns, exchange.credential, app.changes)
+        return await answer_by(app.app, exchange, MAX_BODY_BYTES, MAX_VALUES, state={"desk": desk})
 
 
 def _refuse(error: BadHead) -> HttpAnswer:

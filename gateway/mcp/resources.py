@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...runtime.errors import NotFoundError
+from ...runtime.errors import NotFoundError, PermissionRefused
 from ...runtime.store.lists import SessionPage
 from ...runtime.store.rows import MessageRow, SessionRow
 from ...runtime.wire.sessions import ListMessages, ListSessions, Messages, OneSession
@@ -28,12 +28,26 @@ async def list_sessions(desk: Desk, before: int | None) -> SessionPage:
     )
 
 
-async def transcript(desk: Desk, uri: str) -> str:
-    """Return what was said in a session; raise `NotFoundError`."""
+async def is_readable(desk: Desk, uri: str) -> bool:
+    """Return whether there is such a session for this client."""
+    try:
+        await _row(desk, uri)
+    except (NotFoundError, PermissionRefused):
+        return False
+    return True
+
+
+async def _row(desk: Desk, uri: str) -> SessionRow:
     session_id = uri.removeprefix(SCHEME)
     if not uri.startswith(SCHEME) or _SESSION_ID.fullmatch(session_id) is None:
         raise NotFoundError("there is no such resource")
-    row = await desk.request("session/get", OneSession(session_id), SessionRow)
+    return await desk.request("session/get", OneSession(session_id), SessionRow)
+
+
+async def transcript(desk: Desk, uri: str) -> str:
+    """Return what was said in a session; raise `NotFoundError`."""
+    row = await _row(desk, uri)
+    session_id = row.session_id
     parts: list[str] = []
     size, before = 0, None
     while size < MAX_TRANSCRIPT_CHARS:

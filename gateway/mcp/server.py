@@ -1,6 +1,6 @@
 """What a client of MCP asks for, as the package `mcp` reads and writes it.
 
-The only module here that speaks to that package, beside `endpoint` and `stdio`. Importing it takes a second of
+Beside it, `listening`, `http_app` and `stdio` speak to that package. Importing it takes a second of
 processor time: it is imported with the first request, in a thread.
 """
 
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Literal
 
 import msgspec
 import trio
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp_types import (
@@ -37,6 +36,7 @@ from mcp_types import (
     ReadResourceResult,
     Resource,
     ResourceTemplate,
+    ServerCapabilities,
     TextContent,
     TextResourceContents,
     Tool,
@@ -47,7 +47,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...runtime.approval import ApprovalRequest
 from ...runtime.definitions import CallStatus
-from ...runtime.errors import CallboardError, ValidationError
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
 from ...runtime.identity import TraceContext, own_version
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redacting_logger
@@ -56,8 +56,10 @@ from ...runtime.wire.fields import Nothing
 from ...runtime.wire.sessions import Prompt
 from ..feeds.frames import wire_json
 from .desk import Desk
+from .listening import REFUSED, Context, Listening
 from .prompts import list_skills, read_skill
 from .resources import SCHEME, TEMPLATE, list_sessions, transcript
+from .shares import Shares
 from .tools import (
     RESULT,
     STATUS,
@@ -79,7 +81,7 @@ MARKDOWN = "text/markdown"
 MAX_CURSOR_CHARS = 19
 """Of a number of 64 bits."""
 MAX_CALLS = 256
-"""Calls of all clients at once: each may be a turn that waits for a person."""
+"""Calls of all clients at once: each may be a turn that waits for a person; a token has its share of them."""
 PROGRESS_SECONDS = 0.5
 """Between two messages about how far a call is."""
 MAX_SHOWN = 4000
@@ -87,11 +89,22 @@ MAX_SHOWN = 4000
 ROUNDS_STATE_BYTES = 16 * 1024
 """Of the place of a turn that a client comes back to."""
 
-Context = ServerRequestContext[Any, Any]
 logger = redacting_logger(__name__)
 
 # The package logs what clients do wrong, and what they ask for; callboard logs what its own methods do.
 logging.getLogger("mcp.server").setLevel(logging.CRITICAL)
+
+
+class _Server(Server[Any]):
+    """The package's server, which says what it tells of: changes of resources, and of no list."""
+
+    def get_capabilities(self, *given: Any, **named: Any) -> ServerCapabilities:
+        """See the package, which takes whoever serves a stream for one that tells of lists."""
+        found = super().get_capabilities(*given, **named)
+        for each in (found.tools, found.prompts, found.resources):
+            if each is not None:
+                each.list_changed = False
+        return found
 
 
 class McpHandlers:
@@ -103,9 +116,10 @@ class McpHandlers:
 
     def __init__(self, find_desk: Callable[[Context], Desk]) -> None:
         self._find_desk = find_desk
-        self._calls = 0
+        self._calls = Shares(MAX_CALLS, "calls")
         self._own = OwnSessions()
-        self.server: Server[Any] = Server(
+        listening = Listening(find_desk)
+        self.server: Server[Any] = _Server(
             "callboard",
             version=own_version(),
             title="callboard",
@@ -118,6 +132,10 @@ class McpHandlers:
             on_read_resource=self._read_resource,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
+            on_subscriptions_listen=listening.listen,
+            on_subscribe_resource=listening.subscribe,
+            on_unsubscribe_resource=listening.unsubscribe,
+            lifespan=listening.lifespan,
         )
 
     async def _list_tools(
@@ -210,12 +228,9 @@ class McpHandlers:
     async def _call_tool(
         self, context: Context, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        if self._calls >= MAX_CALLS:
-            raise MCPError(REFUSED, f"{MAX_CALLS} calls run already; try again soon")
-        self._calls += 1
         desk = self._find_desk(context)
         try:
-            with desk.at_work():
+            with self._calls.place(desk.owner), desk.at_work():
                 return await self._called(desk, context, params)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
@@ -226,8 +241,6 @@ class McpHandlers:
         except Exception:
             logger.exception("a call of MCP failed")
             raise MCPError(INTERNAL_ERROR, "this failed; the server's log says why") from None
-        finally:
-            self._calls -= 1
 
     async def _called(
         self, desk: Desk, context: Context, params: CallToolRequestParams
@@ -250,11 +263,22 @@ class McpHandlers:
             begins, waits = await prompt_of(desk, agent, asked), asked.wait
         if isinstance(begins, Prompt):
             begins = msgspec.structs.replace(begins, trace=_trace(context))
-        async with AskedTurn(desk, begins) as turn:
+        async with AsyncExitStack() as stack:
+            try:
+                turn = await stack.enter_async_context(AskedTurn(desk, begins))
+            except (ConflictError, NotFoundError):
+                if not is_direct or isinstance(begins, Place):
+                    raise
+                # Its session was deleted: that is seldom, and here each call would have to ask for it.
+                self._own.forget(desk, client_name(context), begins.session_id)
+                other = await self._own.prompt(desk, client_name(context), name, given or {})
+                begins = msgspec.structs.replace(begins, session_id=other.session_id)
+                turn = await stack.enter_async_context(AskedTurn(desk, begins))
             turn.goes_on = not waits
             if waits and (question := await _wait(desk, context, turn)) is not None:
                 return question
-        return _called(turn) if is_direct else _answered(turn.result)
+            return _called(turn) if is_direct else _answered(turn.result)
+        raise AssertionError
 
 
 async def _wait(desk: Desk, context: Context, turn: AskedTurn) -> InputRequiredResult | None:
@@ -391,9 +415,6 @@ async def _come_back(desk: Desk, params: CallToolRequestParams) -> Place:
 
 
 # ── results ──────────────────────────────────────────────────────────────────────────────────────
-
-REFUSED = -32000
-"""Errors of this server's own; JSON-RPC leaves these codes to servers."""
 
 
 def client_name(context: Context) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -144,16 +143,18 @@ class OwnSessions:
     async def _find(self, desk: Desk, client: str) -> str:
         key = desk.owner, client
         if (session_id := self._known.get(key)) is not None:
-            with suppress(NotFoundError):
-                row = await desk.request("session/get", OneSession(session_id), SessionRow)
-                if row.deleted_at_ms is None:
-                    self._known.move_to_end(key)
-                    return session_id
+            self._known.move_to_end(key)
+            return session_id
         title = f"Tools of {client or 'a client'} via MCP"
         self._known[key] = session_id = await new_session(desk, desk.settings.agent, title)
         if len(self._known) > MAX_OWN_SESSIONS:
             self._known.popitem(last=False)
         return session_id
+
+    def forget(self, desk: Desk, client: str, session_id: str) -> None:
+        """Begin another session for a client: this one takes no calls any more."""
+        if self._known.get((desk.owner, client)) == session_id:
+            del self._known[desk.owner, client]
 
 
 async def session_state(desk: Desk, session_id: str) -> SessionState:

@@ -17,6 +17,7 @@ from mcp_types import ElicitResult
 import callboard
 from callboard.config.sections import McpServerSettings, ServerSettings
 from callboard.config.settings import Settings
+from callboard.embedding.runtime import host_of
 from callboard.gateway.mcp import endpoint
 from callboard.gateway.mcp.endpoint import MAX_BODY_BYTES
 from callboard.runtime.events import InputAccepted, TurnEnded
@@ -242,6 +243,7 @@ async def test_a_session_of_an_earlier_revision_is_of_one_token() -> None:
             request(daemon, "/mcp", msgspec.json.encode(hello), accept=accept, connection="close"),
         )
         assert begun.status == 200
+        assert begun.body.endswith("0\r\n\r\n")  # it is whole
         its = {"accept": accept, "mcp_session_id": begun.headers["mcp-session-id"]}
         ping = msgspec.json.encode({"jsonrpc": "2.0", "id": 2, "method": "ping"})
         own = await answer_to(daemon, request(daemon, "/mcp", ping, connection="close", **its))
@@ -287,10 +289,19 @@ async def test_a_named_tool_is_called_without_a_model() -> None:
             assert wrong.is_error
             with pytest.raises(MCPError, match="no tool"):  # not offered
                 await client.call_tool("list_directory", {"path": "."})
-        [session] = await daemon.runtime.sessions()
-        assert session.title == "Tools of probe via MCP"
-        calls = await daemon.runtime.store.calls(session_id=session.session_id)
-        assert [call.status for call in calls] == ["error", "success", "success"]
+            [session] = await daemon.runtime.sessions()
+            assert session.title == "Tools of probe via MCP"
+            calls = await daemon.runtime.store.calls(session_id=session.session_id)
+            assert [call.status for call in calls] == ["error", "success", "success"]
+            for is_purged in (False, True):
+                gone = [each.session_id for each in await daemon.runtime.sessions()]
+                await host_of(daemon.runtime).keeping.delete(gone)
+                if is_purged:
+                    await daemon.runtime.purge(gone)
+                now = await client.call_tool("get_current_time", {"timezone": "Asia/Tokyo"})
+                assert now.content[0].text.endswith("+09:00")
+                [session] = await daemon.runtime.sessions()
+                assert session.session_id not in gone
 
 
 async def test_a_tool_that_asks_asks_here_too() -> None:
