@@ -278,7 +278,7 @@ def execute(tokens: Sequence[str]) -> int:
     except CycloptsError as error:
         if list(tokens[:2]) == ["keys", "set"] and len(tokens) > 2:
             return wrong_usage(NO_KEY_ON_THE_LINE, "keys set")  # a key may stand in `tokens`
-        message = _unknown_option(app, tokens) or _explained(error, tokens)
+        message = _unknown_option(app, tokens) or _explained(app, error, tokens)
         return wrong_usage(message.replace("?.", "?"), _command_of(app, tokens))
     # cyclopts takes any word in the prompt's place; a mistyped option is not a prompt.
     is_prompt = command in {run, record} and bool(bound.args)
@@ -363,10 +363,14 @@ def _run(
     return start(options, data, verbose=verbose)
 
 
-def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
+def _explained(app: App, error: CycloptsError, tokens: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
+        from ..runtime.text import did_you_mean  # here: few command lines are wrong
+
         if tokens[0] == "providers" and len(tokens) > 2:
-            return KEY_ELSEWHERE  # a key may be among the unused words
+            # A key may be among the words, so none of them is said.
+            meant = did_you_mean(tokens[1], _subcommands(app, "providers"))
+            return f"there is no such command.{meant}" if meant else KEY_ELSEWHERE
         extra = " ".join(error.unused_tokens or ())
         hint = "; put a prompt of several words in quotes" if tokens[0] in {"run", "record"} else ""
         return f"there is no place for {extra!r}{hint}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from ..runtime.text import MIN_LIKENESS
+from ..runtime.text import MIN_LIKENESS, same_letters
 
 _GOES_ON = "callboard chat --continue"
 _NEVER_ASKS = "--policy auto"
@@ -57,7 +57,8 @@ def unknown_command(name: str, known: Sequence[str]) -> str:
     message = f'Unknown command "{name}".'
     if (here := COMMANDS.get(name)) is not None:
         return f"{message} Here it is `{here}`."
-    for close in difflib.get_close_matches(name, known, 3, MIN_LIKENESS):
+    close_ones = difflib.get_close_matches(name, known, 3, MIN_LIKENESS)
+    for close in close_ones or same_letters(name, known):
         likeness = difflib.SequenceMatcher(None, name, close).ratio()
         if close not in _REPLACES or likeness > _SURE_LIKENESS:
             return f'{message} Did you mean "{close}"?'

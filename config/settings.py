@@ -419,8 +419,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return self.agents[name]
         if name == GENERAL_AGENT:
             return Agent(policy=self.policy, description=GENERAL_DESCRIPTION)
-        known = ", ".join(sorted({GENERAL_AGENT, *self.agents}))
+        known = sorted({GENERAL_AGENT, *self.agents})
         raise NotFoundError(
-            f"There is no agent {name!r}.{did_you_mean(name, self.agents)} Agents: {known}. "
+            f"There is no agent {name!r}.{did_you_mean(name, known)} Agents: {', '.join(known)}. "
             f"Others are configured as [agents.NAME] in callboard.toml."
         )

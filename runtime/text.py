@@ -66,8 +66,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ` Did you mean "…"?` about the known name that is most like this one, or nothing."""
     from difflib import get_close_matches  # few errors are about a name
 
-    found = get_close_matches(name, known, 1, MIN_LIKENESS)
+    known = list(known)
+    found = get_close_matches(name, known, 1, MIN_LIKENESS) or same_letters(name, known)
     return f' Did you mean "{found[0]}"?' if found else ""
+
+
+def same_letters(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names of which this one has the letters in another order: of a short one they are not alike."""
+    return [each for each in known if sorted(each) == sorted(name)]
 
 
 def json_size(value: object) -> int:

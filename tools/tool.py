@@ -15,7 +15,7 @@ import abc
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property, partial, update_wrapper
 from typing import Any, Protocol, TypeVar, Unpack, overload
 
 import msgspec
@@ -158,6 +158,7 @@ class FunctionTool(Tool):
         self._is_async = inspect.iscoroutinefunction(function)
         if not is_own:  # the tests read all of ours
             self.app_type = self._parts.parameters.app_type
+            update_wrapper(self, function, updated=())  # as it is called: help, editors, notebooks
         approval, effect = options.get("approval"), options.get("effect")
         self._approval = self._rule("approval", approval if callable(approval) else None)
         self._effect = self._rule("effect", effect if callable(effect) else None)

@@ -59,6 +59,10 @@ LEAST_ROOM_TOKENS = 500
 """With less room beside instructions and tools, a shorter history would help nothing."""
 
 LATEST_TOO_LONG = "It is the latest part that is too long: send less at once."
+TOOLS_TOO_LONG = (
+    "The {count} tools alone take about {tokens:,} tokens, more than all else in it. Give the model a larger window "
+    "(llama.cpp: --ctx-size, Ollama: num_ctx), or the agent fewer tools (--tools)."
+)
 
 
 async def wait_gone(channel: trio.MemoryReceiveChannel[Any]) -> bool:
@@ -136,7 +140,7 @@ class ModelCaller:
                 self._health.worked(self.target.provider)
                 return answer
             if not await self._goes_on(answer.error):
-                answer.error = self._last_word(answer.error)
+                answer.error = self._last_word(answer.error, request(self.target))
                 return answer
 
     async def _pass_over_unpriced(self) -> None:
@@ -254,8 +258,11 @@ class ModelCaller:
         self._remarks.clear()
         self._choice.unusable.clear()
 
-    def _last_word(self, error: StreamError) -> StreamError:
+    def _last_word(self, error: StreamError, request: ModelRequest) -> StreamError:
         """Return the error that the turn ends with, which says what was tried."""
+        if self._remarks == [LATEST_TOO_LONG] and (why := _why_tools_are_too_long(request)):
+            self._remarks = []
+            error = msgspec.structs.replace(error, advice=why)
         seconds = error.retry_after_seconds
         if error.retryable and self._backoff.asks_too_much(error):
             most = f"{self._limits.retry_wait_seconds:g} s is the most (retry_wait_seconds)"
@@ -475,6 +482,14 @@ class _Listener:
             self._answer.first_at = trio.current_time()
         if self._host is not None:
             self._host.publish(StreamBatch(self._stream_id, offset, events))
+
+
+def _why_tools_are_too_long(request: ModelRequest) -> str:
+    """Return what to do about a request of which the tools are the most, so that less words help nothing."""
+    tools = request_tokens(msgspec.structs.replace(request, system="", rounds=()))
+    if 2 * tools <= request_tokens(request):
+        return ""
+    return TOOLS_TOO_LONG.format(count=len(request.tools), tokens=tools)
 
 
 def _why_no_summary(answer: AnswerBuilder, summary: str) -> str:

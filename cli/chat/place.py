@@ -17,6 +17,7 @@ from ...runtime.turn_options import TurnOptions
 from ...tools.workspace.roots import why_no_root
 from ..run.flags import TurnFlags
 from ..terminal.escaping import safe_line, short_path
+from ..terminal.folding import columns_of, folded
 
 OWN_FOLDER = "callboard"
 """The folder in the home where a chat works that was begun in the home itself."""
@@ -77,11 +78,22 @@ def fit_folder(folder: Path, own: Sequence[Path]) -> Path | None:
             f"{refusal} Go to the folder that the work is in, or name it with --workspace.",
             field="workspace",
         )
-    sys.stdout.write(f"{refusal}\nWork in {short_path(str(other))}, a folder of its own? [Y/n] ")
-    sys.stdout.flush()
-    answer = sys.stdin.readline()
-    if not answer or answer.strip().casefold() not in {"", "y", "yes"}:  # Ctrl-D is no yes
-        sys.stdout.write("Go to the folder that the work is in, or name it with --workspace.\n")
-        return None
+    sys.stdout.write(
+        f"{folded(refusal, columns_of(1))}\nWork in {short_path(str(other))}, a folder of its own? [Y/n] "
+    )
+    while (answer := _typed()) not in {"", "y", "yes"}:
+        if answer in {None, "n", "no"}:
+            sys.stdout.write("Go to the folder that the work is in, or name it with --workspace.\n")
+            return None
+        sys.stdout.write(
+            "Nothing was sent. Enter goes on there, n leaves: [Y/n] "
+        )  # it may be a prompt
     other.mkdir(exist_ok=True)
     return fit_folder(other.resolve(), own)
+
+
+def _typed() -> str | None:
+    """Return the next answer in small letters; `None` at the end of the input, which is no yes."""
+    sys.stdout.flush()
+    answer = sys.stdin.readline()
+    return answer.strip().casefold() if answer else None

@@ -16,7 +16,8 @@ MAX_CONTEXT_CHARS = 2_000
 MAX_LINE_CHARS = 500
 """A longer line has one colour: it is data, or meant to take a pattern long."""
 
-_KEYWORD, _NAME, _STRING, _NUMBER, _COMMENT = "35", "34", "36", "94", "90"
+# None is lost on a black, a white or a tinted background: some show the plain blue or the grey as nothing.
+_KEYWORD, _NAME, _STRING, _NUMBER, _COMMENT = "35", "94", "36", "94", "3"
 _OPEN, _CLOSE = "/*", "*/"
 
 

@@ -137,7 +137,7 @@ def test_code_is_coloured_line_by_line() -> None:
     text = '```python\ndef f():\n    """One\n\n    two."""\n    return 1\n```\n'
     assert shown([text], colours=True) == (
         "\x1b[90m╭─ python\x1b[0m\n"
-        "\x1b[35mdef\x1b[0m \x1b[34mf\x1b[0m():\n"
+        "\x1b[35mdef\x1b[0m \x1b[94mf\x1b[0m():\n"
         '    \x1b[36m"""One\x1b[0m\n\n\x1b[36m    two."""\x1b[0m\n'
         "    \x1b[35mreturn\x1b[0m \x1b[94m1\x1b[0m\n"
         "\x1b[90m╰─\x1b[0m\n\n"
@@ -205,3 +205,12 @@ def test_what_is_no_text_of_the_model_is_broken_between_words_too() -> None:
     written.clear()
     MarkdownRows(written.append, lambda: 0, Style(colours=False)).write("a" * 90)
     assert written == ["a" * 90]
+
+
+def test_code_can_be_read_on_every_background() -> None:
+    """The grey of a comment is the background itself in some themes, and the plain blue hard to see on black."""
+    text = shown(["```python\ndef f(): return 1  # why\n```\n"], colours=True)
+    code = next(row for row in text.splitlines() if "why" in row)
+    codes = {*re.findall(r"\x1b\[(\d+)m", code)}
+    assert len(codes) > 2
+    assert not codes & {"30", "34", "37", "90", "97"}

@@ -39,6 +39,21 @@ async def test_one_key_goes_on_in_a_folder_of_its_own(command: Command, home: Pa
     assert (home / "callboard").is_dir()
 
 
+async def test_a_prompt_typed_at_the_question_is_no_no(command: Command, home: Path) -> None:
+    """Who types on, as in a chat that has begun, is told that it was not sent, and asked again."""
+    async with scripted(command, reply("Here.")):
+        async with command.at_terminal("chat") as terminal:
+            await terminal.expect(QUESTION)
+            await terminal.type("List the files here\n")
+            await terminal.expect("Nothing was sent.")
+            await terminal.type("y\n")
+            await terminal.expect(READY)
+            assert "next login." in terminal.seen  # folded between words
+            await say(terminal, "/quit")
+            assert await terminal.end() == 0
+    assert (home / "callboard").is_dir()
+
+
 @pytest.mark.parametrize("typed", ["n\n", "\x04"])
 async def test_a_no_leaves_and_makes_nothing(command: Command, home: Path, typed: str) -> None:
     async with command.at_terminal("chat") as terminal:

@@ -21,7 +21,9 @@ RunHere = Callable[..., Awaitable[Finished]]
     ("line", "meant"),
     [
         ("sesions", "sessions"),
+        ("rnu Hello", "run"),
         ("policy chek", "check"),
+        ("providers tst openai", "test"),
         ("run --polcy auto Hello", "--policy"),
         ("session delete last --dta x", "--data"),
         ("run -m gpt-5 Hello", "openai/gpt-5"),
@@ -30,6 +32,7 @@ RunHere = Callable[..., Awaitable[Finished]]
         ("run -m gtp-5.5 Hello", "openai/gpt-5.5"),
         ("run -m claude Hello", "anthropic/claude-"),
         ("run -a genral -m rehearsal Hello", "general"),
+        ("run -a generl -m rehearsal Hello", "general"),
         ("run -a gardner Hello", "gardener"),
         ("models antropic", "anthropic"),
     ],

@@ -89,3 +89,30 @@ async def test_a_history_is_summed_up_when_llamacpp_refuses_it() -> None:
     answer, shortened = await talk("llamacpp", model, {})
     assert answer.startswith("Hello, Ada.")
     assert shortened > 0
+
+
+@pytest.mark.parametrize(
+    ("tools", "prompt", "said", "not_said"),
+    [
+        (None, "Hello", "tools alone take about", "send less at once"),
+        ((), "Hm. " * 5 * WINDOW, "send less at once", "tools alone"),
+    ],
+    ids=["tools", "prompt"],
+)
+async def test_what_fills_a_window_that_nothing_fits_in_is_said(
+    tools: tuple[str, ...] | None, prompt: str, said: str, not_said: str
+) -> None:
+    """Who is told to send less, where it is the tools, can send nothing at all."""
+    async with open_scripted_server([status(400, TOO_LONG)] * 4, models=("tiny",)) as server:
+        settings = callboard.Settings(
+            model="llamacpp/tiny",
+            providers={"llamacpp": ProviderSettings(name="llamacpp", base_url=server.base_url)},
+        )
+        agent = callboard.Agent(name="small", tools=tools)
+        async with callboard.open_runtime(settings=settings, agents=[agent], environ={}) as runtime:
+            session = await runtime.create_session(agent="small")
+            with pytest.raises(callboard.ContextOverflow) as caught:
+                await session.run(prompt)
+    assert said in str(caught.value)
+    assert not_said not in str(caught.value)
+    assert ("Begin a new session" in str(caught.value)) == (tools is not None)

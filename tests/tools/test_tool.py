@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import json
 import math
 import threading
@@ -162,6 +163,18 @@ async def test_it_can_still_be_called_as_the_function_it_was() -> None:
 
     assert double(4) == double(number=4) == 8
     assert await later(1) == 2
+
+
+def test_help_shows_the_function_that_it_was() -> None:
+    @tool
+    def f(x: int, name: str = "Ada") -> int:
+        """Counts the letters."""
+        return x + len(name)
+
+    assert str(inspect.signature(f)) == "(x: 'int', name: 'str' = 'Ada') -> 'int'"
+    assert (f.__doc__, getattr(f, "__name__", "")) == ("Counts the letters.", "f")
+    assert f(1, name="A") == 2
+    assert f.name == "f"
 
 
 def test_without_a_docstring_it_says_that_it_has_no_description() -> None:
