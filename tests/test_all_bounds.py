@@ -317,9 +317,9 @@ ALONE: dict[str, str] = {
         cli/chat/prompt: MENU_ROWS
         cli/chat/shell_line: MAX_KEPT_CHARS MAX_SHOWN_LINES READ_BYTES
         cli/chat/shown_session: PAST_EVENTS
-        cli/chat/slash_commands: MAX_COPIED_CHARS MAX_LISTED MAX_TITLE_CHARS
+        cli/chat/slash_commands: MAX_COPIED_CHARS MAX_LISTED MAX_TITLE_CHARS MAX_VALUES
         cli/chat/status_line: SHORT_FOLDER_CHARS
-        cli/chat/talk: MAX_SHOWN_CHARS
+        cli/chat/talk: MAX_MADE MAX_SHOWN_CHARS
         cli/chat/view: MAX_PROMPTS MAX_PROMPT_ROWS MAX_SHOWN_CALLS MAX_SHOWN_INPUTS MAX_TAIL_CHARS MAX_TAIL_LINES
         cli/completion: MAX_OFFERED MAX_SAID_CHARS
         cli/daemon/logs: MAX_LINES
@@ -498,14 +498,15 @@ ALONE: dict[str, str] = {
         tools/git/credential: MAX_ANSWER_BYTES
         tools/git/reading: MAX_COMMITS
         tools/mcp/connection: MAX_NAME_CHARS MAX_PAGES
-        config/mcp/wire: MAX_SESSION_SERVERS MAX_TOOLS MAX_VALUES
-        tools/mcp/definition: MAX_DEFINITIONS_BYTES MAX_ORIGINAL MAX_TEXTS_BYTES MAX_TEXT_BYTES MAX_TOOL_NAME
+        config/mcp/wire: MAX_ARGUMENTS MAX_SESSION_SERVERS MAX_TOOLS MAX_VALUES
+        tools/mcp/definition: MAX_DEFINITIONS_BYTES MAX_ORIGINAL MAX_PROMPTS MAX_PROMPT_CHARS MAX_TEXTS_BYTES MAX_TEXT_BYTES MAX_TOOL_NAME
         tools/mcp/launch: MAX_STATE_BYTES MAX_STATE_FILES
         tools/mcp/questions: MAX_FORM_BYTES MAX_MESSAGE_CHARS MAX_OPTIONS MAX_QUESTIONS MAX_TEXT_CHARS MAX_URL_CHARS
         runtime/event_types/form: MAX_FIELDS MAX_VALUE_CHARACTERS
-        tools/mcp/result: MAX_FILES MAX_PARTS MAX_ROWS MAX_ROW_CHARS
+        tools/mcp/result: MAX_FILES MAX_PARTS MAX_PROMPT_TEXT MAX_ROWS MAX_ROW_CHARS
         tools/mcp/tool: MAX_URI_CHARS
         tools/mcp/connection: MAX_FOLLOWED MAX_RESOURCES
+        tools/mcp/servers: MAX_VALUE MAX_VALUES
         tools/mcp/tool: MAX_PROGRESS_CHARS
         tools/client_tool: MAX_EARLY
         tools/plugins: MAX_PLUGIN_TOOLS

@@ -33,7 +33,7 @@ from .connection import (
 from .content import linked_files, read_prompt, trace_of
 from .options import read_choices
 from .session import EditorSession
-from .slash import command_of
+from .slash import command_of, offered_in
 from .updates import message
 
 if TYPE_CHECKING:
@@ -345,6 +345,12 @@ class Bridge:
             )
             session.update(message(f"{said}\n"))
             return AnsweredRequest(wire.PromptResponse(stop_reason="end_turn"))
+        if prompt.text.startswith("/"):
+            if (shown := await session.ask_server(prompt)) is not None:
+                session.update(message(f"{shown}\n"))
+                return AnsweredRequest(wire.PromptResponse(stop_reason="end_turn"))
+            prompt = offered_in(prompt, session.offered)
+        session.offered = None
         await session.bring_servers(SERVERS_SECONDS)  # cancelled meanwhile, it is not sent
         self._at_work[params.session_id] += 1
         self._holder.show(*self._at_work)

@@ -27,11 +27,13 @@ class EditorPrompt(msgspec.Struct, frozen=True, kw_only=True):
         text: With the paths of files in the place where the person named them.
         attachments: Images, and text that the editor sent along: strangers may have written it, as any attachment.
         trace: Where the editor stands in a trace of its own.
+        is_untrusted: Whether strangers may have written the text: a server made it of a prompt.
     """
 
     text: str
     attachments: tuple[Attachment, ...] = ()
     trace: TraceContext | None = None
+    is_untrusted: bool = False
 
 
 def linked_files(blocks: Iterable[wire.ContentBlock], folder: Path) -> dict[str, Path]:

@@ -18,6 +18,7 @@ from ...runtime.errors import (
     DeadlineError,
     NetworkError,
     OverloadedError,
+    ValidationError,
 )
 from ...runtime.events import (
     DurableEvent,
@@ -40,13 +41,13 @@ from ...runtime.wire.topics import Snapshot
 from ..ask.daemon_questions import DaemonQuestions
 from ..ask.pending_questions import PendingQuestion
 from ..chat.status_line import ModelWindows
-from ..terminal.escaping import safe_line
+from ..terminal.escaping import safe_line, safe_text
 from . import wire
 from .connection import EditorConnection, EditorRequest
 from .content import EditorPrompt
 from .options import Choices, read_choices
 from .questions import EditorChannel
-from .slash import available
+from .slash import SEND, available
 from .updates import Updates, thought
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class EditorSession:
     Attributes:
         is_gone: Set when it is followed no more.
         lent: The model of this command, where the daemon is another command, and nothing else was chosen.
+        offered: What a server made of a prompt, and the person has not sent.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class EditorSession:
         self.folder = Path(row.workspace)
         self.choices = choices
         self.lent: str | None = None
+        self.offered: EditorPrompt | None = None
         self.is_gone = trio.Event()
         self._scope = trio.CancelScope()
         self._failure: CallboardError | None = None
@@ -176,6 +179,7 @@ class EditorSession:
                     )
                     await self._catch_up(events)
                     await self._put_waiting(questions)
+                    nursery.start_soon(self._tell_prompts, name="prompts of servers")
                     if self._servers:
                         nursery.start_soon(self._tell_servers, name="the editor's servers")
                     has_started = True
@@ -246,6 +250,47 @@ class EditorSession:
         """Say what the editor may not know before it knows the session."""
         self.update(available())
         self._is_announced.set()
+
+    async def _tell_prompts(self) -> None:
+        """Say which prompts servers have, as soon as the editor knows the session."""
+        from ..mcp.prompts import find_prompts
+
+        await self._is_announced.wait()
+        with suppress(CallboardError):
+            if prompts := await find_prompts(self._client):
+                self.update(available(prompts))
+
+    async def ask_server(self, prompt: EditorPrompt) -> str | None:
+        """Have a server make a text of a prompt that begins with `/SERVER:PROMPT`, to be sent by the next one.
+
+        Returns what the editor shows; `None` for a prompt that is not one of a server.
+
+        Raises:
+            CallboardError: The server can't make it.
+        """
+        from ..mcp.prompts import find_prompts, prompt_line, typed_prompt, usage_of
+
+        if (found := prompt_line(prompt.text)) is None:
+            return None
+        name, words = found
+        rows = await find_prompts(self._client)
+        if name.partition(":")[0] not in {row.server for row in rows.values()}:
+            return None
+        typed = typed_prompt(rows, name, words)
+        if typed.missing:
+            what = ", ".join(safe_line(each.name) for each in typed.missing)
+            usage = usage_of(name, typed.row.arguments)
+            raise ValidationError(f"say {what} behind it: {usage}")
+        made = await self._client.mcp.prompt(typed.row.server, typed.row.name, typed.given)
+        self.offered = EditorPrompt(
+            text=made.text,
+            attachments=prompt.attachments,
+            trace=prompt.trace,
+            is_untrusted=made.is_untrusted,
+        )
+        lines = "\n".join(f"> {line}" for line in safe_text(made.text).split("\n"))
+        notes = "".join(f"\n({safe_line(note)})" for note in made.notes)
+        return f"{lines}\n{notes}\n`/{SEND}` sends this, with what you write behind it."
 
     async def _tell_servers(self) -> None:
         """Start the editor's servers, as soon as it knows the session, and say which can't be used."""
@@ -350,6 +395,7 @@ class EditorSession:
             self.row.session_id,
             prompt.text,
             prompt.attachments,
+            is_untrusted=prompt.is_untrusted,
             options=None if options == TurnOptions() else options,
             key=key,
             trace=prompt.trace,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +12,10 @@ from ...runtime.store.rows import SessionRow
 from ..terminal.escaping import safe_line
 from ..terminal.style import counted
 from . import wire
+from .content import EditorPrompt
+
+if TYPE_CHECKING:
+    from ...config.mcp.wire import McpPromptRow
 
 
 class EditorCommand(msgspec.Struct, frozen=True):
@@ -82,17 +87,41 @@ COMMANDS = {
 }
 
 
-def available() -> wire.SessionUpdateAvailableCommandsUpdate:
-    """Return the commands as an editor lists them."""
-    commands = [
-        wire.AvailableCommand(
-            name=name,
-            description=each.summary,
-            input=wire.AvailableCommandInput(hint=each.hint) if each.hint else None,
-        )
-        for name, each in COMMANDS.items()
-    ]
+SEND = "send"
+"""The command that sends what a server made of a prompt."""
+
+
+def available(
+    prompts: Mapping[str, McpPromptRow] | None = None,
+) -> wire.SessionUpdateAvailableCommandsUpdate:
+    """Return the commands as an editor lists them, with the prompts of servers."""
+    commands = [_command(name, each.summary, each.hint) for name, each in COMMANDS.items()]
+    if prompts:
+        from ..mcp.prompts import summary_of  # few servers have any
+
+        said = "send what a server made of its prompt, and what you write behind it"
+        commands.append(_command(SEND, said, "more to say"))
+        for name, row in prompts.items():
+            hint = " ".join(
+                each.name if each.required else f"[{each.name}]" for each in row.arguments
+            )
+            commands.append(_command(safe_line(name), summary_of(row), safe_line(hint)))
     return wire.SessionUpdateAvailableCommandsUpdate(available_commands=tuple(commands))
+
+
+def _command(name: str, description: str, hint: str) -> wire.AvailableCommand:
+    shown = wire.AvailableCommandInput(hint=hint) if hint else None
+    return wire.AvailableCommand(name=name, description=description, input=shown)
+
+
+def offered_in(prompt: EditorPrompt, offered: EditorPrompt | None) -> EditorPrompt:
+    """Return what a server made, when that is what a prompt sends, with what the person wrote behind it."""
+    name, *rest = prompt.text.strip().split(None, 1)
+    if name != f"/{SEND}" or offered is None:
+        return prompt
+    text = "\n\n".join((offered.text, *rest))
+    files = (*offered.attachments, *prompt.attachments)
+    return msgspec.structs.replace(offered, text=text, attachments=files, trace=prompt.trace)
 
 
 def command_of(text: str) -> tuple[EditorCommand, str] | None:

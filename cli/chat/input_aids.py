@@ -88,10 +88,12 @@ class ChatCompleter(Completer):
 
     Attributes:
         folder: Where files are looked for.
+        further: What further commands do, those of servers.
     """
 
     def __init__(self, commands: Mapping[str, str]) -> None:
         self.folder = Path()
+        self.further: Mapping[str, str] = {}
         self._commands = sorted(commands.items())
 
     @staticmethod
@@ -107,7 +109,7 @@ class ChatCompleter(Completer):
         """Yield what may stand at the cursor."""
         text = document.text_before_cursor
         if text.startswith("/") and " " not in text:
-            for name, summary in self._commands:
+            for name, summary in (*self._commands, *sorted(self.further.items())):
                 if name.startswith(text):
                     yield Completion(name, start_position=-len(text), display_meta=summary)
         elif (typing := _TYPING.search(text)) is not None:

@@ -197,6 +197,10 @@ class LiveScreen:
         """Complete names of files in a folder."""
         self._completer.folder = folder
 
+    def offer(self, commands: Mapping[str, str]) -> None:
+        """Complete further commands, with what they do."""
+        self._completer.further = commands
+
     @property
     def columns(self) -> int:
         """The present width of the terminal."""
@@ -205,8 +209,7 @@ class LiveScreen:
     @property
     def typed(self) -> str:
         """See `PlainScreen`."""
-        kept = self._pastes.unfold(self._kept.text)
-        return "\n".join(filter(None, [*self._handed_back, kept]))
+        return self._pastes.unfold("\n".join(filter(None, [*self._handed_back, self._kept.text])))
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────
 
@@ -407,10 +410,13 @@ class LiveScreen:
         """Put a text into the input line for the next time."""
         self._kept = Document(text)
 
-    def hand_back(self, text: str) -> None:
-        """Put a text into the input line ahead of what is typed, now or as soon as there is one."""
+    def hand_back(self, text: str, *, folds: bool = False) -> None:
+        """Put a text into the input line ahead of what is typed, now or as soon as there is one.
+
+        With `folds` a sign stands there for one that is long, as for a paste.
+        """
         with self._lock:
-            self._handed_back.append(text)
+            self._handed_back.append(self._pastes.fold(text) if folds else text)
             if self._loop is not None:
                 self._ask_loop(self._put_back)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal
@@ -87,11 +87,14 @@ class PlainScreen:
     def look_in(self, folder: Path) -> None:
         """Complete names of files in a folder, where the screen completes."""
 
+    def offer(self, commands: Mapping[str, str]) -> None:
+        """Complete further commands, with what they do, where the screen completes."""
+
     def keep(self, text: str) -> None:
         """Put a text into the input; the terminal has its own here."""
 
-    def hand_back(self, text: str) -> None:
-        """Put a text into the input ahead of what is typed; the terminal has its own here."""
+    def hand_back(self, text: str, *, folds: bool = False) -> None:
+        """Put a text into the input ahead of what is typed, as a paste with `folds`; the terminal has its own here."""
 
     def fill(self, text: str) -> None:
         """Put a text into the input now, where nothing is typed; the terminal has its own here."""

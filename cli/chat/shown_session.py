@@ -56,6 +56,7 @@ class ShownSession:
         is_over: Whether the person left.
         codes: How turns ended, as exit codes.
         questions: What the session asks.
+        prompts: What the prompts of servers are for, by how they are typed.
     """
 
     def __init__(self, surface: Surface, options: ChatOptions) -> None:
@@ -66,6 +67,7 @@ class ShownSession:
         self.questions = ChatQuestions(
             surface.output, surface.style, surface.data, self._end_reading
         )
+        self.prompts: dict[str, str] = {}
         self._holder: Holder
         self._surface = surface
         self._screen = surface.screen
@@ -94,6 +96,16 @@ class ShownSession:
         if self._surface.is_live:
             self._looks_stale.set()  # who will answer stands there before the first prompt
             nursery.start_soon(self._look_up, name="status line")
+            nursery.start_soon(self._look_up_prompts, name="prompts of servers")
+
+    async def _look_up_prompts(self) -> None:
+        """Have the menu of commands offer the prompts of servers; who types one finds it in any case."""
+        from ..mcp.prompts import find_prompts, summary_of
+
+        with suppress(CallboardError):
+            rows = await find_prompts(self.client)
+            self.prompts = {f"/{name}": summary_of(row) for name, row in rows.items()}
+            self._screen.offer(self.prompts)
 
     def leave(self) -> None:
         """End the chat."""

@@ -28,6 +28,8 @@ from .view import ChatView
 
 MAX_LISTED = 20
 """Sessions in one list: a screen."""
+MAX_VALUES = 10
+"""Values that are shown of what an argument may be."""
 MAX_TITLE_CHARS = 60
 MAX_COPIED_CHARS = 50_000
 """Terminals take some 100,000 bytes for the clipboard, encoded."""
@@ -52,6 +54,12 @@ async def run_command(chat: Talk, line: str) -> None:
     if line.startswith("!"):
         await _shell(chat, line[1:].strip())
         return
+    if ":" in line.partition(" ")[0]:
+        from ..mcp.prompts import prompt_line  # here: few servers have prompts
+
+        if (found := prompt_line(line)) is not None:
+            await _server_prompt(chat, *found)
+            return
     name, _, argument = line[1:].partition(" ")
     command = COMMANDS.get(name)
     if command is None:
@@ -135,6 +143,26 @@ async def _shell(chat: Talk, command: str) -> None:
         chat.say("  it goes with your next prompt, as text that others may have written")
 
 
+async def _server_prompt(chat: Talk, name: str, words: str) -> None:
+    """Have a server make a text of a prompt, which the person sends."""
+    from ..mcp.prompts import METHOD, find_prompts, typed_prompt
+
+    _require(chat, METHOD)
+    typed = typed_prompt(await find_prompts(chat.client), name, words)
+    row, given = typed.row, typed.given
+    if row.problem:
+        raise ConflictError(f"/{safe_line(name)} is withheld: {row.problem}")
+    for argument in typed.missing:
+        values = await chat.client.mcp.complete(row.server, row.name, argument.name, "", given)
+        known = f" ({', '.join(map(safe_line, values[:MAX_VALUES]))})" if values else ""
+        said = f": {safe_line(argument.description)}" if argument.description else ""
+        given[argument.name] = await chat.ask_line(f"{safe_line(argument.name)}{said}{known}: ")
+    found = await chat.client.mcp.prompt(row.server, row.name, given)
+    for note in found.notes:
+        chat.notice(note)
+    await chat.offer_foreign(found.text, is_untrusted=found.is_untrusted)
+
+
 def _help(chat: Talk, argument: str) -> None:
     width = max(len(each.usage) for each in COMMANDS.values())
     for title, names in GROUPS.items():
@@ -142,6 +170,9 @@ def _help(chat: Talk, argument: str) -> None:
             f"  {COMMANDS[name].usage.ljust(width)}  {COMMANDS[name].summary}" for name in names
         ]
         chat.say("\n".join([title, *rows]))
+    if chat.prompts:
+        rows = [f"  {safe_line(name).ljust(width)}  {its}" for name, its in chat.prompts.items()]
+        chat.say("\n".join(["Prompts of servers", *sorted(rows)]))
     keys = (
         ("Enter", "sends; while a turn runs, the input has its turn afterwards"),
         ("Alt-Enter, Ctrl-J", "begin a new line, and so do \\ and Enter"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import trio
 from ...client.client import Client
 from ...providers.attachments import is_text
 from ...runtime.definitions import Agent, InputMode
-from ...runtime.errors import CallboardError, ConflictError, NotFoundError
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.turns import RerunWay
 from ...runtime.events import InputAccepted
 from ...runtime.history import Attachment, checked_attachments
@@ -29,7 +30,7 @@ from ..daemon.roots import create_session
 from ..exit_codes import FAILED
 from ..run.attachments import LARGE_BYTES, large, read_attachments, remarks
 from ..sharing.holder import LEFT, Holder
-from ..terminal.escaping import safe_line, short_path
+from ..terminal.escaping import safe_line, safe_text, short_path
 from ..terminal.keyboard import Keyboard
 from .files import is_dropped_file, mentioned
 from .place import ChatOptions
@@ -42,6 +43,9 @@ from .view import ChatView
 
 MAX_SHOWN_CHARS = 60
 """Of a prompt that waits, which the input line does not show any more."""
+
+MAX_MADE = 20
+"""Texts that servers made and the person may send again."""
 
 WORDS_TO_LEAVE = frozenset({"exit", "quit", "exit()", "quit()", ":q"})
 """Alone on the line they end a shell, a Python, an editor: nobody means a model by them."""
@@ -97,6 +101,9 @@ class Talk(ShownSession):
         self._edited: InputAccepted | None = None
         self._unsure: _Unsure | None = None
         self._sent: set[str] = set()
+        self._is_foreign = False
+        self._foreign: set[str] = set()
+        self._made: deque[str] = deque(maxlen=MAX_MADE)
         self._taking: dict[str, InputAccepted] = {}
 
     async def run(self, client: Client, begin: Beginning, holder: Holder) -> None:
@@ -178,6 +185,7 @@ class Talk(ShownSession):
             self._nursery.start_soon(self._cancel_turn, name="cancel")
         elif (typed or self._edited) and self.is_at_rest:
             self._edited = None
+            self._is_foreign = False
             self._screen.keep("")
             self._refresh()
         elif self._options.attachments and self.is_at_rest:
@@ -299,6 +307,7 @@ class Talk(ShownSession):
         for each in taken:
             self._taking.pop(each.input_id, None)
         if taken:
+            self._is_foreign |= any(each.input_id in self._foreign for each in taken)
             self._screen.hand_back("\n".join(each.text for each in taken))
             files = [file for each in taken for file in each.attachments]
             self.change(attachments=(*files, *self._options.attachments))
@@ -327,6 +336,37 @@ class Talk(ShownSession):
     def offer(self, line: str) -> None:
         """Put what may be meant into the input line: nothing of it is done before the person says so."""
         self._screen.hand_back(line)
+
+    async def offer_foreign(self, text: str, *, is_untrusted: bool) -> None:
+        """Show a text that a server made, and have the person send it, as it is or changed.
+
+        Raises:
+            ValidationError: Nobody sits here.
+        """
+        if not self._surface.can_ask:
+            raise ValidationError("a person looks at it before it is sent, and nobody sits here")
+        self.say("\n".join(f"  | {line}" for line in safe_text(text).split("\n")))
+        self._is_foreign |= is_untrusted
+        if is_untrusted:
+            self._made.append(text)
+        if self._surface.is_live:
+            self._screen.hand_back(text, folds=True)
+        elif await self.confirm("Send this? [y/N] "):
+            await self.send(text, is_typed=False)
+        else:
+            self._is_foreign = False
+
+    async def ask_line(self, prompt: str) -> str:
+        """Return what a person types behind a prompt; raise `ValidationError` where nobody sits."""
+        if not self._surface.can_ask:
+            raise ValidationError(f"say it behind the command: {prompt.rstrip(': ')}")
+        await self._screen.drain()
+        with self._screen.held():
+            await self._keyboard.settle()
+            typed = await self._keyboard.line(prompt)
+        if typed is None:
+            raise InputEnded
+        return typed
 
     def paste_image(self) -> None:
         """Have the image on the clipboard go with the next prompt."""
@@ -366,8 +406,11 @@ class Talk(ShownSession):
     async def send(self, text: str, mode: str = "queue", *, is_typed: bool = True) -> None:
         """Send an input to the session; begin one when there is none. Files that are typed go with it."""
         named = await self._files_of(text) if is_typed else ()
+        is_untrusted = self.shell_output is not None or self._is_foreign
+        is_untrusted |= any(made in text for made in self._made)  # from the history, for one
         if self._edited is not None and mode == "queue":
             earlier = self._edited
+            is_untrusted |= earlier.input_id in self._foreign
             await self.fork(earlier.input_id)
             self.change(attachments=(*earlier.attachments, *self._options.attachments))
         files = (*self._options.attachments, *named)
@@ -406,10 +449,13 @@ class Talk(ShownSession):
             budget=budget,
             mode=InputMode(mode),
             options=given,
-            is_untrusted=output is not None,
+            is_untrusted=is_untrusted,
             key=self._unsure.key,
         )
         self._sent.add(ticket.input_id)
+        if is_untrusted:
+            self._foreign.add(ticket.input_id)
+        self._is_foreign = False
         if view is self.view:
             waiting = {each.input_id for each in self._own_waiting()} | {ticket.input_id}
             self._holder.show(view.session_id, *waiting)

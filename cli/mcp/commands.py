@@ -185,7 +185,7 @@ def show_server(name: ServerName, /, *, config: Config = None, data: Data = None
             print(f"{field}: {safe_line(msgspec.json.encode(value).decode())}")
     for tool in server.tools:
         show_tool(server, tool, "withheld: " if tool.name in found.row.withheld else "")
-    show_offers(server.offers)
+    show_offers(server, server.offers, found.row.withheld_prompts)
     _say_problems(found.row)
     if found.errors and found.row.problem:
         complain(f"its program wrote last:\n{safe_text(found.errors[-MAX_ERROR_CHARS:].strip())}")
@@ -214,7 +214,11 @@ def try_server(name: ServerName, /, *, config: Config = None, data: Data = None)
         )
     for original, why in changes.refused.items():
         print(f"can't be used: {safe_line(original)}: {safe_line(why)}")
-    return FAILED if changes.changed or changes.gone else ANSWERED
+    lost = [each.name for each in server.offers.prompts if each not in offer.offers.prompts]
+    if lost:
+        its = ", ".join(map(safe_line, lost))
+        print(f"Other prompts than were accepted: {its}. `callboard mcp review {name}` shows them.")
+    return FAILED if changes.changed or changes.gone or lost else ANSWERED
 
 
 @mcp.command(name="review")
@@ -366,7 +370,7 @@ def _review(place: ServerPlace, server: McpSettings, *, is_yes: bool, is_new: bo
     changes = changes_of(server, offer)
     show_changes(server, changes)
     if is_new or offer.offers != server.offers:
-        show_offers(offer.offers)
+        show_offers(server, offer.offers)
     elif not changes.is_any:
         print("Nothing has changed.")
         return ANSWERED
@@ -376,9 +380,9 @@ def _review(place: ServerPlace, server: McpSettings, *, is_yes: bool, is_new: bo
         return FAILED
     digests = {tool.original: tool.digest for tool in offer.tools}
     if is_new:
-        place.change(lambda its: its.add(server, digests))
+        place.change(lambda its: its.add(server, digests, offer.offers.digest))
     else:
-        place.change(lambda its: its.accept(server.name, digests))
+        place.change(lambda its: its.accept(server.name, digests, offer.offers.digest))
     done = "Added" if is_new else "Accepted"
     print(f"{done} {server.name}: {counted(len(digests), 'tool')} can be used.")
     return ANSWERED
@@ -409,7 +413,8 @@ def _cells(row: McpRow) -> tuple[str, ...]:
 
 def _state(row: McpRow) -> str:
     state = "on" if row.state == "unknown" else row.state
-    return f"{state}, {len(row.withheld)} withheld" if row.withheld else state
+    count = len(row.withheld) + len(row.withheld_prompts)
+    return f"{state}, {count} withheld" if count else state
 
 
 def _say_problems(row: McpRow) -> None:

@@ -21,7 +21,7 @@ from ...runtime.errors import ActorStopped, CallboardError, ConflictError
 from ...runtime.http.address_guard import AddressGuard
 from ...runtime.http.client import HttpClient, open_http_client
 from ...runtime.redaction import Secret
-from ...tools.mcp.book import McpBook, chosen, forget_secrets, named, row_of
+from ...tools.mcp.book import McpBook, chosen, chosen_offers, forget_secrets, named, row_of
 from ...tools.mcp.server import log_out, look_at
 from ...tools.mcp.state import LOGIN_SECONDS, McpPlaces
 from ...tools.sandbox.sandbox import Sandbox
@@ -51,11 +51,11 @@ class Servers(Protocol):
         """Return what a server offers now."""
         ...
 
-    def accept(self, name: str, tools: Mapping[str, str]) -> Any:
+    def accept(self, name: str, tools: Mapping[str, str], offers: str | None = None) -> Any:
         """Accept tools of a server."""
         ...
 
-    def add(self, server: McpSettings, tools: Mapping[str, str]) -> Any:
+    def add(self, server: McpSettings, tools: Mapping[str, str], offers: str | None = None) -> Any:
         """Add a server."""
         ...
 
@@ -209,18 +209,16 @@ class OwnServers:
     def __contains__(self, name: str) -> bool:
         return name in self._settings.mcp
 
-    def accept(self, name: str, tools: Mapping[str, str]) -> None:
-        """Accept tools of a server that was looked at."""
+    def accept(self, name: str, tools: Mapping[str, str], offers: str | None = None) -> None:
+        """Accept tools of a server that was looked at, and its prompts."""
         server = self._book.server(name)
-        offer = self._offers.get(name)
-        offers = server.offers if offer is None else offer.offers
-        self._book.accept(name, self._chosen(server, tools), offers)
+        its = chosen_offers(server, self._offers.get(name), offers)
+        self._book.accept(name, self._chosen(server, tools), its)
 
-    def add(self, server: McpSettings, tools: Mapping[str, str]) -> None:
+    def add(self, server: McpSettings, tools: Mapping[str, str], offers: str | None = None) -> None:
         """Add a server that was looked at."""
-        offer = self._offers.get(server.name)
-        offers = None if offer is None else offer.offers
-        self._book.add(server, self._chosen(server, tools), offers)
+        its = chosen_offers(server, self._offers.get(server.name), offers)
+        self._book.add(server, self._chosen(server, tools), its)
 
     def update(self, server: McpSettings) -> None:
         """Change a server."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+from collections.abc import Collection
 
 import msgspec
 
@@ -14,6 +15,7 @@ from ...tools.mcp.definition import LIST_RESOURCES, READ_RESOURCE, shown
 from ..terminal.complaint import complain
 from ..terminal.escaping import exact, safe_line, safe_text
 from ..terminal.style import counted
+from .prompts import usage_of
 
 INDENT = "    "
 
@@ -99,10 +101,24 @@ def show_tool(server: McpSettings, tool: PinnedTool, mark: str = "") -> None:
         print(f"{INDENT}its server says, and nothing follows from it: {safe_line(hints)}")
 
 
-def show_offers(offers: ServerOffers) -> None:
-    """Print what a server has besides tools."""
+def show_offers(server: McpSettings, offers: ServerOffers, withheld: Collection[str] = ()) -> None:
+    """Print what a server has besides tools, and how its prompts differ from those that were accepted."""
     if offers.resources:
         print(f"resources: models list and read them with {LIST_RESOURCES} and {READ_RESOURCE}")
+    pins = {prompt.name: prompt for prompt in server.offers.prompts}
+    for prompt in offers.prompts:
+        pin = pins.pop(prompt.name, None)
+        mark = "withheld: " if prompt.name in withheld else ""
+        if pin != prompt:
+            mark = "new: " if pin is None else "changed: "
+        print(f"{mark}prompt {usage_of(f'{server.name}:{prompt.name}', prompt.arguments)}")
+        for line in _indented(prompt.title, prompt.description):
+            print(line)
+        for argument in prompt.arguments:
+            if argument.description:
+                print(f"{INDENT}- {safe_line(argument.name)}: {safe_line(argument.description)}")
+    for name in pins:
+        print(f"gone: prompt /{server.name}:{safe_line(name)}")
 
 
 def diff_of(before: PinnedTool, now: PinnedTool) -> list[str]:

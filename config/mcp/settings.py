@@ -101,7 +101,29 @@ class PinnedTool(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """SHA-256 of the definition as canonical JSON."""
-        return hashlib.sha256(msgspec.json.encode(self.definition, order="sorted")).hexdigest()
+        return _digest(self.definition)
+
+
+class PromptArgument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prompt of a server wants to be given."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+class ServerPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of a server: a text that it makes from arguments, for a person to send."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the definition as canonical JSON."""
+        return _digest(self)
 
 
 class ServerOffers(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,9 +131,20 @@ class ServerOffers(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         resources: Whether it has any.
+        prompts: Its prompts, in its order.
     """
 
     resources: bool = False
+    prompts: tuple[ServerPrompt, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it as canonical JSON."""
+        return _digest(self)
+
+
+def _digest(definition: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(definition, order="sorted")).hexdigest()
 
 
 class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from ...runtime.definitions import Tier
 from ...runtime.wire.fields import Line, Secret, Word
-from .settings import McpDraft, McpSettings, PinnedTool, ServerOffers
+from .settings import McpDraft, McpSettings, PinnedTool, PromptArgument, ServerOffers
 
 StateWord = Literal["off", "not started", "starting", "running", "broken", "failed", "unknown"]
 """`failed` is one that is not started again by itself, `unknown` that of one which no runtime uses."""
@@ -42,6 +42,9 @@ class McpRow(msgspec.Struct, frozen=True, kw_only=True):
         withheld: Those of them that are not offered, since its definition of them has changed.
         new: Tools that it offers and nobody accepted, by its own names.
         refused: Why other tools of it can't be used, by its own names.
+        resources: Whether it had resources when its tools were accepted.
+        prompts: Its accepted prompts.
+        withheld_prompts: Those of them that are not offered, since its definition of them has changed.
         info: What it says of itself, once it was asked.
         place: Its command, or the host of its URL; empty for who may not begin sessions.
     """
@@ -55,6 +58,9 @@ class McpRow(msgspec.Struct, frozen=True, kw_only=True):
     withheld: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     refused: dict[str, str] = {}
+    resources: bool = False
+    prompts: tuple[str, ...] = ()
+    withheld_prompts: tuple[str, ...] = ()
     info: ServerInfo = ServerInfo()
     place: str = ""
 
@@ -134,17 +140,95 @@ class AcceptTools(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: The server's.
         tools: The SHA-256 of each definition, by the server's own names, as `mcp/look` returned them.
+        offers: The SHA-256 of what the server has besides tools, as `mcp/look` returned it; without it, the prompts
+            stay that were accepted before.
     """
 
     name: Word
     tools: Digests
+    offers: Word | None = None
 
 
 class NewMcpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server to add, with the tools that a person accepts of it."""
+    """A server to add, with the tools that a person accepts of it; see `AcceptTools`."""
 
     server: McpDraft
     tools: Digests
+    offers: Word | None = None
+
+
+class McpPromptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of a server in a list.
+
+    Attributes:
+        server: Whose it is.
+        name: Its name there; people type `/SERVER:NAME`.
+        title, description: What the server says of it.
+        arguments: What it wants to be given.
+        problem: Why it can't be used now.
+    """
+
+    server: str
+    name: str
+    title: str = ""
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+    problem: str = ""
+
+
+class McpPromptRows(msgspec.Struct, frozen=True):
+    """The accepted prompts of the servers that are used, sorted by server."""
+
+    prompts: list[McpPromptRow]
+
+
+MAX_ARGUMENTS = 20
+"""Arguments of a prompt: more than a person gives."""
+Arguments = Annotated[dict[Word, Line], msgspec.Meta(max_length=MAX_ARGUMENTS)]
+
+
+class GetMcpPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of a server, with what it is given, by the names of its arguments."""
+
+    server: Word
+    name: Word
+    arguments: Arguments = {}
+
+
+class McpPromptText(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server made of a prompt.
+
+    Attributes:
+        text: For a person to look at and send.
+        is_untrusted: Whether strangers may have written it: who sends it says so.
+        notes: What was left out of it.
+    """
+
+    text: str
+    is_untrusted: bool = True
+    notes: tuple[str, ...] = ()
+
+
+class CompleteMcpArgument(msgspec.Struct, frozen=True):
+    """An argument of a prompt of a server, begun.
+
+    Attributes:
+        server, prompt, argument: Which.
+        value: What was typed so far.
+        arguments: The values of other arguments.
+    """
+
+    server: Word
+    prompt: Word
+    argument: Word
+    value: Line = ""
+    arguments: Arguments = {}
+
+
+class McpValues(msgspec.Struct, frozen=True):
+    """What an argument may be, as its server says."""
+
+    values: list[str]
 
 
 class ChangedMcpServer(msgspec.Struct, frozen=True):

@@ -22,7 +22,8 @@ from ...runtime.errors import (
 from ...runtime.kernel.live_lists import ListName
 from ...runtime.redaction import redact
 from ...runtime.wire.fields import Role
-from ...tools.mcp.book import McpBook, chosen, named, row_of
+from ...tools.mcp.book import McpBook, chosen, chosen_offers, named, row_of, withheld_prompts
+from ...tools.mcp.tool import withheld
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 
@@ -80,7 +81,7 @@ async def accept_tools(caller: Caller, params: wire.AcceptTools) -> wire.McpRow:
     server = named(host.settings.mcp, params.name)
     offer = host.servers().offer(server.name)
     pins = chosen(server, offer, params.tools, caller.name)
-    offers = server.offers if offer is None else offer.offers
+    offers = chosen_offers(server, offer, params.offers)
     return await _change(caller, server.name, lambda book: book.accept(server.name, pins, offers))
 
 
@@ -90,7 +91,7 @@ async def add_server(caller: Caller, params: wire.NewMcpServer) -> wire.McpRow:
     server = _allowed(caller, params.server)
     offer = host_of(caller.runtime).servers().offer(server.name)
     pins = chosen(server, offer, params.tools, caller.name)
-    offers = None if offer is None else offer.offers
+    offers = chosen_offers(server, offer, params.offers)
     return await _change(caller, server.name, lambda book: book.add(server, pins, offers))
 
 
@@ -148,6 +149,49 @@ async def restart_server(caller: Caller, params: wire.OneMcpServer) -> wire.McpR
     server = named(host.settings.mcp, params.name)
     await host.servers().restart(server.name)
     return _row(caller, server, await _own_names(caller))
+
+
+@methods.add("mcp/prompts", Role.OPERATOR, is_whole=True)
+async def list_prompts(caller: Caller, params: Nothing) -> wire.McpPromptRows:
+    """Return the accepted prompts of the servers that are used; no server is asked for that."""
+    await trio.lowlevel.checkpoint()
+    host = host_of(caller.runtime)
+    states = {} if host.mcp is None else host.mcp.states()
+    rows = [
+        wire.McpPromptRow(
+            server=name,
+            name=prompt.name,
+            title=prompt.title,
+            description=prompt.description,
+            arguments=prompt.arguments,
+            problem=withheld(name) if prompt.name in gone else "",
+        )
+        for name, server in sorted(host.settings.mcp.items())
+        if server.enabled
+        for gone in [withheld_prompts(server, states.get(name))]
+        for prompt in server.offers.prompts
+    ]
+    return wire.McpPromptRows(rows)
+
+
+@methods.add("mcp/prompt", Role.OPERATOR, is_slow=True)
+async def get_prompt(caller: Caller, params: wire.GetMcpPrompt) -> wire.McpPromptText:
+    """Return the text that a server makes of a prompt, for a person to look at and send, with its `is_untrusted`."""
+    host = host_of(caller.runtime)
+    is_untrusted = named(host.settings.mcp, params.server).content != "trusted"
+    text, notes = await host.servers().prompt(params.server, params.name, params.arguments)
+    return wire.McpPromptText(text=text, is_untrusted=is_untrusted, notes=notes)
+
+
+@methods.add("mcp/complete", Role.OPERATOR, is_slow=True)
+async def complete_argument(caller: Caller, params: wire.CompleteMcpArgument) -> wire.McpValues:
+    """Return what an argument of a prompt may be, as its server says; nothing of a server that does not say so."""
+    servers = host_of(caller.runtime).servers()
+    return wire.McpValues(
+        await servers.complete(
+            params.server, params.prompt, params.argument, params.value, params.arguments
+        )
+    )
 
 
 @methods.add("mcp/use", Role.ADMIN, is_slow=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,28 @@ async def test_resources_are_listed_and_read_and_what_changed_is_said() -> None:
         assert [each.get("changed_since_it_was_read") for each in rows] == [None, None]
 
 
+async def test_the_newest_revision_is_told_which_resources_to_follow() -> None:
+    """One stream has all that were read; a second one takes its place before it ends."""
+    async with open_stage(await server_of("--era=modern")) as runtime:
+        session = await runtime.create_session()
+
+        async def called(name: str, **arguments: Any) -> Any:
+            return (await runtime.call_tool(name, arguments, session=session)).output
+
+        async def changed() -> list[bool]:
+            rows = (await called("mcp_resources", server="fake"))["fake"]["resources"]
+            return ["changed_since_it_was_read" in each for each in rows]
+
+        await called("mcp_read", server="fake", uri="memo://0")
+        await called("mcp_read", server="fake", uri="memo://1")
+        assert await changed() == [False, False]
+        wanted = json.loads(await called("fake__change"))
+        assert {"resourceSubscriptions": ["memo://0", "memo://1"]} in wanted
+        assert await changed() == [True, True]
+        await called("mcp_read", server="fake", uri="memo://0")
+        assert await changed() == [False, True]
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "says"),
     [
@@ -73,6 +96,7 @@ async def test_resources_are_listed_and_read_and_what_changed_is_said() -> None:
         ({"server": "fake", "uri": "memo://" + "x" * 3000}, "validation_error", "2048"),
         ({"server": "fake", "uri": "memo://\u202e"}, "validation_error", "don't see"),
         ({"server": "fake", "uri": "file:///etc"}, "execution_error", "no such resource"),
+        ({"server": "fake", "uri": "memo://gone"}, "execution_error", "has no such resource: gone"),
     ],
 )
 async def test_what_can_not_be_read_is_said(

@@ -151,6 +151,9 @@ def row_of(
         ),
         new=tuple(name for name in listed or () if name not in pins),
         refused=dict(state.refused),
+        resources=server.offers.resources,
+        prompts=tuple(prompt.name for prompt in server.offers.prompts),
+        withheld_prompts=withheld_prompts(server, state),
         info=state.info,
         place=server.place if sees_place else "",
     )
@@ -184,6 +187,31 @@ def chosen(
                 msgspec.structs.replace(tool, accepted_at_ms=now_ms, accepted_by=accepted_by)
             )
     return tuple(found)
+
+
+def withheld_prompts(server: McpSettings, state: ServerState | None) -> tuple[str, ...]:
+    """Return the accepted prompts whose definition is another one by now, as far as the server was asked."""
+    if state is None or (listed := state.prompts) is None:
+        return ()
+    pins = server.offers.prompts
+    return tuple(prompt.name for prompt in pins if listed.get(prompt.name) != prompt.digest)
+
+
+def chosen_offers(server: McpSettings, offer: McpOffer | None, digest: str | None) -> ServerOffers:
+    """Return what somebody accepts besides tools, of what the server offered when they looked at it.
+
+    Without a digest nobody has said that they saw the prompts, so those that were accepted stay. Raises
+    `ConflictError` for what is not as it was shown.
+    """
+    if digest is None:
+        now = server.offers if offer is None else offer.offers
+        return msgspec.structs.replace(server.offers, resources=now.resources)
+    if offer is None or offer.offers.digest != digest:
+        raise ConflictError(
+            f"What {server.name} has besides tools is not as it is accepted here: look at it again. "
+            "Nothing was changed."
+        )
+    return offer.offers
 
 
 def forget_secrets(store: KeyStore, server: str, keys: Iterable[str] | None = None) -> bool:

@@ -25,7 +25,11 @@ import trio
 from mcp.client import InputRequiredRoundsExceededError
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage, ListRootsFnT
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.client.subscriptions import (
+    ListenNotSupportedError,
+    ResourceUpdated,
+    SubscriptionLost,
+)
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
@@ -42,6 +46,8 @@ from mcp_types import (
     Implementation,
     ListRootsResult,
     PaginatedRequestParams,
+    PromptListChangedNotification,
+    PromptReference,
     ResourceUpdatedNotification,
     Root,
     SubscribeRequest,
@@ -80,6 +86,8 @@ MAX_RESOURCES = 1000
 """Entries that are read of a list of resources, or of templates."""
 MAX_FOLLOWED = 256
 """Resources of a connection of which the server says when they change."""
+FOLLOW_SECONDS = 5.0
+"""How long the reader of a resource waits until the server follows it, once it has read it."""
 MAX_ERROR_CHARS = 4000
 """Kept of what a server says of an error."""
 MAX_NAME_CHARS = 200
@@ -169,9 +177,41 @@ class ServerConnection:
     async def read(self, uri: str, ask: AskPeople | None = None) -> dict[str, Any]:
         """Return what a resource holds, in the form of the protocol; raise as `call`."""
         with self._askers.during(ask), self._wire.calling() as faults:
-            found = await self._answer(self._client.read_resource(uri), faults)
+            found = await self._answer(self._client.read_resource(uri), faults, "resource")
             await self._follow_resource(uri)
         return found
+
+    async def list_prompts(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """Return the server's prompts in the form of the protocol, and what is to be said of the list; raise as `call`."""
+        if self._client.server_capabilities.prompts is None:
+            return [], ()
+        with self._wire.calling() as faults:
+            try:
+                return await self._listed(self._client.session.list_prompts, "prompts")
+            except MCPError as error:
+                if error.code == METHOD_NOT_FOUND:
+                    return [], ()
+                raise self._lost_or_failure(error, faults) from None
+            except ValidationError as error:
+                raise _not_protocol(error) from None
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """Return the messages of a prompt, in the form of the protocol; raise as `call`."""
+        with self._askers.during(None), self._wire.calling() as faults:
+            return await self._answer(self._client.get_prompt(name, arguments), faults, "prompt")
+
+    async def complete(
+        self, prompt: str, argument: str, value: str, arguments: dict[str, str]
+    ) -> list[str]:
+        """Return what an argument of a prompt may be; nothing of a server that does not say so. Raises as `call`."""
+        if self._client.server_capabilities.completions is None:
+            return []
+        asked = self._client.complete(
+            PromptReference(name=prompt), {"name": argument, "value": value}, arguments or None
+        )
+        with self._wire.calling() as faults:
+            found = await self._answer(asked, faults, "prompt")
+        return [str(each) for each in found["completion"]["values"]]
 
     async def _follow_resource(self, uri: str) -> None:
         """Have the server say when a resource that was read is another one, where it can."""
@@ -180,9 +220,13 @@ class ServerConnection:
         is_known = uri in self._changes.read or len(self._changes.read) >= MAX_FOLLOWED
         if is_known or its is None or not its.subscribe:
             return
-        if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return  # it is told what to follow when it begins
         self._changes.read.add(uri)
+        if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            followed = self._changes.followed
+            self._changes.wanted.set()
+            with trio.move_on_after(FOLLOW_SECONDS):
+                await followed.wait()
+            return
         with suppress(MCPError):
             wanted = SubscribeRequest(params=SubscribeRequestParams(uri=uri))
             await self._client.session.send_request(wanted, EmptyResult)
@@ -247,7 +291,9 @@ class ServerConnection:
         )
         return await self._answer(called, faults)
 
-    def _lost_or_failure(self, error: MCPError, faults: CallFaults) -> Exception:
+    def _lost_or_failure(
+        self, error: MCPError, faults: CallFaults, what: str = "tool"
+    ) -> Exception:
         """Return what is raised for an error of the protocol, or below it."""
         if faults.failure is not None:
             return faults.failure
@@ -255,13 +301,15 @@ class ServerConnection:
             self.lost.is_set() or faults.is_cut_off or error.message == CLOSED
         ):
             return ConnectionLost()
-        return _failure(error)
+        return _failure(error, what)
 
-    async def _answer(self, asked: Awaitable[Any], faults: CallFaults) -> dict[str, Any]:
+    async def _answer(
+        self, asked: Awaitable[Any], faults: CallFaults, what: str = "tool"
+    ) -> dict[str, Any]:
         try:
             answer = await asked
         except MCPError as error:
-            raise self._lost_or_failure(error, faults) from None
+            raise self._lost_or_failure(error, faults, what) from None
         except InputRequiredRoundsExceededError:
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR, "The server asks again and again, and answers nothing."
@@ -314,12 +362,10 @@ async def open_connection(
 
     async def heard(message: IncomingMessage) -> None:
         await trio.lowlevel.checkpoint()
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, ToolListChangedNotification | PromptListChangedNotification):
             changes.note()
-        elif (
-            isinstance(message, ResourceUpdatedNotification) and message.params.uri in changes.read
-        ):
-            changes.stale.add(message.params.uri)
+        elif isinstance(message, ResourceUpdatedNotification):
+            changes.note_resource(message.params.uri)
 
     client = Client(
         wire.open(changes.note),
@@ -335,37 +381,95 @@ async def open_connection(
         async with open_service_nursery("the connection is closed") as nursery:
             if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 nursery.start_soon(_follow, client, changes, name=f"changes of {name}")
+                resources = client.server_capabilities.resources
+                if resources is not None and resources.subscribe:
+                    its = f"resources of {name}"
+                    nursery.start_soon(_follow_resources, client, changes, name=its)
             yield ServerConnection(client, wire, changes, askers)
 
 
 async def _follow(client: Client, changes: _Changes) -> None:
-    """Note changes of the server's tools as the newest revision tells them; end where it does not."""
-    tools = client.server_capabilities.tools
-    if tools is None or not tools.list_changed:
+    """Note changes of the server's tools and prompts as the newest revision tells them; end where it does not."""
+    tools, prompts = client.server_capabilities.tools, client.server_capabilities.prompts
+    has_tools = tools is not None and bool(tools.list_changed)
+    has_prompts = prompts is not None and bool(prompts.list_changed)
+    if not (has_tools or has_prompts):
         return
-    with suppress(MCPError, ListenNotSupportedError, SubscriptionLost, TimeoutError):
-        async with client.listen(tools_list_changed=True) as subscription:
+    with suppress(*_NOT_HEARD):
+        async with client.listen(
+            tools_list_changed=has_tools, prompts_list_changed=has_prompts
+        ) as subscription:
             async for _ in subscription:
                 changes.note()
 
 
+async def _follow_resources(client: Client, changes: _Changes) -> None:
+    """Have the server of the newest revision say when resources change that were read.
+
+    A new stream for all of them is there before the last one ends: nothing is missed between them.
+    """
+    before: trio.CancelScope | None = None
+    async with trio.open_nursery() as nursery:
+        while True:
+            await changes.wanted.wait()
+            followed, changes.followed = changes.followed, trio.Event()
+            changes.wanted = trio.Event()
+            now = await nursery.start(_hear, client, changes, name="a stream of resources")
+            followed.set()
+            if before is not None:
+                before.cancel(reason="another stream has them all")
+            before = now
+
+
+async def _hear(
+    client: Client, changes: _Changes, *, task_status: trio.TaskStatus[trio.CancelScope]
+) -> None:
+    """Note what the server says of the resources that were read so far; started when it does, or can't."""
+    uris, is_heard = frozenset(changes.read), False
+    with trio.CancelScope() as scope:
+        with suppress(*_NOT_HEARD):
+            async with client.listen(resource_subscriptions=sorted(uris)) as subscription:
+                is_heard = True
+                task_status.started(scope)
+                async for event in subscription:
+                    if isinstance(event, ResourceUpdated):
+                        changes.note_resource(event.uri)
+        changes.read -= uris  # the server ended it: whoever reads one again asks for another stream
+    if not is_heard:
+        task_status.started(scope)
+
+
+_NOT_HEARD = (MCPError, ListenNotSupportedError, SubscriptionLost, TimeoutError)
+"""Why a server says nothing of changes; a call finds out whether it is there at all."""
+
+
 class _Changes:
-    """Where it is noted that the tools of a server have changed, or may have.
+    """Where it is noted that the tools or prompts of a server have changed, or may have, and resources.
 
     Attributes:
-        event: Set then.
+        event: Set when tools or prompts have.
         read: Resources that were read, and of which the server says when they change.
         stale: Those of them that have changed since.
+        wanted: Set when one more was read, and a server of the newest revision is to say when it changes.
+        followed: Set when it does.
     """
 
     def __init__(self) -> None:
         self.event = trio.Event()
         self.read: set[str] = set()
         self.stale: set[str] = set()
+        self.wanted = trio.Event()
+        self.followed = trio.Event()
 
     def note(self) -> None:
-        """Note it."""
+        """Note that tools or prompts have changed."""
         self.event.set()
+
+    def note_resource(self, uri: str) -> None:
+        """Note that a resource has changed, or one below it."""
+        self.stale.update(
+            read for read in self.read if uri == read or uri.startswith(f"{read.rstrip('/')}/")
+        )
 
 
 _CALLER: ContextVar[_Asker | None] = ContextVar("the call that a server asks about", default=None)
@@ -458,8 +562,8 @@ def _not_protocol(error: ValidationError) -> ToolFailure:
     )
 
 
-def _failure(error: MCPError) -> ToolFailure:
-    """Return what the model gets of an error of the protocol."""
+def _failure(error: MCPError, what: str) -> ToolFailure:
+    """Return what the model gets of an error of the protocol, asked for a tool, a resource or a prompt."""
     said = redact(error.message)[:MAX_ERROR_CHARS]
     match error.code:
         case code if code == INVALID_PARAMS:
@@ -467,7 +571,9 @@ def _failure(error: MCPError) -> ToolFailure:
                 ErrorType.VALIDATION_ERROR, f"The server refuses the arguments: {said}"
             )
         case code if code == METHOD_NOT_FOUND:
-            return ToolFailure(ErrorType.TOOL_NOT_FOUND, f"The server has no such tool: {said}")
+            missing = f"The server has no such {what}: {said}"
+            kind = ErrorType.TOOL_NOT_FOUND if what == "tool" else ErrorType.EXECUTION_ERROR
+            return ToolFailure(kind, missing, code=METHOD_NOT_FOUND)
         case code if code == REQUEST_TIMEOUT:
             return ToolFailure(ErrorType.TIMEOUT, f"The server did not answer in time: {said}")
         case code:

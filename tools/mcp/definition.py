@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import trio
 
-from ...config.mcp.settings import McpSettings, PinnedTool, prefix_of
-from ...config.mcp.wire import MAX_TOOLS
+from ...config.mcp.settings import McpSettings, PinnedTool, PromptArgument, ServerPrompt, prefix_of
+from ...config.mcp.wire import MAX_ARGUMENTS, MAX_TOOLS
 from ...runtime.definitions import Capability, ToolDefinition
 from ...runtime.errors import ValidationError
 from ...runtime.text import hidden_in
@@ -31,6 +31,10 @@ MAX_DEFINITION_BYTES = 256 * 1024
 """One definition, with its schemas."""
 LIST_RESOURCES = "mcp_resources"
 READ_RESOURCE = "mcp_read"
+MAX_PROMPTS = 100
+"""Prompts of a server: a menu that a person still reads."""
+MAX_PROMPT_CHARS = 1000
+"""Of a title or a description of a prompt, or of an argument."""
 
 _FILES: Mapping[str, tuple[Capability, ...]] = {
     "none": (),
@@ -39,6 +43,8 @@ _FILES: Mapping[str, tuple[Capability, ...]] = {
 }
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OTHER = re.compile(r"[^a-z0-9]+")
+_TYPED = re.compile(r"[^\s=\x00-\x1f\x7f]{1,128}")
+"""A name that people can type behind a slash, or before `=`."""
 
 
 class ToolListing(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +96,59 @@ def read_listing(server: McpSettings, listed: Iterable[Mapping[str, Any]]) -> To
             tools[original] = tool
             taken.add(tool.name)
     return ToolListing(tools=tuple(tools.values()), refused=refused, notes=tuple(notes))
+
+
+def read_prompts(
+    listed: Iterable[Mapping[str, Any]],
+) -> tuple[tuple[ServerPrompt, ...], tuple[str, ...]]:
+    """Return the prompts of a list, in the form of the protocol, that people can use, and why others are left out."""
+    found: dict[str, ServerPrompt] = {}
+    notes: list[str] = []
+    size = 0
+    for said in listed:
+        name = str(said.get("name", ""))
+        if len(found) >= MAX_PROMPTS:
+            notes.append(f"it offers more than {MAX_PROMPTS} prompts; the rest is left out")
+            break
+        try:
+            prompt = _prompt(said)
+            size += len(msgspec.json.encode(prompt))
+            if size > MAX_TEXTS_BYTES:
+                raise ValidationError(f"its prompts have more than {MAX_TEXTS_BYTES} bytes")
+        except ValidationError as error:
+            notes.append(f"its prompt {shown(name)} is left out: {error}")
+        else:
+            found.setdefault(name, prompt)
+    return tuple(found.values()), tuple(notes)
+
+
+def _prompt(said: Mapping[str, Any]) -> ServerPrompt:
+    """Return the prompt that a server describes; raise `ValidationError` for one that nobody could use."""
+    arguments = said.get("arguments") or ()
+    if len(arguments) > MAX_ARGUMENTS:
+        raise ValidationError(f"it wants more than {MAX_ARGUMENTS} arguments")
+    prompt = ServerPrompt(
+        name=str(said.get("name", "")),
+        title=str(said.get("title") or ""),
+        description=str(said.get("description") or ""),
+        arguments=tuple(
+            PromptArgument(
+                name=str(each.get("name", "")),
+                description=str(each.get("description") or ""),
+                required=bool(each.get("required")),
+            )
+            for each in arguments
+        ),
+    )
+    names = [prompt.name, *(each.name for each in prompt.arguments)]
+    if not all(map(_TYPED.fullmatch, names)) or len(set(names[1:])) < len(prompt.arguments):
+        raise ValidationError("a name in it can't be typed as one word, or is there twice")
+    if (hidden := hidden_in_any(msgspec.to_builtins(prompt))) is not None:
+        raise ValidationError(f"it hides a character that people don't see: {hidden}")
+    texts = [prompt.title, prompt.description, *(each.description for each in prompt.arguments)]
+    if max(map(len, texts)) > MAX_PROMPT_CHARS:
+        raise ValidationError(f"a text of it has more than {MAX_PROMPT_CHARS} characters")
+    return prompt
 
 
 def check(server: McpSettings, tool: PinnedTool) -> None:

@@ -25,6 +25,8 @@ MAX_ROWS = 200
 MAX_ROW_CHARS = 2048
 """Of an address, a name or a description there."""
 _SHOWN = ("name", "title", "description", "mimeType")
+MAX_PROMPT_TEXT = 100_000
+"""Characters of what a server makes of a prompt: more than a person looks through before they send it."""
 MAX_PARTS = 1000
 """Parts of one result; more are left out."""
 
@@ -77,6 +79,43 @@ def resource_rows(said: Mapping[str, Any]) -> dict[str, Any]:
     if said.get("notes"):
         found["notes"] = [*found.get("notes", ()), *said["notes"]]
     return found
+
+
+def prompt_text(said: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the messages of a prompt as one text for a person to look at, and what is left out of it.
+
+    Raises `ToolFailure` for what no person could look at.
+    """
+    messages = said.get("messages") or []
+    texts, left_out = [], []
+    is_talk = any(each.get("role") != "user" for each in messages)
+    for message in messages:
+        part = message.get("content") or {}
+        resource = part.get("resource") or {}
+        match part.get("type"):
+            case "text":
+                text = str(part.get("text", ""))
+            case "resource" if "text" in resource:
+                text = f"{resource.get('uri', '')}:\n{resource['text']}"
+            case "resource_link":
+                text = str(part.get("uri", ""))
+            case other:
+                left_out.append(f"it has a part that is left out: {str(other)[:100]}")
+                continue
+        texts.append(f"{str(message.get('role')).capitalize()}: {text}" if is_talk else text)
+    whole = "\n\n".join(texts).strip()
+    if not whole:
+        raise ToolFailure(ErrorType.EXECUTION_ERROR, "There is no text in it.")
+    if len(whole) > MAX_PROMPT_TEXT:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR, f"Its text has more than {MAX_PROMPT_TEXT} characters."
+        )
+    if (hidden := hidden_in_any(whole)) is not None:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"Its text hides a character that people don't see: {hidden}.",
+        )
+    return whole, tuple(dict.fromkeys(left_out))
 
 
 def _json(part: dict[str, Any]) -> str:

@@ -9,18 +9,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 import trio
 
-from ...config.mcp.settings import LOGIN, MCP_KEYS, McpSettings, ServerOffers, key_place
+from ...config.mcp.settings import LOGIN, MCP_KEYS, McpSettings, key_place
 from ...config.mcp.wire import McpOffer
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ToolError
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.redaction import redact, redacting_logger
-from .definition import read_listing
+from .definition import read_listing, read_prompts
 from .state import (
     ConnectionLost,
     EndServer,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # imported in a thread, when the first server is started
     from .http import HttpWire
 
 logger = redacting_logger(__name__)
+Answer = TypeVar("Answer")
 
 
 class McpServer:
@@ -85,6 +86,7 @@ class McpServer:
         self._failures: deque[float] = deque(maxlen=MAX_FAILURES)
         self._error_type = ErrorType.EXECUTION_ERROR
         self._state = ServerState()
+        self._has_prompts = bool(server.offers.prompts)
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Serve until the end; see the class."""
@@ -202,9 +204,15 @@ class McpServer:
             changed = connection.next_change()
             self._is_wanted = trio.Event()
             is_whole = any(isinstance(each, LookAtServer) for each in self._waiting)
-            offer = await _offer_of(self._server, connection, is_whole=is_whole)
+            with_prompts = is_whole or self._has_prompts
+            self._has_prompts = with_prompts
+            offer = await _offer_of(
+                self._server, connection, is_whole=is_whole, with_prompts=with_prompts
+            )
             digests = {tool.original: tool.digest for tool in offer.tools}
             self._say(state="running", info=offer.info, listed=digests, refused=offer.refused)
+            if with_prompts:
+                self._say(prompts={each.name: each.digest for each in offer.offers.prompts})
             for note in offer.notes:
                 logger.warning("the server %s: %s", self._server.name, note)
             scope.deadline = math.inf
@@ -313,12 +321,23 @@ async def look_at(places: McpPlaces, server: McpSettings) -> McpOffer:
     Raises:
         ToolError: It can't be started, or does not list its tools.
     """
-    found: list[McpOffer] = []
 
-    async def look(connection: ServerConnection, scope: trio.CancelScope) -> None:
-        found.append(await _offer_of(server, connection, is_whole=True))
+    async def look(connection: ServerConnection) -> McpOffer:
+        return await _offer_of(server, connection, is_whole=True, with_prompts=True)
 
-    end = await run_server(places, server, look)
+    return await ask_once(places, server, look)
+
+
+async def ask_once(
+    places: McpPlaces, server: McpSettings, use: Callable[[ServerConnection], Awaitable[Answer]]
+) -> Answer:
+    """Start a server, ask it something and end it; raise `ToolError` when it can't be started or asked."""
+    found: list[Answer] = []
+
+    async def ask(connection: ServerConnection, scope: trio.CancelScope) -> None:
+        found.append(await use(connection))
+
+    end = await run_server(places, server, ask)
     if not found:
         raise _unusable(server, end.problem)
     return found[0]
@@ -343,14 +362,22 @@ async def log_out(places: McpPlaces, server: McpSettings) -> str:
 
 
 async def _offer_of(
-    server: McpSettings, connection: ServerConnection, *, is_whole: bool
+    server: McpSettings, connection: ServerConnection, *, is_whole: bool, with_prompts: bool
 ) -> McpOffer:
-    """Return what a server offers; without `is_whole` its tools alone."""
+    """Return what a server offers; without `is_whole` its tools, and `with_prompts` its prompts."""
     listed, notes = await connection.list_tools()
     listing = read_listing(server, listed)
     offers = server.offers
     if is_whole:
-        offers = ServerOffers(resources=await connection.has_resources())
+        offers = msgspec.structs.replace(offers, resources=await connection.has_resources())
+    if with_prompts:
+        try:
+            listed, said = await connection.list_prompts()
+        except ToolFailure as failure:  # its tools can be used all the same
+            listed, said = [], (f"its prompts can't be listed: {failure}",)
+        prompts, left_out = read_prompts(listed)
+        offers = msgspec.structs.replace(offers, prompts=prompts)
+        notes = (*notes, *said, *left_out)
     return McpOffer(
         info=connection.info,
         tools=listing.tools,

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import msgspec
 import trio
 
-from ...config.mcp.settings import McpSettings, PinnedTool
+from ...config.mcp.settings import McpSettings, PinnedTool, ServerPrompt
 from ...config.mcp.wire import McpOffer
 from ...runtime.definitions import ErrorType, ToolFailure
-from ...runtime.errors import ActorStopped, ConflictError, OverloadedError
+from ...runtime.errors import (
+    ActorStopped,
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    ToolError,
+    ValidationError,
+)
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.redaction import redacting_logger
+from ...runtime.text import hidden_in
 from ..registry import ToolRegistry
 from ..tool import ToolContext
-from .server import MAILBOX_CAPACITY, McpServer, log_out, look_at
+from .definition import read_prompts
+from .result import prompt_text
+from .server import MAILBOX_CAPACITY, Answer, McpServer, ask_once, log_out, look_at
 from .state import (
     LOGIN_SECONDS,
+    Callee,
+    ConnectionLost,
     EndServer,
     LoginDesk,
     LookAtServer,
@@ -50,6 +63,10 @@ ALL: Place = None
 
 MAX_LOOKS = 4
 """Servers that are started at once for somebody who looks at them; others wait."""
+MAX_VALUES = 100
+"""Values that an argument of a prompt may have, in one list: the protocol's own bound."""
+MAX_VALUE = 1000
+"""Characters of one of them."""
 MAX_OFFERS = 16
 """What servers offered when somebody looked at them last; what is accepted is among it."""
 
@@ -204,6 +221,95 @@ class McpServers:
         """Have the issuer take the stored login back; return why that failed, or `""`. It stays stored."""
         return await log_out(self.places, server)
 
+    async def prompt(
+        self, server: str, name: str, arguments: Mapping[str, str]
+    ) -> tuple[str, tuple[str, ...]]:
+        """Return the text that a server makes of one of its accepted prompts, and what is left out of it.
+
+        Raises:
+            NotFoundError: There is no such server, or prompt.
+            ValidationError: These are not its arguments.
+            ConflictError: It has changed since it was accepted.
+            ToolError: The server can't be asked, or makes nothing of it that a person could send.
+        """
+        pin = self._prompt(server, name)
+        names = {each.name for each in pin.arguments}
+        if unknown := arguments.keys() - names:
+            raise ValidationError(
+                f"/{server}:{name} has no argument {min(unknown)!r:.80}. It has: "
+                f"{', '.join(sorted(names)) or 'none'}.",
+                field="arguments",
+            )
+        missing = [
+            each.name for each in pin.arguments if each.required and each.name not in arguments
+        ]
+        if missing:
+            raise ValidationError(
+                f"/{server}:{name} wants to be given {', '.join(missing)}.", field="arguments"
+            )
+
+        async def ask(connection: Callee) -> dict[str, Any] | None:
+            listed, _ = await connection.list_prompts()
+            now = {each.name: each.digest for each in read_prompts(listed)[0]}
+            return (
+                await connection.prompt(name, dict(arguments))
+                if now.get(name) == pin.digest
+                else None
+            )
+
+        said = await self._asked(server, ask)
+        if said is None:
+            raise ConflictError(f"/{server}:{name} is withheld: {withheld(server)}.")
+        return prompt_text(said)
+
+    async def complete(
+        self, server: str, name: str, argument: str, value: str, arguments: Mapping[str, str]
+    ) -> list[str]:
+        """Return what an argument of a prompt may be, as its server says; raise as `prompt`."""
+        pin = self._prompt(server, name)
+        if argument not in {each.name for each in pin.arguments}:
+            raise ValidationError(
+                f"/{server}:{name} has no argument {argument!r:.80}.", field="argument"
+            )
+
+        async def ask(connection: Callee) -> list[str]:
+            return await connection.complete(name, argument, value, dict(arguments))
+
+        found = await self._asked(server, ask)
+        return [
+            each for each in found[:MAX_VALUES] if len(each) <= MAX_VALUE and not hidden_in(each)
+        ]
+
+    def _prompt(self, server: str, name: str) -> ServerPrompt:
+        known = self._servers.get(server)
+        prompts = () if known is None else known.settings.offers.prompts
+        found = next((each for each in prompts if each.name == name), None)
+        if found is None:
+            raise NotFoundError(
+                f"There is no prompt /{server[:64]}:{name[:128]}: `callboard mcp show` says which of a server are "
+                "accepted."
+            )
+        return found
+
+    async def _asked(self, server: str, ask: Callable[[Callee], Awaitable[Answer]]) -> Answer:
+        """Have a server asked for people; one that works on workspaces is started for this alone, and sees none."""
+        known = self._servers[server]
+        with trio.move_on_after(known.settings.timeout_seconds):
+            try:
+                if known.settings.files != "none":
+                    async with self._looking:
+                        return await ask_once(self.places, known.settings, ask)
+                link = await self._open(known, None)
+                async with known.slots:
+                    return await ask(link.connection)
+            except ConnectionLost:
+                raise ToolError(
+                    f"The server {server} ended before it answered. Try again."
+                ) from None
+        raise ToolError(
+            f"The server {server} did not answer in {known.settings.timeout_seconds:g} s."
+        )
+
     def offer(self, name: str) -> McpOffer | None:
         """Return what a server offered when somebody looked at it last."""
         return self._offers.get(name)
@@ -277,7 +383,7 @@ class McpServers:
         before, known.state = known.state, state
         if before.listed != state.listed:
             self._offer(known.settings.name)
-        elif before.state != state.state:
+        elif (before.state, before.prompts) != (state.state, state.prompts):
             self._tell()
 
     def _offer(self, name: str) -> None:

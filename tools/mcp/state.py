@@ -159,6 +159,7 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
         info: What it says of itself, once it was asked.
         listed: The digests of the definitions that it offers, by its own names; `None` before it was asked.
         refused: Why other tools of it can't be used.
+        prompts: The same as `listed`, of its prompts; `None` as long as they were not asked for.
         errors: The end of what it wrote to stderr, when it ended.
     """
 
@@ -167,6 +168,7 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     info: ServerInfo = ServerInfo()
     listed: Mapping[str, str] | None = None
     refused: Mapping[str, str] = {}
+    prompts: Mapping[str, str] | None = None
     errors: str = ""
 
 
@@ -199,6 +201,20 @@ class Callee(Protocol):
         ...
 
     async def read(self, uri: str, ask: AskPeople | None = None) -> dict[str, Any]:
+        """See `connection.ServerConnection`."""
+        ...
+
+    async def list_prompts(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """See `connection.ServerConnection`."""
+        ...
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """See `connection.ServerConnection`."""
+        ...
+
+    async def complete(
+        self, prompt: str, argument: str, value: str, arguments: dict[str, str]
+    ) -> list[str]:
         """See `connection.ServerConnection`."""
         ...
 

@@ -68,6 +68,8 @@ if TYPE_CHECKING:  # what a request needs of these is imported when it is made
     from ..config.mcp.wire import (
         McpLogin,
         McpOffer,
+        McpPromptRow,
+        McpPromptText,
         McpRow,
         McpServerState,
         SessionServer,
@@ -386,18 +388,25 @@ class ClientMcp(_Requests):
         params = LookAtMcpServer(name=name, server=None if server is None else draft_of(server))
         return await self._client.request("mcp/look", params, McpOffer)
 
-    async def accept(self, name: str, tools: Mapping[str, str]) -> McpRow:
-        """Accept tools by their digests, as `look` returned them, in place of those accepted before."""
+    async def accept(
+        self, name: str, tools: Mapping[str, str], offers: str | None = None
+    ) -> McpRow:
+        """Accept tools by their digests, as `look` returned them, in place of those accepted before.
+
+        `offers` is the digest of what else it returned: of prompts, which else stay as they were accepted.
+        """
         from ..config.mcp.wire import AcceptTools, McpRow
 
-        params = AcceptTools(name=name, tools=dict(tools))
+        params = AcceptTools(name=name, tools=dict(tools), offers=offers)
         return await self._client.request("mcp/accept", params, McpRow)
 
-    async def add(self, server: McpSettings, tools: Mapping[str, str]) -> McpRow:
-        """Add a server with the tools that are accepted, by their digests, as `look` returned them."""
+    async def add(
+        self, server: McpSettings, tools: Mapping[str, str], offers: str | None = None
+    ) -> McpRow:
+        """Add a server with what is accepted, by digests, as `look` returned it; see `accept`."""
         from ..config.mcp.wire import McpRow, NewMcpServer, draft_of
 
-        params = NewMcpServer(server=draft_of(server), tools=dict(tools))
+        params = NewMcpServer(server=draft_of(server), tools=dict(tools), offers=offers)
         return await self._client.request("mcp/add", params, McpRow)
 
     async def update(self, server: McpSettings) -> McpRow:
@@ -429,6 +438,33 @@ class ClientMcp(_Requests):
         from ..config.mcp.wire import McpRow, OneMcpServer
 
         return await self._client.request("mcp/restart", OneMcpServer(name), McpRow)
+
+    async def prompts(self) -> Sequence[McpPromptRow]:
+        """Return the accepted prompts of the servers that are used."""
+        from ..config.mcp.wire import McpPromptRows
+
+        return (await self._client.request("mcp/prompts", Nothing(), McpPromptRows)).prompts
+
+    async def prompt(
+        self, server: str, name: str, arguments: Mapping[str, str] | None = None
+    ) -> McpPromptText:
+        """Return the text that a server makes of a prompt; send it with the `is_untrusted` that comes with it.
+
+        Raises `ToolError` when the server can't be asked, `ConflictError` when the prompt has changed.
+        """
+        from ..config.mcp.wire import GetMcpPrompt, McpPromptText
+
+        params = GetMcpPrompt(server=server, name=name, arguments=dict(arguments or {}))
+        return await self._client.request("mcp/prompt", params, McpPromptText)
+
+    async def complete(
+        self, server: str, prompt: str, argument: str, value: str, arguments: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Return what an argument of a prompt may be, of which `value` was typed; raises as `prompt`."""
+        from ..config.mcp.wire import CompleteMcpArgument, McpValues
+
+        given = CompleteMcpArgument(server, prompt, argument, value, dict(arguments))
+        return (await self._client.request("mcp/complete", given, McpValues)).values
 
     async def use(
         self, session_id: str, servers: Sequence[SessionServer], *, wait_seconds: float = 0.0

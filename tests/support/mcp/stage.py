@@ -65,10 +65,28 @@ def sent_to(url: str) -> str:
         connection.close()
 
 
+_OFFERS: dict[bytes, McpOffer] = {}
+"""What programs offer at each start, so that one of them is not started twice to be called."""
+
+
 async def looked_at(
     server: McpSettings, *, allow: tuple[str, ...] | None = None, **places: Any
 ) -> McpOffer:
-    """Look at a server; one over HTTP may be where it is, unless `allow` says where it may be."""
+    """Look at a server; one over HTTP may be where it is, unless `allow` says where it may be.
+
+    One that is a program and keeps nothing is looked at once: it offers the same at each start.
+    """
+    is_same = server.url is None and allow is None and not places
+    key = msgspec.json.encode(server)
+    if not is_same or key not in _OFFERS:
+        offer = await _looked_at(server, allow, **places)
+        if not is_same:
+            return offer
+        _OFFERS[key] = offer
+    return _OFFERS[key]
+
+
+async def _looked_at(server: McpSettings, allow: tuple[str, ...] | None, **places: Any) -> McpOffer:
     if allow is None:
         allow = () if server.url is None else (urlsplit(server.url).netloc,)
     guard = AddressGuard(map(parse_endpoint, allow))
@@ -78,9 +96,9 @@ async def looked_at(
 
 
 async def accepted(server: McpSettings, **places: Any) -> McpSettings:
-    """Return the settings with all its tools accepted, as it lists them now."""
+    """Return the settings with all that it offers accepted, as it lists it now."""
     offer = await looked_at(server, **places)
-    return msgspec.structs.replace(server, tools=offer.tools)
+    return msgspec.structs.replace(server, tools=offer.tools, offers=offer.offers)
 
 
 @asynccontextmanager
