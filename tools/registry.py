@@ -47,6 +47,10 @@ class ToolRegistry:
     `why_not` returns why a tool can't be used on this machine, or `None`; such a tool is not offered. `version`
     returns a number that changes when an answer of `why_not` may have changed. Raises `ConflictError` when two
     tools have the same name.
+
+    Attributes:
+        of_sessions: What was brought for single sessions.
+        instructions: What models are told of the use of a source's tools, when they are offered one of them.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class ToolRegistry:
             tuple[tuple[ToolDefinition, ...], frozenset[str]],
         ] = {}
         self.of_sessions: dict[str, SessionRegistry] = {}
+        self.instructions: dict[str, str] = {}
         for tool in tools:
             self.add(tool)
 
@@ -180,6 +185,15 @@ class ToolRegistry:
         arguments return the same object, so that its encoded form can be cached by identity.
         """
         return self._offered(names, kind)[0]
+
+    def instructions_for(self, definitions: Iterable[ToolDefinition]) -> str:
+        """Return what is to be told of the use of these tools; empty when that is nothing."""
+        if not self.instructions:
+            return ""
+        sources = {definition.source for definition in definitions}
+        return "\n\n".join(
+            text for source, text in sorted(self.instructions.items()) if source in sources
+        )
 
     def is_offered(self, name: str, names: tuple[str, ...] | None, kind: SessionKind) -> bool:
         """Return whether `definitions` of the same arguments has that of a tool of this name."""

@@ -164,6 +164,8 @@ def setup_turn(
     )
     tools = services.tools.of(host.session_id).definitions(agent.tools, conversation.kind)
     client_tools = _client_tools(options, tools)
+    if said := services.tools.instructions_for(tools):
+        agent = msgspec.structs.replace(agent, prompt=f"{agent.prompt}\n\n{said}".lstrip())
     channel, lineage = services.channels.own(conversation.kind, host.session_id), host.lineage
     if wanted.unattended is not None:
         channel, lineage = None, tuple(map(_without_people, lineage))

@@ -81,6 +81,21 @@ TierOption = Annotated[
         name="--tier", help="How dangerous its tools are; elevated, by default: each call asks."
     ),
 ]
+Annotations = Annotated[
+    Literal["untrusted", "trusted"],
+    Parameter(
+        name="--annotations",
+        help="Whether the tier of its tools follows from what it says of them, as readOnlyHint.",
+    ),
+]
+Instructions = Annotated[
+    bool,
+    Parameter(
+        name="--instructions",
+        help="Tell models how to use its tools in its own words, as you accept them.",
+        negative=(),
+    ),
+]
 Yes = Annotated[
     bool, Parameter(name="--yes", help="Accept what is shown, without a question.", negative=())
 ]
@@ -131,6 +146,8 @@ def add_server(
     files: Files = "none",
     state: State = False,
     tier: TierOption = None,
+    annotations: Annotations = "untrusted",
+    instructions: Instructions = False,
     yes: Yes = False,
     config: Config = None,
     data: Data = None,
@@ -142,7 +159,7 @@ def add_server(
     """
     is_url = len(command) == 1 and command[0].startswith(("https://", "http://"))
     fields: dict[str, Any] = {"name": name, "network": network, "state": state, "type": type}
-    fields["files"] = files
+    fields |= {"files": files, "annotations": annotations, "instructions": instructions}
     fields |= {"url": command[0]} if is_url else {"command": command}
     fields["read_only"] = [str(path.expanduser().absolute()) for path in read_only]
     fields["env"], fields["headers"] = _pairs("env", env), _pairs("header", header)

@@ -69,7 +69,7 @@ def show_changes(server: McpSettings, changes: ToolChanges) -> None:
     for tool in changes.new:
         show_tool(server, tool, "new: ")
     for before, now in changes.changed:
-        print(f"changed: {now.name} ({server.tier_of(now.original)})")
+        print(f"changed: {now.name} ({server.tier_of(now)})")
         for line in diff_of(before, now):
             print(f"{INDENT}{line}")
     for tool in changes.gone:
@@ -82,7 +82,7 @@ def show_changes(server: McpSettings, changes: ToolChanges) -> None:
 
 def show_tool(server: McpSettings, tool: PinnedTool, mark: str = "") -> None:
     """Print a tool as its server defines it: its text and its arguments, whole."""
-    print(f"{mark}{tool.name} ({server.tier_of(tool.original)})")
+    print(f"{mark}{tool.name} ({server.tier_of(tool)})")
     for line in _indented(tool.title, tool.description):
         print(line)
     properties = tool.parameters.get("properties")
@@ -98,13 +98,23 @@ def show_tool(server: McpSettings, tool: PinnedTool, mark: str = "") -> None:
             )
     if tool.annotations:
         hints = ", ".join(f"{name} {value}" for name, value in sorted(tool.annotations.items()))
-        print(f"{INDENT}its server says, and nothing follows from it: {safe_line(hints)}")
+        if server.annotations == "trusted":
+            print(f"{INDENT}its server says, and is trusted with it: {safe_line(hints)}")
+        else:
+            proposal = "" if tool.hinted is None else f" (--annotations trusted: {tool.hinted[0]})"
+            print(
+                f"{INDENT}its server says, and nothing follows from it: {safe_line(hints)}{proposal}"
+            )
 
 
 def show_offers(server: McpSettings, offers: ServerOffers, withheld: Collection[str] = ()) -> None:
     """Print what a server has besides tools, and how its prompts differ from those that were accepted."""
     if offers.resources:
         print(f"resources: models list and read them with {LIST_RESOURCES} and {READ_RESOURCE}")
+    if offers.instructions:
+        used = "models get them" if server.instructions else "models get them with --instructions"
+        print(f"instructions of the server, in its words ({used}):")
+        print("\n".join(_indented(offers.instructions)))
     pins = {prompt.name: prompt for prompt in server.offers.prompts}
     for prompt in offers.prompts:
         pin = pins.pop(prompt.name, None)

@@ -103,6 +103,16 @@ class PinnedTool(msgspec.Struct, frozen=True, kw_only=True):
         """SHA-256 of the definition as canonical JSON."""
         return _digest(self.definition)
 
+    @property
+    def hinted(self) -> tuple[Tier, Effect] | None:
+        """The tier and the effect that its server says it has; `None` when that is the most dangerous, or nothing."""
+        hints = self.annotations
+        if hints.get("readOnlyHint") is True:
+            return Tier.READ_ONLY, Effect.READ
+        if hints.get("destructiveHint") is False and hints.get("idempotentHint") is True:
+            return Tier.SYSTEM, Effect.IDEMPOTENT
+        return None
+
 
 class PromptArgument(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt of a server wants to be given."""
@@ -132,10 +142,12 @@ class ServerOffers(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         resources: Whether it has any.
         prompts: Its prompts, in its order.
+        instructions: How to use its tools, in its words.
     """
 
     resources: bool = False
     prompts: tuple[ServerPrompt, ...] = ()
+    instructions: str = ""
 
     @property
     def digest(self) -> str:
@@ -172,6 +184,9 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         tiers: The same for single tools, by the names that the server uses.
         effects: What may be done with a call whose outcome is not known, by those names: `read` and
             `idempotent` calls are made again, others (`once`) never.
+        annotations: Whether what it says of its tools counts (`readOnlyHint` and others): `trusted` has the tier and the
+            effect of a tool that nothing is said of here follow from it.
+        instructions: Whether models are told how to use its tools in its own words, as a person has accepted them.
         content: Whether what it answers may be a stranger's words. `untrusted`: it taints the session.
         timeout_seconds: How long one call may take.
         start_seconds: How long its start may take.
@@ -195,6 +210,8 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tier: Tier = Tier.ELEVATED
     tiers: Tiers = {}
     effects: Effects = {}
+    annotations: Literal["untrusted", "trusted"] = "untrusted"
+    instructions: bool = False
     content: Literal["untrusted", "trusted"] = "untrusted"
     timeout_seconds: CallSeconds = 60.0
     start_seconds: StartSeconds = 30.0
@@ -306,13 +323,15 @@ class McpSettings(McpDraft, frozen=True, kw_only=True):
         """Where it is, for people: its command, or the host of its URL."""
         return " ".join(self.command) if self.url is None else _shown(self.url)
 
-    def tier_of(self, original: str) -> Tier:
-        """The tier of one of its tools, by the name that the server uses."""
-        return self.tiers.get(original, self.tier)
+    def tier_of(self, tool: PinnedTool) -> Tier:
+        """The tier of one of its tools."""
+        hinted = tool.hinted if self.annotations == "trusted" else None
+        return self.tiers.get(tool.original, self.tier if hinted is None else hinted[0])
 
-    def effect_of(self, original: str) -> Effect:
+    def effect_of(self, tool: PinnedTool) -> Effect:
         """What may be done with a call of one of its tools whose outcome is not known."""
-        return self.effects.get(original, Effect.ONCE)
+        hinted = tool.hinted if self.annotations == "trusted" else None
+        return self.effects.get(tool.original, Effect.ONCE if hinted is None else hinted[1])
 
 
 def key_place(server: str, key: str) -> str:

@@ -122,6 +122,11 @@ class ServerConnection:
             protocol=client.protocol_version,
         )
 
+    @property
+    def instructions(self) -> str | None:
+        """How to use its tools, in its words."""
+        return self._client.instructions
+
     def next_change(self) -> trio.Event:
         """Return what is set when the server says from here on that its tools have changed."""
         self._changes.event = trio.Event()
@@ -427,6 +432,7 @@ async def _hear(
     """Note what the server says of the resources that were read so far; started when it does, or can't."""
     uris, is_heard = frozenset(changes.read), False
     with trio.CancelScope() as scope:
+        await trio.lowlevel.checkpoint()
         with suppress(*_NOT_HEARD):
             async with client.listen(resource_subscriptions=sorted(uris)) as subscription:
                 is_heard = True

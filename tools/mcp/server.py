@@ -20,7 +20,7 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ToolError
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.redaction import redact, redacting_logger
-from .definition import read_listing, read_prompts
+from .definition import read_instructions, read_listing, read_prompts
 from .state import (
     ConnectionLost,
     EndServer,
@@ -369,7 +369,10 @@ async def _offer_of(
     listing = read_listing(server, listed)
     offers = server.offers
     if is_whole:
-        offers = msgspec.structs.replace(offers, resources=await connection.has_resources())
+        its, left_out = read_instructions(connection.instructions)
+        has_resources = await connection.has_resources()
+        offers = msgspec.structs.replace(offers, resources=has_resources, instructions=its)
+        notes = (*notes, *left_out)
     if with_prompts:
         try:
             listed, said = await connection.list_prompts()

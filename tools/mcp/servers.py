@@ -27,7 +27,7 @@ from ...runtime.redaction import redacting_logger
 from ...runtime.text import hidden_in
 from ..registry import ToolRegistry
 from ..tool import ToolContext
-from .definition import read_prompts
+from .definition import instructions_text, read_prompts
 from .result import prompt_text
 from .server import MAILBOX_CAPACITY, Answer, McpServer, ask_once, log_out, look_at
 from .state import (
@@ -71,7 +71,18 @@ MAX_OFFERS = 16
 """What servers offered when somebody looked at them last; what is accepted is among it."""
 
 _ABOUT_CALLS = frozenset(
-    {"tools", "offers", "tier", "tiers", "effects", "content", "timeout_seconds", "max_calls"}
+    {
+        "tools",
+        "offers",
+        "tier",
+        "tiers",
+        "effects",
+        "annotations",
+        "instructions",
+        "content",
+        "timeout_seconds",
+        "max_calls",
+    }
 )
 """Settings that concern calls alone: a change of them needs no other process."""
 
@@ -134,6 +145,11 @@ class McpServers:
             if settings.files == "none" and not known.runs:
                 known.runs[ALL] = _Run(settings, None)
                 self._start(known, known.runs[ALL])
+        self._registry.instructions = {
+            known.settings.source: instructions_text(name, known.settings.offers.instructions)
+            for name, known in self._servers.items()
+            if known.settings.instructions and known.settings.offers.instructions
+        }
         self._offer_resources()
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
