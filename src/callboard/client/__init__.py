@@ -14,7 +14,7 @@ no daemon, another program, no room, or a wrong token.
 
 Begin with `client`: `connect`, and a method for each request about sessions, people and calls.
     `administration` has those in groups: `client.tokens`, `.keys`, `.providers`, `.models`, `.memories`,
-    `.upkeep`. `subscriptions` resumes events; `files` moves sessions in parts, `pages` reads lists; `link` connects again,
+    `.upkeep`, and `servers` has `.mcp`. `subscriptions` resumes events; `files` moves sessions in parts, `pages` reads lists; `link` connects again,
     matches answers with requests, and notices silence; `stream` is TCP or TLS with its limits; `reading`
     decodes what the daemon sends; `address` reads URL and token, and names what went wrong.
 Comes in: a URL and a token, or the discovery file of this user's own daemon; frames.

@@ -44,7 +44,6 @@ from .administration import (
     ClientAgents,
     ClientHooks,
     ClientKeys,
-    ClientMcp,
     ClientMemories,
     ClientModels,
     ClientProviders,
@@ -64,6 +63,7 @@ from .tools import ToolRequests
 if TYPE_CHECKING:  # what a request needs of it is imported when it is made
     from ..config.daemon_file import RunningDaemon
     from ..config.usage_sums import UsageReport
+    from .servers import ClientMcp
 
 MAX_APPROVALS = 100
 """Questions listed at most."""
@@ -94,7 +94,6 @@ class Client(ClientPrompts, ToolRequests):
         self.settings = ClientSettings(self)
         self.skills = ClientSkills(self)
         self.hooks = ClientHooks(self)
-        self.mcp = ClientMcp(self)
         self.memories = ClientMemories(self)
         self.providers = ClientProviders(self)
         self.models = ClientModels(self)
@@ -121,6 +120,13 @@ class Client(ClientPrompts, ToolRequests):
         """The daemon's answer to the hello: its version, the token's role, its methods."""
         assert self._link.welcome is not None
         return self._link.welcome
+
+    @property
+    def mcp(self) -> ClientMcp:
+        """Requests about servers of the Model Context Protocol."""
+        from .servers import ClientMcp  # few programs have any
+
+        return ClientMcp(self)
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
