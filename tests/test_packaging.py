@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -7,6 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from callboard.gateway.console.pages import FOLDER, read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 FRONT_DOOR = ROOT / "src" / "callboard"
@@ -27,6 +30,11 @@ def files_of_the_tree() -> set[str]:
             for path in real.rglob("*")
             if path.is_file() and path.suffix != ".pyc"
         }
+    built = ROOT / "console" / "dist"
+    assert (FRONT_DOOR / "console" / "dist").resolve() == built
+    found |= {
+        f"console/dist/{path.relative_to(built)}" for path in built.rglob("*") if path.is_file()
+    }
     return {f"callboard/{name}" for name in found}
 
 
@@ -92,3 +100,32 @@ def test_the_sdist_keeps_the_folders_at_the_top(built_from_sdist: Path) -> None:
         top = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     folders = {path.name for path in FRONT_DOOR.iterdir() if path.is_symlink()}
     assert top >= folders | {"tests", "src", "pyproject.toml", "README.md", "LICENSE"}
+
+
+def test_the_console_is_in_the_wheel_and_small(wheel_of_the_tree: Path) -> None:
+    with zipfile.ZipFile(wheel_of_the_tree) as archive:
+        built = {
+            each.filename.removeprefix("callboard/console/dist/"): each.file_size
+            for each in archive.infolist()
+            if each.filename.startswith("callboard/console/")
+        }
+    assert {"index.html", "icon.svg", "manifest.json", "LICENSES.txt"} <= built.keys()
+    assert sum(built.values()) < 600_000
+    assert not any("node_modules" in name or name.endswith((".ts", ".map")) for name in built)
+
+
+def test_the_console_of_the_tree_is_what_the_daemon_serves() -> None:
+    table = read_table(FOLDER)
+    page = table["index.html"].content.decode()
+    named = re.findall(r'(?:src|href)="/console/([^"]+)"', page)
+    assert any(name.endswith(".js") for name in named)
+    assert set(named) <= table.keys()
+    assert not re.search(
+        r"<script(?![^>]*\bsrc=)|<style| on\w+=|style=", page
+    )  # the policy forbids it
+
+
+def test_the_lock_of_the_console_names_no_registry() -> None:
+    lock = (ROOT / "console" / "package-lock.json").read_text(encoding="utf-8")
+    assert '"resolved"' not in lock
+    assert lock.count('"integrity"') > 60

@@ -1,0 +1,317 @@
+// A session as the page knows it: rows of messages from the record, and what events change of them.
+// The rows are those of `session/messages`, with the same ids, so that a page of the record and an event
+// that came meanwhile say the same thing twice and nothing is doubled. Pure: no clock, no DOM.
+import type { Methods, Notifications } from "../link";
+import { LiveAnswer } from "./live";
+
+export type MessageRow = Methods["session/messages"]["result"]["messages"][number];
+export type Update = Notifications["session/update"];
+export type Snapshot = Notifications["session/snapshot"];
+export type Question = Methods["question/list"]["result"]["questions"][number];
+type Event = Update["event"];
+type Kind = "user" | "assistant" | "call" | "result" | "error" | "system";
+
+export interface Row {
+  id: string;
+  position: number;
+  kind: Kind;
+  content: string;
+  thinking: string;
+  turnId: string;
+  callId: string;
+  tool: string;
+  input: string;
+  output: string;
+  status: string;
+  durationMs: number | null;
+  model: string;
+  stopReason: string;
+  inputTokens: number | null;
+  outputTokens: number | null;
+  isSetAside: boolean;
+  isDeleted: boolean;
+}
+
+const EMPTY: Omit<Row, "id" | "position" | "kind"> = {
+  content: "",
+  thinking: "",
+  turnId: "",
+  callId: "",
+  tool: "",
+  input: "",
+  output: "",
+  status: "",
+  durationMs: null,
+  model: "",
+  stopReason: "",
+  inputTokens: null,
+  outputTokens: null,
+  isSetAside: false,
+  isDeleted: false,
+};
+
+const KINDS: Record<string, Kind> = {
+  user: "user",
+  assistant: "assistant",
+  tool_call: "call",
+  tool_result: "result",
+  error: "error",
+  system: "system",
+};
+
+/** The events that change nothing of what a session shows; a type in neither list is one that we do not know. */
+const SILENT = new Set([
+  ...["session_created", "attempt_charged", "session_budget_set", "provider_set_aside", "tool_given_up", "child_asks"],
+  ...["changes_undone", "memory_stored", "memory_forgotten", "grant_given", "grant_revoked", "session_tainted"],
+  ...["files_marked", "private_data_read", "history_given", "session_deleted", "session_restored", "session_purged"],
+]);
+
+/** What the page holds of one session at most; older pages are read again when somebody scrolls there. */
+export const MAX_OUTPUT_CHARS = 64 * 1024;
+
+export function rowOf(message: MessageRow): Row {
+  const kind = KINDS[message.type] ?? "system";
+  return {
+    id: message.message_id,
+    position: message.position,
+    kind,
+    content: message.content,
+    thinking: message.thinking ?? "",
+    turnId: message.turn_id ?? "",
+    callId: message.call_id ?? "",
+    tool: message.tool_name ?? "",
+    input: message.tool_input ?? "",
+    output: kind === "result" ? (message.tool_output ?? "") : "",
+    status: message.tool_status ?? "",
+    durationMs: (kind === "assistant" ? message.duration_ms : message.tool_duration_ms) ?? null,
+    model: message.model ?? "",
+    stopReason: message.stop_reason ?? "",
+    inputTokens: message.input_tokens ?? null,
+    outputTokens: message.output_tokens ?? null,
+    isSetAside: message.is_set_aside ?? false,
+    isDeleted: message.is_deleted ?? false,
+  };
+}
+
+export class Session {
+  rows: Row[] = [];
+  readonly live = new LiveAnswer();
+  readonly outputs = new Map<string, string>();
+  /** The calls that wait for a person, by call id: the id of the question. */
+  readonly asked = new Map<string, string>();
+  readonly questions = new Map<string, Question>();
+  /** Inputs that are on record and not in a turn yet. */
+  readonly waiting = new Set<string>();
+  plan: { text: string; status: string }[] = [];
+  turnId = "";
+  retry: { message: string; attempt: number } | null = null;
+  title: string | null = null;
+  /** Events of types that this page does not know. */
+  unknown = 0;
+  seq = 0;
+  #at = new Map<string, Row>();
+
+  constructor(readonly id: string) {}
+
+  /** Take a page of the record: it may come in any order, and say what events have said. */
+  takePage(messages: readonly MessageRow[]): void {
+    for (const message of messages) {
+      const row = rowOf(message);
+      const known = this.#at.get(row.id);
+      if (known === undefined) {
+        this.#at.set(row.id, row);
+        this.rows.push(row);
+      } else Object.assign(known, row);
+    }
+    this.rows.sort((one, other) => one.position - other.position);
+  }
+
+  snapshot(snapshot: Snapshot): void {
+    this.seq = Math.max(this.seq, snapshot.seq);
+    this.live.clear();
+    if (snapshot.answer != null) this.live.take(snapshot.answer);
+    this.outputs.clear();
+    for (const each of snapshot.outputs ?? []) this.outputs.set(each.call_id, each.text);
+  }
+
+  update({ event, seq }: Update): void {
+    if (seq != null) {
+      if (seq <= this.seq) return;
+      this.seq = seq;
+    }
+    this.#take(event, seq ?? 0);
+  }
+
+  get(id: string): Row | undefined {
+    return this.#at.get(id);
+  }
+
+  #take(event: Event, seq: number): void {
+    switch (event.type) {
+      case "stream_batch":
+        this.live.take(event);
+        return;
+      case "call_progress": {
+        const text = this.outputs.get(event.call_id);
+        const all = text === undefined ? event.text : `${text}\n${event.text}`;
+        this.outputs.set(event.call_id, all.slice(-MAX_OUTPUT_CHARS));
+        return;
+      }
+      case "message_discarded":
+        this.live.clear();
+        return;
+      case "input_accepted":
+        this.#say(event.input_id, (event.source ?? "person") === "person" ? "user" : "system", { content: event.text });
+        this.waiting.add(event.input_id);
+        return;
+      case "input_delivered":
+      case "input_cancelled":
+        this.waiting.delete(event.input_id);
+        return;
+      case "turn_started":
+        this.turnId = event.turn_id;
+        for (const each of event.input_ids) this.waiting.delete(each);
+        return;
+      case "turn_resumed":
+        this.turnId = event.turn_id;
+        return;
+      case "turn_suspended":
+        this.#endTurn();
+        return;
+      case "turn_ended":
+        this.#endTurn();
+        if (event.outcome === "failed") {
+          const content = event.message || event.error_type || event.outcome;
+          this.#say(`error:${event.turn_id}`, "error", { content, turnId: event.turn_id });
+        }
+        return;
+      case "message_completed": {
+        this.live.clear();
+        this.retry = null;
+        const texts: string[] = [];
+        const thoughts: string[] = [];
+        for (const part of event.parts) {
+          if (part.type === "text" || part.type === "refusal") texts.push(part.text);
+          else if (part.type === "thinking") thoughts.push(part.text);
+        }
+        this.#say(event.message_id, "assistant", {
+          content: texts.join(""),
+          thinking: thoughts.join("\n\n"),
+          turnId: event.turn_id,
+          model: event.model,
+          durationMs: event.duration_ms ?? 0,
+          stopReason: event.incomplete ? "incomplete" : (event.stop_reason ?? ""),
+          inputTokens: event.usage?.input_tokens ?? 0,
+          outputTokens: event.usage?.output_tokens ?? 0,
+        });
+        return;
+      }
+      case "attempt_failed":
+        this.live.clear();
+        this.retry = { message: event.message, attempt: event.attempt };
+        return;
+      case "call_proposed":
+        this.#say(`call:${event.call_id}`, "call", {
+          turnId: event.turn_id,
+          callId: event.call_id,
+          tool: event.name,
+          input: event.arguments,
+          status: "pending",
+        });
+        return;
+      case "call_started":
+        this.asked.delete(event.call_id);
+        this.#status(event.call_id, "running");
+        return;
+      case "call_deferred":
+        this.#status(event.call_id, "deferred");
+        return;
+      case "call_finished": {
+        this.outputs.delete(event.call_id);
+        this.asked.delete(event.call_id);
+        const call = this.#at.get(`call:${event.call_id}`);
+        const input = event.arguments ?? call?.input ?? "";
+        const durationMs = event.duration_ms ?? 0;
+        if (call !== undefined) Object.assign(call, { status: event.status, durationMs, input });
+        this.#say(`result:${event.call_id}`, "result", {
+          turnId: event.turn_id,
+          callId: event.call_id,
+          tool: event.name,
+          content: event.display ?? "",
+          output: event.result,
+          status: event.status,
+          durationMs,
+        });
+        return;
+      }
+      case "approval_asked":
+        this.asked.set(event.call_id, event.approval_id);
+        this.#status(event.call_id, "waiting");
+        return;
+      case "approval_answered":
+        if (this.asked.get(event.call_id) === event.approval_id) this.asked.delete(event.call_id);
+        if (event.decision === "allow") this.#status(event.call_id, "pending");
+        return;
+      case "question_asked":
+        this.questions.set(event.question_id, { ...event, session_id: this.id } as Question);
+        return;
+      case "question_answered":
+        this.questions.delete(event.question_id);
+        return;
+      case "plan_set":
+        this.plan = event.items.map(({ text, status }) => ({ text, status: status ?? "pending" }));
+        return;
+      case "message_sent":
+        return; // the call that sent it shows it
+      case "model_switched":
+        this.#say(`model:${seq}`, "system", {
+          content: `Model: ${event.provider}/${event.model}, because: ${event.reason}`,
+        });
+        return;
+      case "answer_rejected":
+        this.#say(`rejected:${seq}`, "system", { content: `The answer was not taken: ${event.problem}` });
+        return;
+      case "agent_switched":
+        this.#say(`agent:${seq}`, "system", { content: `Agent: ${event.agent}` });
+        return;
+      case "history_compacted":
+        this.#say(`summary:${seq}`, "system", { content: `Summary: ${event.summary}` });
+        return;
+      case "turn_set_aside":
+        for (const row of this.rows) if (row.turnId === event.turn_id) row.isSetAside = true;
+        return;
+      case "messages_deleted":
+        for (const id of event.message_ids) {
+          const row = this.#at.get(id);
+          if (row !== undefined) Object.assign(row, { isDeleted: true, content: "", thinking: "", input: "", output: "" });
+        }
+        return;
+      case "title_set":
+        this.title = event.title;
+        return;
+      default:
+        if (!SILENT.has(event.type)) this.unknown += 1;
+    }
+  }
+
+  #endTurn(): void {
+    this.turnId = "";
+    this.live.clear();
+    this.outputs.clear();
+    this.retry = null;
+    this.questions.clear();
+  }
+
+  #status(callId: string, status: string): void {
+    const call = this.#at.get(`call:${callId}`);
+    if (call !== undefined) call.status = status;
+  }
+
+  #say(id: string, kind: Kind, fields: Partial<Row>): void {
+    if (this.#at.has(id)) return; // a page of the record had it already
+    const position = (this.rows.at(-1)?.position ?? 0) + 1;
+    const row: Row = { ...EMPTY, ...fields, id, kind, position };
+    this.#at.set(id, row);
+    this.rows.push(row);
+  }
+}

@@ -1,0 +1,54 @@
+// What a list of messages shows: a call and its result are one card, and calls that ran side by side one group.
+import type { Row, Session } from "./session";
+
+export interface CallView {
+  row: Row;
+  result: Row | undefined;
+  approvalId: string | undefined;
+  progress: string;
+}
+
+export type Item =
+  | { kind: "message"; id: string; row: Row }
+  | { kind: "calls"; id: string; calls: CallView[] }
+  | { kind: "live"; id: string }
+  | { kind: "question"; id: string };
+
+export function itemsOf(session: Session): Item[] {
+  const items: Item[] = [];
+  const results = new Map<string, Row>();
+  const calls = new Set<string>();
+  for (const row of session.rows) {
+    if (row.kind === "result") results.set(row.callId, row);
+    else if (row.kind === "call") calls.add(row.callId);
+  }
+  for (const row of session.rows) {
+    if (row.isDeleted) continue;
+    if (row.kind === "result") {
+      if (calls.has(row.callId)) continue;
+      // Its call is on an earlier page.
+      items.push({ kind: "calls", id: row.id, calls: [{ row, result: row, approvalId: undefined, progress: "" }] });
+      continue;
+    }
+    if (row.kind === "call") {
+      const result = results.get(row.callId);
+      const approvalId = session.asked.get(row.callId);
+      const view: CallView = { row, result, approvalId, progress: session.outputs.get(row.callId) ?? "" };
+      const last = items.at(-1);
+      if (last?.kind === "calls" && last.calls[0]?.row.turnId === row.turnId && isBeside(last, row)) last.calls.push(view);
+      else items.push({ kind: "calls", id: row.id, calls: [view] });
+      continue;
+    }
+    if (row.kind === "assistant" && row.content === "" && row.thinking === "") continue;
+    items.push({ kind: "message", id: row.id, row });
+  }
+  if (session.live.isThere) items.push({ kind: "live", id: `live:${session.live.streamId}` });
+  for (const id of session.questions.keys()) items.push({ kind: "question", id });
+  return items;
+}
+
+/** Calls of one answer were proposed together: nothing stands between them in the record. */
+function isBeside(group: { calls: CallView[] }, row: Row): boolean {
+  const last = group.calls.at(-1)?.row;
+  return last !== undefined && row.position === last.position + 1;
+}

@@ -1,0 +1,29 @@
+import { render } from "preact";
+import "./look/tokens.css";
+import "./look/base.css";
+import "./look/parts.css";
+import { Frame } from "./screens/frame";
+import { begin, isLoggedOut, loggedIn } from "./store/app";
+import { linkProblem, logIn, ticketOfAddress } from "./store/login";
+import { follow, words } from "./store/settings";
+
+/** Log in by the ticket of the address, if it has one; return whether that worked. */
+async function byLink(): Promise<boolean> {
+  const ticket = ticketOfAddress();
+  if (ticket === null) return false;
+  const { problem, text } = await logIn({ ticket, remember: true });
+  linkProblem.value = problem === null ? "" : text || words.value.login.unreachable;
+  return problem === null;
+}
+
+async function main(): Promise<void> {
+  follow();
+  if (await byLink()) isLoggedOut.value = false;
+  begin();
+  // A link that is opened where the page is open already changes the fragment alone.
+  window.addEventListener("hashchange", () => void byLink().then((worked) => worked && loggedIn()));
+  const place = document.getElementById("app");
+  if (place !== null) render(<Frame />, place);
+}
+
+void main();

@@ -1,0 +1,52 @@
+// A Markdown text as finished blocks and an open tail: while an answer streams, only the tail is read again.
+import { marked } from "marked";
+
+export interface Block {
+  raw: string;
+  /** The language of a code block; `null` for everything else. */
+  language: string | null;
+  code: string;
+}
+
+export class Blocks {
+  #text = "";
+  #done: Block[] = [];
+  #doneLength = 0;
+  #all: Block[] = [];
+
+  /** Return the blocks of a text; quick when it is the last one with something behind it. */
+  of(text: string): Block[] {
+    if (text === this.#text) return this.#all;
+    if (!text.startsWith(this.#text)) {
+      this.#done = [];
+      this.#doneLength = 0;
+    }
+    this.#text = text;
+    const tail = blocksOf(text.slice(this.#doneLength));
+    // The last two may still become another block: a list goes on behind an empty line.
+    while (tail.length > 2) {
+      const first = tail.shift();
+      if (first === undefined) break;
+      this.#done.push(first);
+      this.#doneLength += first.raw.length;
+    }
+    this.#all = [...this.#done, ...tail];
+    return this.#all;
+  }
+}
+
+export function blocksOf(text: string): Block[] {
+  return marked.lexer(text).map((token) => ({
+    raw: token.raw,
+    language: token.type === "code" ? ((token as { lang?: string }).lang ?? "").split(/\s/)[0]!.toLowerCase() : null,
+    code: token.type === "code" ? String((token as { text?: string }).text ?? "") : "",
+  }));
+}
+
+/** Whether a code block has its end: only then it is coloured. */
+export function isClosed(raw: string): boolean {
+  const fence = /^ {0,3}(`{3,}|~{3,})/.exec(raw)?.[1];
+  if (fence === undefined) return true;
+  const end = raw.trimEnd().split("\n").at(-1)?.trim() ?? "";
+  return raw.trimEnd().includes("\n") && end.length >= fence.length && end === fence[0]!.repeat(end.length);
+}

@@ -1,0 +1,95 @@
+// Markdown of models: marked, then DOMPurify, then DOM nodes; no text ever becomes markup by itself.
+import DOMPurify from "dompurify";
+import { marked } from "marked";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { memo } from "preact/compat";
+import { toast, } from "../store/app";
+import { words } from "../store/settings";
+import { Blocks, isClosed, type Block } from "./blocks";
+import { askToOpen } from "./dialog";
+import { shown } from "./text";
+
+const MAX_COLOURED = 200_000;
+const CLEAN = {
+  RETURN_DOM_FRAGMENT: true,
+  FORBID_TAGS: ["img", "style", "form", "input", "iframe", "svg", "math", "button", "select", "textarea", "video", "audio"],
+  ALLOWED_ATTR: ["href", "title", "start", "align", "colspan", "rowspan"],
+  ALLOW_DATA_ATTR: false,
+  ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+} as const;
+
+function fragmentOf(raw: string): DocumentFragment {
+  const html = marked.parse(shown(raw), { async: false, gfm: true });
+  return DOMPurify.sanitize(html, { ...CLEAN, FORBID_TAGS: [...CLEAN.FORBID_TAGS], ALLOWED_ATTR: [...CLEAN.ALLOWED_ATTR] });
+}
+
+export function Markdown({ text }: { text: string }) {
+  const blocks = useMemo(() => new Blocks(), []);
+  return (
+    <div class="markdown">
+      {blocks.of(text).map((block, at) =>
+        block.language === null ? <Prose key={at} raw={block.raw} /> : <Code key={at} {...block} />,
+      )}
+    </div>
+  );
+}
+
+const Prose = memo(({ raw }: { raw: string }) => {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    place.current?.replaceChildren(fragmentOf(raw));
+    for (const table of place.current?.querySelectorAll("table") ?? []) table.tabIndex = 0;
+  }, [raw]);
+  const follow = (event: MouseEvent) => {
+    const link = (event.target as Element).closest("a");
+    if (link === null) return;
+    event.preventDefault();
+    askToOpen(link.href);
+  };
+  return <div class="prose" ref={place} onClick={follow} />;
+});
+
+const Code = memo(({ raw, language, code }: Block) => {
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const target = place.current;
+    if (target === null) return;
+    const text = shown(code);
+    target.textContent = text;
+    if (language === null || language === "" || text.length > MAX_COLOURED || !isClosed(raw)) return;
+    let isOver = false;
+    void import("./highlight").then(({ highlighted }) => {
+      const html = isOver ? null : highlighted(text, language);
+      if (html === null) return;
+      target.replaceChildren(DOMPurify.sanitize(html, { RETURN_DOM_FRAGMENT: true, ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"] }));
+    });
+    return () => {
+      isOver = true;
+    };
+  }, [raw]);
+  return (
+    <figure class="code">
+      <figcaption>
+        <span>{language}</span>
+        <CopyButton text={code} />
+      </figcaption>
+      <pre tabIndex={0}>
+        <code ref={place} />
+      </pre>
+    </figure>
+  );
+});
+
+export function CopyButton({ text }: { text: string }) {
+  const copy = () => {
+    navigator.clipboard.writeText(text).then(
+      () => (toast.value = words.value.copied),
+      () => undefined,
+    );
+  };
+  return (
+    <button type="button" class="quiet small" onClick={copy}>
+      {words.value.copy}
+    </button>
+  );
+}

@@ -1,0 +1,49 @@
+// Texts of models, tools and files, made safe to read: what can't be seen is drawn.
+
+// Control characters (but for tab and line ends), bidirectional controls, zero-width and invisible ones.
+const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
+
+/** Draw what hides or reorders text, so that what is read is what is there. */
+export function shown(text: string): string {
+  return text.replace(HIDDEN, (each) => {
+    const code = each.codePointAt(0) ?? 0;
+    if (code === 0x1b) return "\u2039ESC\u203a";
+    return `\u2039U+${code.toString(16).toUpperCase().padStart(4, "0")}\u203a`;
+  });
+}
+
+/** Arguments as rows of a table; `null` if they are no object. */
+export function argumentRows(json: string): [string, string][] | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return null;
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
+  return Object.entries(value).map(([name, each]) => [
+    name,
+    typeof each === "string" ? each : JSON.stringify(each, null, 2),
+  ]);
+}
+
+/** One line that says what a call is about: the argument that a person would look at first. */
+export function summary(json: string): string {
+  const rows = argumentRows(json) ?? [];
+  const first = ["command", "path", "url", "query", "pattern", "task", "question", "text"];
+  const found = first.map((name) => rows.find(([key]) => key === name)).find((row) => row !== undefined) ?? rows[0];
+  return found === undefined ? "" : shown(found[1].replace(/\s+/g, " ").trim()).slice(0, 200);
+}
+
+export function seconds(ms: number): string {
+  return (ms / 1000).toFixed(ms < 10_000 ? 1 : 0);
+}
+
+/** Minutes and seconds that are left. */
+export function left(ms: number): string {
+  const all = Math.max(0, Math.ceil(ms / 1000));
+  const hours = Math.floor(all / 3600);
+  const minutes = Math.floor((all % 3600) / 60);
+  const rest = String(all % 60).padStart(2, "0");
+  return hours > 0 ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+}

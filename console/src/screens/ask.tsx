@@ -1,0 +1,157 @@
+// A question about a call: everything that is needed to decide, and nothing that answers by accident.
+import { useEffect, useState } from "preact/hooks";
+import type { Methods } from "../link";
+import { left, shown } from "../parts/text";
+import { link, may, readApprovals, say, type ApprovalRow } from "../store/app";
+import { words } from "../store/settings";
+import { Arguments } from "./call";
+
+type Request = Methods["approval/get"]["result"];
+
+/** A click so soon was meant for what was there before. */
+export const SETTLE_MS = 400;
+const TICK_MS = 1000;
+
+export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean }) {
+  const its = words.value;
+  const [request, setRequest] = useState<Request | null>(null);
+  const [shownAt] = useState(() => performance.now());
+  const [now, setNow] = useState(() => Date.now());
+  const [reason, setReason] = useState("");
+  const [scope, setScope] = useState("");
+  const [armed, setArmed] = useState("");
+  const [isBusy, setBusy] = useState(false);
+
+  useEffect(() => {
+    let isOver = false;
+    link.request("approval/get", { approval_id: row.approval_id }).then(
+      (found) => !isOver && setRequest(found),
+      () => undefined,
+    );
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
+    return () => {
+      isOver = true;
+      clearInterval(timer);
+    };
+  }, [row.approval_id]);
+
+  const answer = async (decision: "allow" | "deny", remember?: string) => {
+    if (performance.now() - shownAt < SETTLE_MS || isBusy) return;
+    const what = `${decision}:${remember ?? ""}`;
+    if (decision === "allow" && row.tier === "elevated" && armed !== what) {
+      setArmed(what);
+      return;
+    }
+    setBusy(true);
+    try {
+      await link.request("approval/resolve", {
+        approval_id: row.approval_id,
+        decision,
+        reason: decision === "deny" ? reason : "",
+        ...(remember === undefined ? {} : { remember: { scope: remember } }),
+        idempotency_key: `${row.approval_id}:${what}`,
+      });
+    } catch (error) {
+      say(error);
+    }
+    await readApprovals();
+    setBusy(false);
+  };
+
+  const scopes = request?.scopes ?? [];
+  const wanted = scope !== "" ? scope : scopes[0];
+  const rest = (row.expires_at_ms ?? 0) - now;
+  const title = `ask-${row.approval_id}`;
+  return (
+    <section class={`ask tier-${row.tier}`} aria-labelledby={title}>
+      <header>
+        <h3 id={title}>
+          {its.ask.title} <code>{shown(row.tool)}</code>
+        </h3>
+        <span class="tier">{its.tiers[row.tier] ?? row.tier}</span>
+      </header>
+      {request?.origin && (
+        <p>
+          {its.ask.origin}: {shown(request.origin)}
+        </p>
+      )}
+      <p class="why">
+        <span class="label">{its.ask.why}:</span> {shown(row.reason)}
+      </p>
+      {isFull && (row.preview ?? "") === "" && <Arguments json={row.arguments} />}
+      {(row.preview ?? "") !== "" && (
+        <>
+          <h4>{its.ask.preview}</h4>
+          <Preview text={row.preview ?? ""} />
+          {isFull && (
+            <details>
+              <summary>{its.arguments}</summary>
+              <Arguments json={row.arguments} />
+            </details>
+          )}
+        </>
+      )}
+      {may("approval/resolve") ? (
+        <div class="answers">
+          <div class="buttons">
+            <button type="button" class="primary" disabled={isBusy} onClick={() => void answer("allow")}>
+              {armed === "allow:" ? its.ask.allowReally : its.ask.allow}
+            </button>
+            <button type="button" disabled={isBusy} onClick={() => void answer("deny")}>
+              {its.ask.deny}
+            </button>
+            {scopes.length > 0 && wanted !== undefined && (
+              <span class="remember">
+                <button type="button" disabled={isBusy} onClick={() => void answer("allow", wanted)}>
+                  {armed === `allow:${wanted}` ? its.ask.allowReally : its.ask.remember}
+                </button>
+                <select
+                  aria-label={its.ask.rememberFor}
+                  value={wanted}
+                  onChange={(event) => setScope(event.currentTarget.value)}
+                >
+                  {scopes.map((each) => (
+                    <option key={each} value={each}>
+                      {its.ask.scopes[each] ?? each}
+                    </option>
+                  ))}
+                </select>
+              </span>
+            )}
+          </div>
+          <input
+            type="text"
+            aria-label={its.ask.denyReason}
+            placeholder={its.ask.denyReason}
+            value={reason}
+            onInput={(event) => setReason(event.currentTarget.value)}
+          />
+        </div>
+      ) : (
+        <p class="empty">{its.ask.notYours}</p>
+      )}
+      <p class="time">{rest > 0 ? its.ask.expires(left(rest)) : its.ask.expired}</p>
+    </section>
+  );
+}
+
+/** A preview of the server: lines of a diff have their sign beside their colour. */
+function Preview({ text }: { text: string }) {
+  return (
+    <pre class="preview" tabIndex={0}>
+      {text.trimEnd().split("\n").map((line, at) => (
+        <span key={at} class={kindOf(line)}>
+          {shown(line)}
+          {"\n"}
+        </span>
+      ))}
+    </pre>
+  );
+}
+
+function kindOf(line: string): string {
+  if (line.startsWith("+++") || line.startsWith("---") || line.startsWith("@@")) return "meta";
+  if (line.startsWith("+")) return "added";
+  if (line.startsWith("-")) return "removed";
+  return "";
+}

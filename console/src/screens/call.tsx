@@ -1,0 +1,109 @@
+// A call as a card: one line, and all of it when it is opened; the question about it in its place.
+import { useState } from "preact/hooks";
+import type { CallView } from "../fold/view";
+import { argumentRows, seconds, shown, summary } from "../parts/text";
+import { words } from "../store/settings";
+import { approvals } from "../store/app";
+import { Ask } from "./ask";
+
+const ICONS: Record<string, string> = {
+  pending: "○",
+  waiting: "?",
+  running: "◐",
+  deferred: "…",
+  success: "✓",
+  error: "✕",
+  denied: "⊘",
+  timeout: "⧖",
+  cancelled: "–",
+  interrupted: "–",
+};
+const LONG = 4000;
+
+export function Calls({ calls }: { calls: readonly CallView[] }) {
+  if (calls.length === 1 && calls[0] !== undefined) return <CallCard call={calls[0]} />;
+  return (
+    <section class="together" aria-label={words.value.together(calls.length)}>
+      <h3>{words.value.together(calls.length)}</h3>
+      {calls.map((call) => (
+        <CallCard key={call.row.id} call={call} />
+      ))}
+    </section>
+  );
+}
+
+function CallCard({ call }: { call: CallView }) {
+  const its = words.value;
+  const { row, result, progress, approvalId } = call;
+  const status = result?.status ?? row.status;
+  const output = result === undefined ? "" : result.content || result.output;
+  const duration = result?.durationMs ?? row.durationMs;
+  const question = approvals.value.find((each) => each.approval_id === approvalId);
+  return (
+    <div class={`call is-${status}`}>
+      <details>
+        <summary>
+          <span class="state" aria-hidden="true">
+            {ICONS[status] ?? "·"}
+          </span>
+          <span class="tool">{shown(row.tool)}</span>
+          <span class="about">{summary(row.input)}</span>
+          <span class="end">
+            {its.states[status] ?? status}
+            {duration != null && status !== "running" && ` · ${its.seconds(seconds(duration))}`}
+          </span>
+        </summary>
+        <h4>{its.arguments}</h4>
+        <Arguments json={row.input} />
+        {(progress !== "" || output !== "") && (
+          <>
+            <h4>{its.output}</h4>
+            <Long text={progress !== "" ? progress : output} />
+          </>
+        )}
+      </details>
+      {status === "running" && progress !== "" && (
+        <pre class="progress" aria-hidden="true">
+          {shown(progress.split("\n").slice(-3).join("\n"))}
+        </pre>
+      )}
+      {question !== undefined && <Ask row={question} />}
+    </div>
+  );
+}
+
+export function Arguments({ json }: { json: string }) {
+  const rows = argumentRows(json);
+  if (rows === null) return <Long text={json} />;
+  if (rows.length === 0) return <p class="empty">{words.value.noArguments}</p>;
+  return (
+    <dl class="arguments">
+      {rows.map(([name, value]) => (
+        <div key={name}>
+          <dt>{shown(name)}</dt>
+          <dd>
+            <Long text={value} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** A text that is shown whole only when somebody wants it. */
+export function Long({ text }: { text: string }) {
+  const [isWhole, setWhole] = useState(false);
+  const isLong = text.length > LONG;
+  return (
+    <>
+      <pre class="long" tabIndex={0}>
+        {shown(isLong && !isWhole ? text.slice(0, LONG) : text)}
+      </pre>
+      {isLong && (
+        <button type="button" class="quiet small" onClick={() => setWhole(!isWhole)}>
+          {isWhole ? words.value.show.less : `${words.value.show.all} (${text.length.toLocaleString()})`}
+        </button>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,245 @@
+// The chat: messages as they come, calls and questions in their place, and where a person writes.
+import { useState } from "preact/hooks";
+import { itemsOf, type Item } from "../fold/view";
+import type { Question, Row, Session } from "../fold/session";
+import { WindowedList } from "../parts/list";
+import { CopyButton, Markdown } from "../parts/markdown";
+import { shown } from "../parts/text";
+import * as app from "../store/app";
+import { words } from "../store/settings";
+import { Calls } from "./call";
+import { Composer } from "./composer";
+
+const ESTIMATE = 120;
+
+export function Chat() {
+  const its = words.value;
+  const session = app.open.value;
+  void app.version.value;
+  const at = app.route.value;
+  const id = at.screen === "chat" ? at.id : null;
+  const own = app.waiting.value.filter((each) => each.sessionId === id);
+  if (id === null || session === null) {
+    return (
+      <div class="chat">
+        {id === null ? (
+          <div class="greeting">
+            <h2>{its.greeting}</h2>
+            <p>{its.greetingHint}</p>
+          </div>
+        ) : (
+          <div class="greeting" role="status">
+            <p>…</p>
+          </div>
+        )}
+        <Outgoing inputs={own} />
+        <Composer session={null} />
+      </div>
+    );
+  }
+  const head = app.isReadingEarlier.value ? its.earlier : app.hasAll.value ? its.beginning : "";
+  return (
+    <div class="chat">
+      <WindowedList<Item>
+        items={itemsOf(session)}
+        estimate={ESTIMATE}
+        label={shown(session.title ?? "") || its.untitled}
+        subject={session.id}
+        idOf={(item) => item.id}
+        draw={(item) => <ItemView item={item} session={session} />}
+        onTop={() => void app.readEarlier()}
+        head={<p class="head">{head}</p>}
+        toEnd={its.toEnd}
+      />
+      {session.plan.length > 0 && session.turnId !== "" && <Plan session={session} />}
+      {session.retry !== null && (
+        <p class="notice" role="status">
+          {its.retrying(session.retry.attempt)} {shown(session.retry.message)}
+        </p>
+      )}
+      {session.unknown > 0 && <p class="notice">{its.unknownEvents(session.unknown)}</p>}
+      <Outgoing inputs={own} />
+      <Composer session={session} />
+    </div>
+  );
+}
+
+// A session is changed in place, and a component whose props are the same is not drawn again: those that show a part of
+// it read its version.
+
+function ItemView({ item, session }: { item: Item; session: Session }) {
+  void app.version.value;
+  switch (item.kind) {
+    case "message":
+      return <Message row={item.row} isWaiting={session.waiting.has(item.row.id)} />;
+    case "calls":
+      return <Calls calls={item.calls} />;
+    case "live":
+      return <Live session={session} />;
+    case "question": {
+      const question = session.questions.get(item.id);
+      return question === undefined ? null : <Asked question={question} />;
+    }
+  }
+}
+
+function Message({ row, isWaiting }: { row: Row; isWaiting: boolean }) {
+  void app.version.value;
+  const its = words.value;
+  if (row.kind === "user") {
+    return (
+      <div class={`message user ${row.isSetAside ? "set-aside" : ""}`}>
+        <h3 class="who">{its.you}</h3>
+        <p class="plain">{shown(row.content)}</p>
+        {isWaiting && <p class="under">{its.inputQueued}</p>}
+      </div>
+    );
+  }
+  if (row.kind === "error") {
+    return (
+      <div class="message error" role="alert">
+        <h3>{its.failed}</h3>
+        <p class="plain">{shown(row.content)}</p>
+      </div>
+    );
+  }
+  if (row.kind === "system") {
+    return (
+      <div class="message note">
+        <p class="plain">{shown(row.content)}</p>
+      </div>
+    );
+  }
+  return (
+    <div class={`message assistant ${row.isSetAside ? "set-aside" : ""}`}>
+      <h3 class="who">{its.assistant}</h3>
+      {row.thinking !== "" && <Thinking text={row.thinking} />}
+      <Markdown text={row.content} />
+      <p class="under">
+        {row.stopReason === "incomplete" && <strong>{its.incomplete} · </strong>}
+        {row.isSetAside && <>{its.setAside} · </>}
+        <span>{shown(row.model)}</span>
+        {row.content !== "" && <CopyButton text={row.content} />}
+      </p>
+    </div>
+  );
+}
+
+function Live({ session }: { session: Session }) {
+  void app.version.value;
+  const { live } = session;
+  const its = words.value;
+  return (
+    <div class="message assistant is-live" aria-busy="true">
+      <h3 class="who">{its.assistant}</h3>
+      {live.thinking !== "" && <Thinking text={live.thinking} />}
+      <Markdown text={live.text} />
+      {[...live.calls].map(([index, call]) => (
+        <p key={index} class="under">
+          {shown(call.name)} …
+        </p>
+      ))}
+    </div>
+  );
+}
+
+function Thinking({ text }: { text: string }) {
+  return (
+    <details class="thinking">
+      <summary>{words.value.thinking}</summary>
+      <p class="plain">{shown(text)}</p>
+    </details>
+  );
+}
+
+const MARKS: Record<string, string> = { done: "✓", in_progress: "◐", pending: "○" };
+
+function Plan({ session }: { session: Session }) {
+  void app.version.value;
+  const done = session.plan.filter((each) => each.status === "done").length;
+  return (
+    <details class="plan">
+      <summary>
+        {words.value.plan} {done}/{session.plan.length}
+      </summary>
+      <ol>
+        {session.plan.map((each, at) => (
+          <li key={at} class={`is-${each.status}`}>
+            <span aria-hidden="true">{MARKS[each.status] ?? "○"}</span> {shown(each.text)}
+          </li>
+        ))}
+      </ol>
+    </details>
+  );
+}
+
+function Asked({ question }: { question: Question }) {
+  const its = words.value.question;
+  const [text, setText] = useState("");
+  const answer = (params: { text?: string; option?: number }) => {
+    app.link
+      .request("question/answer", { question_id: question.question_id, ...params, idempotency_key: crypto.randomUUID() })
+      .catch(app.say);
+  };
+  const options = question.options ?? [];
+  const isForm = question.form != null;
+  return (
+    <section class="ask question" aria-label={its.title}>
+      <h3>{its.title}</h3>
+      <p class="plain">{shown(question.question)}</p>
+      {isForm ? (
+        <p>{its.form}</p>
+      ) : (
+        app.may("question/answer") && (
+          <form
+            onSubmit={(event) => {
+              event.preventDefault();
+              if (text.trim() !== "") answer({ text });
+            }}
+          >
+            <div class="buttons">
+              {options.map((each, at) => (
+                <button key={at} type="button" onClick={() => answer({ option: at })}>
+                  {shown(each)}
+                </button>
+              ))}
+            </div>
+            <div class="line">
+              <input type="text" aria-label={its.answer} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+              <button type="submit" class="primary" disabled={text.trim() === ""}>
+                {its.answer}
+              </button>
+            </div>
+          </form>
+        )
+      )}
+    </section>
+  );
+}
+
+function Outgoing({ inputs }: { inputs: readonly app.Waiting[] }) {
+  const its = words.value;
+  if (inputs.length === 0) return null;
+  return (
+    <ul class="outgoing" aria-label={its.inputWaiting}>
+      {inputs.map((each) => (
+        <li key={each.key}>
+          <p class="plain">{shown(each.text)}</p>
+          {each.problem === "" ? (
+            <span class="under">{its.inputWaiting}</span>
+          ) : (
+            <span class="under problem" role="alert">
+              {each.problem}
+              <button type="button" class="quiet small" onClick={() => app.sendAgain(each.key)}>
+                {its.retrySend}
+              </button>
+              <button type="button" class="quiet small" onClick={() => app.drop(each.key)}>
+                {its.close}
+              </button>
+            </span>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}

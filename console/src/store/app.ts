@@ -1,0 +1,336 @@
+// What all screens share: the link, the list of sessions, what waits for a person, and the session that is open.
+import { batch, computed, effect, signal } from "@preact/signals";
+import { Session } from "../fold/session";
+import { CallError, Link, type Method, type Methods, type Socket } from "../link";
+import * as login from "./login";
+
+export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
+export type ApprovalRow = Methods["approval/list"]["result"]["approvals"][number];
+
+/** An input on its way: it is shown as sent only when it is on record. */
+export interface Waiting {
+  key: string;
+  sessionId: string | null;
+  text: string;
+  problem: string;
+}
+
+export type Route = { screen: "chat"; id: string | null } | { screen: "approvals" };
+
+const PAGE = 100;
+const LIST = 100;
+/** Changes of a list that come together are read once. */
+const SETTLE_MS = 150;
+
+export const link = new Link({
+  open: () => new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, login.protocols()) as unknown as Socket,
+  isReady: async () => (await fetch("/readyz", { cache: "no-store" })).ok,
+});
+
+export const isLoggedOut = signal(login.key.value === null);
+export const wasEnded = signal(false);
+export const sessions = signal<SessionRow[]>([]);
+export const areThereMore = signal(false);
+export const query = signal("");
+export const approvals = signal<ApprovalRow[]>([]);
+export const open = signal<Session | null>(null);
+/** Grows with each change of the open session, which is changed in place. */
+export const version = signal(0);
+export const isReadingEarlier = signal(false);
+export const hasAll = signal(false);
+export const waiting = signal<Waiting[]>([]);
+export const toast = signal<string>("");
+export const route = signal<Route>(routeOf(location.hash));
+export const isStopping = signal(false);
+/** The version of the daemon that this page came from. */
+const firstVersion = signal("");
+export const isOtherVersion = computed(
+  () => firstVersion.value !== "" && link.welcome.value !== null && link.welcome.value.server.version !== firstVersion.value,
+);
+export const may = (method: Method): boolean => link.welcome.value?.methods.includes(method) ?? false;
+
+export function routeOf(hash: string): Route {
+  const parts = hash.replace(/^#\/?/, "").split("/");
+  if (parts[0] === "approvals") return { screen: "approvals" };
+  const id = parts[0] === "chat" && parts[1] !== undefined && parts[1] !== "new" ? decodeURIComponent(parts[1]) : null;
+  return { screen: "chat", id };
+}
+
+export function say(error: unknown): void {
+  toast.value = error instanceof Error ? error.message : String(error);
+}
+
+// ── the link ─────────────────────────────────────────────────────────────────────────────────────
+
+export function begin(): void {
+  link.listen((name, params) => {
+    if (name === "topic/update") {
+      const { topic } = params as { topic: string };
+      if (topic === "sessions") sessionsChanged();
+      else if (topic === "approvals") approvalsChanged();
+      return;
+    }
+    for (const session of reading === null ? [open.value] : [open.value, reading]) {
+      if (session === null || (params as { session_id?: string }).session_id !== session.id) continue;
+      if (name === "session/update") session.update(params as Parameters<Session["update"]>[0]);
+      else if (name === "session/snapshot") session.snapshot(params as Parameters<Session["snapshot"]>[0]);
+      else if (name === "session/lost") say((params as { error: { message: string } }).error.message);
+      changed();
+    }
+  });
+  let wasOpen = false;
+  effect(() => {
+    const state = link.state.value;
+    if (state.kind === "open") {
+      if (firstVersion.peek() === "") firstVersion.value = link.welcome.peek()?.server.version ?? "";
+      wasOpen = true;
+      queueMicrotask(() => void connected());
+    } else if (state.kind === "refused" && state.reason === "") {
+      // With a token at hand, it is the cookie that the browser did not keep.
+      if (!wasOpen && login.token.peek() !== null && !login.isTabOnly.peek()) {
+        login.isTabOnly.value = true;
+        queueMicrotask(() => link.start());
+      } else {
+        queueMicrotask(ended);
+      }
+    }
+  });
+  window.addEventListener("hashchange", () => {
+    route.value = routeOf(location.hash);
+    void show();
+  });
+  window.addEventListener("beforeunload", (event) => {
+    if (waiting.value.length > 0) event.preventDefault();
+  });
+  if (login.key.value !== null) link.start();
+}
+
+function ended(): void {
+  link.stop();
+  login.forget();
+  batch(() => {
+    wasEnded.value = true;
+    isLoggedOut.value = true;
+    open.value = null;
+    sessions.value = [];
+    approvals.value = [];
+  });
+}
+
+export function loggedIn(): void {
+  batch(() => {
+    isLoggedOut.value = false;
+    wasEnded.value = false;
+  });
+  link.start();
+}
+
+export async function leave(): Promise<void> {
+  link.stop();
+  await login.logOut();
+  ended();
+  wasEnded.value = false;
+}
+
+async function connected(): Promise<void> {
+  await Promise.all([readSessions(), readApprovals(), show(true)]);
+  await sendWaiting();
+}
+
+// ── lists ────────────────────────────────────────────────────────────────────────────────────────
+
+function settled(read: () => Promise<void>): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  return () => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      if (link.state.peek().kind === "open") void read();
+    }, SETTLE_MS);
+  };
+}
+
+const sessionsChanged = settled(readSessions);
+const approvalsChanged = settled(readApprovals);
+
+export async function readSessions(): Promise<void> {
+  try {
+    const asked = query.peek();
+    const page = await link.request("session/list", { limit: LIST, query: asked, include_children: false });
+    if (asked !== query.peek()) return;
+    sessions.value = page.sessions;
+    areThereMore.value = page.next_before != null;
+  } catch (error) {
+    if (!isGone(error)) say(error);
+  }
+}
+
+export function search(text: string): void {
+  query.value = text;
+  sessionsChanged();
+}
+
+export async function readApprovals(): Promise<void> {
+  try {
+    approvals.value = (await link.request("approval/list", { state: "waiting", limit: LIST })).approvals.reverse();
+    changed();
+  } catch (error) {
+    if (!isGone(error)) say(error);
+  }
+}
+
+// ── the session that is open ─────────────────────────────────────────────────────────────────────
+
+/** A session that is being read: it takes events already, and is shown when its page is there. */
+let reading: Session | null = null;
+let frame = 0;
+/** Draw once a frame, however many events came. A page that is hidden gets no frames, and needs none. */
+function changed(): void {
+  if (frame !== 0) return;
+  frame = requestAnimationFrame(() => {
+    frame = 0;
+    version.value += 1;
+  });
+}
+
+async function show(isAgain = false): Promise<void> {
+  const at = route.value;
+  const id = at.screen === "chat" ? at.id : null;
+  const old = open.value;
+  if (reading !== null && reading.id !== id) reading = null;
+  if (old !== null && old.id !== id) {
+    open.value = null;
+    isStopping.value = false;
+    if (link.state.peek().kind === "open") link.request("session/unsubscribe", { session_id: old.id }).catch(() => undefined);
+  }
+  if (id === null || link.state.peek().kind !== "open" || (old?.id === id && !isAgain)) return;
+  // After a break the record is read again: it says everything that was missed.
+  const session = new Session(id);
+  try {
+    const { seq } = await link.request("session/subscribe", { session_id: id });
+    session.seq = Math.max(session.seq, seq);
+    reading = session;
+    const [page, questions, row] = await Promise.all([
+      link.request("session/messages", { session_id: id, latest_first: true, limit: PAGE }),
+      link.request("question/list", { session_id: id }),
+      link.request("session/get", { session_id: id }),
+    ]);
+    if (reading !== session) return;
+    session.takePage(page.messages);
+    session.title ??= row.title;
+    if (row.is_active && session.turnId === "") session.turnId = "?";
+    for (const each of questions.questions) session.questions.set(each.question_id, each);
+    noteAsked(session);
+    reading = null;
+    batch(() => {
+      open.value = session;
+      hasAll.value = !page.has_more;
+      version.value += 1;
+    });
+  } catch (error) {
+    if (reading === session) reading = null;
+    if (isGone(error)) return;
+    open.value = null;
+    say(error);
+  }
+}
+
+function noteAsked(session: Session): void {
+  for (const each of approvals.value) {
+    if (each.session_id === session.id) session.asked.set(each.call_id, each.approval_id);
+  }
+}
+
+effect(() => {
+  const session = open.value;
+  if (session !== null && approvals.value.length > 0) noteAsked(session);
+});
+
+export async function readEarlier(): Promise<void> {
+  const session = open.value;
+  const first = session?.rows[0]?.position;
+  if (session === null || first === undefined || hasAll.value || isReadingEarlier.value) return;
+  isReadingEarlier.value = true;
+  try {
+    const page = await link.request("session/messages", { session_id: session.id, before: first, latest_first: true, limit: PAGE });
+    if (open.value !== session) return;
+    session.takePage(page.messages);
+    hasAll.value = !page.has_more;
+    changed();
+  } catch (error) {
+    if (!isGone(error)) say(error);
+  } finally {
+    isReadingEarlier.value = false;
+  }
+}
+
+// ── inputs ───────────────────────────────────────────────────────────────────────────────────────
+
+export function prompt(text: string): void {
+  const sessionId = route.value.screen === "chat" ? route.value.id : null;
+  waiting.value = [...waiting.value, { key: crypto.randomUUID(), sessionId, text, problem: "" }];
+  void sendWaiting();
+}
+
+let isSending = false;
+/** Send what waits, in its order. Each has a key of its own: sent twice, it is done once. */
+export async function sendWaiting(): Promise<void> {
+  if (isSending) return;
+  isSending = true;
+  try {
+    for (;;) {
+      const next = waiting.value.find((each) => each.problem === "");
+      if (next === undefined || link.state.peek().kind !== "open") return;
+      try {
+        await send(next);
+        waiting.value = waiting.value.filter((each) => each.key !== next.key);
+      } catch (error) {
+        if (isGone(error)) return; // it goes out when the link is back, with the same key
+        setProblem(next.key, error instanceof Error ? error.message : String(error));
+      }
+    }
+  } finally {
+    isSending = false;
+  }
+}
+
+async function send(input: Waiting): Promise<void> {
+  let id = input.sessionId;
+  if (id === null) {
+    const made = await link.request("session/new", { idempotency_key: `${input.key}-s` });
+    id = made.session_id;
+    const sessionId = id;
+    waiting.value = waiting.value.map((each) => (each.sessionId === null ? { ...each, sessionId } : each));
+    if (route.value.screen === "chat" && route.value.id === null) location.hash = `#/chat/${encodeURIComponent(id)}`;
+  }
+  await link.request("session/prompt", { session_id: id, content: input.text, idempotency_key: input.key });
+}
+
+function setProblem(key: string, problem: string): void {
+  waiting.value = waiting.value.map((each) => (each.key === key ? { ...each, problem } : each));
+}
+
+export function sendAgain(key: string): void {
+  setProblem(key, "");
+  void sendWaiting();
+}
+
+export function drop(key: string): void {
+  waiting.value = waiting.value.filter((each) => each.key !== key);
+}
+
+export async function cancel(): Promise<void> {
+  const session = open.value;
+  if (session === null || isStopping.value) return;
+  isStopping.value = true;
+  try {
+    await link.request("session/cancel", { session_id: session.id, reason: "stopped in the console" });
+  } catch (error) {
+    if (!isGone(error)) say(error);
+  } finally {
+    isStopping.value = false;
+  }
+}
+
+export function isGone(error: unknown): boolean {
+  return error instanceof CallError && error.type === "connection";
+}

@@ -1,0 +1,44 @@
+// What a person chose for this browser, kept in the page's own storage.
+import { computed, effect, signal } from "@preact/signals";
+import { en, type Words } from "../words/en";
+import { zh } from "../words/zh";
+
+export type Language = "en" | "zh";
+export type Theme = "system" | "light" | "dark" | "contrast";
+
+export function stored(name: string): string | null {
+  try {
+    return localStorage.getItem(`callboard.${name}`);
+  } catch {
+    return null;
+  }
+}
+
+export function store(name: string, value: string | null): void {
+  try {
+    if (value === null) localStorage.removeItem(`callboard.${name}`);
+    else localStorage.setItem(`callboard.${name}`, value);
+  } catch {
+    // A browser that keeps nothing: it holds for this tab.
+  }
+}
+
+const first = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
+const its = stored("language");
+export const language = signal<Language>(its === "en" || its === "zh" ? its : first);
+const chosen = stored("theme");
+export const theme = signal<Theme>(
+  chosen === "light" || chosen === "dark" || chosen === "contrast" ? chosen : "system",
+);
+export const words = computed<Words>(() => (language.value === "zh" ? zh : en));
+
+export function follow(): void {
+  effect(() => {
+    document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";
+    store("language", language.value);
+  });
+  effect(() => {
+    document.documentElement.dataset["theme"] = theme.value;
+    store("theme", theme.value);
+  });
+}

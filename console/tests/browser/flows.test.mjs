@@ -1,0 +1,258 @@
+// People's flows in the system's Chromium, against a real daemon whose model follows a script.
+// Any violation of the page's policy, any error in the browser's console and any request to elsewhere fails a flow.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+import { chromium } from "playwright-core";
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PICTURES = process.env.CONSOLE_PICTURES ?? "";
+const [python, folder] = [process.env.CONSOLE_PYTHON, process.env.CONSOLE_TESTS];
+let peer, lines, browser, token, first;
+
+before(async () => {
+  peer = spawn(python, ["-W", "ignore", "-m", "support.gateway.console_peer"], { cwd: folder, stdio: ["pipe", "pipe", "inherit"] });
+  lines = createInterface({ input: peer.stdout })[Symbol.asyncIterator]();
+  [first, token] = (await lines.next()).value.split(" ");
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+});
+after(async () => {
+  await browser?.close();
+  peer.kill("SIGINT");
+});
+
+async function link() {
+  peer.stdin.write("link\n");
+  return (await lines.next()).value.split(" ")[0];
+}
+
+/** A browser of its own, logged in by a ticket; what it must not do is noted. */
+async function opened(options = {}, { isLoggedIn = true, mayBlock = false } = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: "en-GB", ...options });
+  const page = await context.newPage();
+  const bad = [];
+  page.on("console", (message) => message.type() === "error" && bad.push(message.text()));
+  page.on("pageerror", (error) => bad.push(String(error)));
+  page.on("request", (request) => {
+    const { origin } = new URL(request.url());
+    if (origin !== new URL(first).origin && !request.url().startsWith("data:") && !request.url().startsWith("blob:")) bad.push(`left: ${request.url()}`);
+  });
+  if (isLoggedIn) {
+    await page.goto(await link());
+    await composer(page).waitFor();
+  } else await page.goto(new URL("/", first).href);
+  return {
+    page,
+    bad,
+    async close() {
+      await context.close();
+      // DOMPurify parses hostile text in a document of its own, where the policy blocks it once more.
+      assert.deepEqual(bad.filter((text) => !(mayBlock && text.includes("Content Security Policy"))), []);
+    },
+  };
+}
+
+const composer = (page) => page.locator("form.composer textarea");
+async function say(page, text) {
+  await composer(page).fill(text);
+  await composer(page).press("Enter");
+}
+async function picture(page, name) {
+  if (PICTURES !== "") await page.screenshot({ path: `${PICTURES}/${name}.png` });
+}
+async function axe(page, where) {
+  // Evaluated by the debugger's protocol, which the page's policy does not concern.
+  await page.evaluate(axeSource + ";0");
+  const { violations } = await page.evaluate(() =>
+    window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }),
+  );
+  const found = violations.map((each) => `${where}: ${each.id}: ${each.nodes.map((node) => `${node.target} ${node.failureSummary}`).join(" | ")}`);
+  assert.deepEqual(found, []);
+}
+
+test("a link logs in once, and leaves no ticket in the address", async () => {
+  const { page, close } = await opened({}, { isLoggedIn: false });
+  const its = await link();
+  await page.goto(its);
+  await composer(page).waitFor();
+  assert.equal(page.url(), new URL("/", first).href);
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  await page.reload();
+  await composer(page).waitFor();
+  const other = await opened({}, { isLoggedIn: false });
+  await other.page.goto(its);
+  await other.page.getByRole("alert").filter({ hasText: "used already" }).waitFor();
+  other.bad.length = 0; // the browser notes each 401
+  await other.close();
+  await close();
+});
+
+test("a token logs in by the keyboard alone, and a question is answered without a mouse", async () => {
+  const { page, close } = await opened({}, { isLoggedIn: false });
+  await page.getByLabel("Token").waitFor();
+  await axe(page, "login");
+  await picture(page, "login");
+  await page.getByLabel("Token").focus();
+  await page.keyboard.type(token);
+  await page.keyboard.press("Enter");
+  await composer(page).waitFor();
+  await composer(page).focus();
+  await page.keyboard.type("write with keys");
+  await page.keyboard.press("Enter");
+  const allow = page.getByRole("button", { name: "Allow", exact: true });
+  await allow.waitFor();
+  await page.waitForTimeout(500); // a press within 400 ms was meant for what was there before
+  for (let count = 0; count < 40 && !(await allow.evaluate((element) => element === document.activeElement)); count++) {
+    await page.keyboard.press("Shift+Tab");
+  }
+  await page.keyboard.press("Enter");
+  await page.getByText(/Done\. It says/).waitFor();
+  await page.getByText("done ·").waitFor();
+  await close();
+});
+
+test("an answer streams as Markdown, is stopped, and goes on behind a reload", async () => {
+  const { page, close } = await opened();
+  await say(page, "markdown please");
+  await page.getByText("It is simpler than it looks").waitFor();
+  await page.locator(".code .hljs-keyword").first().waitFor();
+  assert.equal(await page.locator("table").count(), 1);
+  await page.getByRole("link", { name: "the handbook" }).click();
+  await page.getByRole("dialog").getByText("https://example.org/handbook").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await picture(page, "chat");
+  await say(page, "slow now");
+  await page.getByText("I begin, and never end.").waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByText("broken off").waitFor();
+  await say(page, "count up");
+  await page.getByText(/1 2 3 4 5/).waitFor();
+  await page.reload();
+  await page.getByText(/398 399/).waitFor();
+  assert.equal(await page.getByText(/1 2 3 4 5/).count(), 1);
+  await close();
+});
+
+test("calls run together, and a question can be denied with a reason", async () => {
+  const { page, close } = await opened();
+  await say(page, "both at once");
+  await page.getByText("3 calls together").waitFor();
+  await page.getByText(/Done\. It says/).waitFor();
+  await say(page, "write it down");
+  const ask = page.locator("section.ask");
+  await ask.getByText("+Buy milk.").waitFor();
+  await axe(page, "question");
+  await picture(page, "question");
+  await ask.getByRole("textbox").fill("Not today.");
+  await page.getByRole("button", { name: "Deny" }).click();
+  await ask.waitFor({ state: "detached" });
+  await page.getByText("denied", { exact: false }).first().waitFor();
+  // A click at the very moment when a question appears was meant for what was there before.
+  const hasty = page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        new MutationObserver((_, observer) => {
+          const button = document.querySelector("section.ask .buttons button");
+          if (button === null) return;
+          observer.disconnect();
+          button.click();
+          resolve(true);
+        }).observe(document.body, { childList: true, subtree: true });
+      }),
+  );
+  await say(page, "write again");
+  await hasty;
+  await page.waitForTimeout(600);
+  await ask.getByRole("button", { name: "Deny" }).click();
+  await ask.waitFor({ state: "detached" });
+  await page.locator(".call.is-denied").nth(1).waitFor();
+  await say(page, "ask me");
+  await page.getByRole("button", { name: "Coffee" }).click();
+  await page.getByText(/Done\. It says: .*Coffee/).waitFor();
+  await close();
+});
+
+test("two tabs show the same, and a question that one answers is gone in the other", async () => {
+  const { page, close } = await opened();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await composer(other).waitFor();
+  await say(page, "write for both");
+  await page.getByRole("button", { name: "Allow", exact: true }).waitFor();
+  await other.getByRole("link", { name: "1 question waits" }).click();
+  await other.getByRole("heading", { name: "Approvals", level: 2 }).waitFor();
+  await axe(other, "approvals");
+  await picture(other, "approvals");
+  await other.waitForTimeout(500);
+  await other.getByRole("button", { name: "Allow", exact: true }).click();
+  await other.getByText("Nothing waits for you.").waitFor();
+  await page.getByText(/Done\. It says/).waitFor();
+  await other.getByRole("link", { name: "write for both" }).first().click();
+  await other.getByText(/Done\. It says/).waitFor();
+  await close();
+});
+
+test("hostile text is text", async () => {
+  const { page, close } = await opened({}, { mayBlock: true });
+  await say(page, "hostile now");
+  await page.getByRole("button", { name: "Deny" }).waitFor();
+  assert.equal(await page.evaluate(() => window.pwned), undefined);
+  assert.equal(await page.locator("article img, article script, article style, article a").count(), 0);
+  assert.ok((await page.locator("section.ask").innerText()).includes("<script>window.pwned = 1</script>"));
+  assert.ok((await page.locator("section.ask").innerText()).includes("‹U+202E›"));
+  await page.waitForTimeout(500);
+  await page.getByRole("button", { name: "Deny" }).click();
+  await page.getByText(/Done\. It says/).waitFor();
+  await close();
+});
+
+for (const [name, options] of [
+  ["dark", { colorScheme: "dark" }],
+  ["narrow", { viewport: { width: 390, height: 844 }, hasTouch: true }],
+  ["chinese", { locale: "zh-CN" }],
+  ["chinese-narrow-dark", { locale: "zh-CN", colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true }],
+]) {
+  test(`it can be read and used: ${name}`, async () => {
+    const { page, close } = await opened(options);
+    await picture(page, `${name}-empty`);
+    await axe(page, `${name} empty`);
+    await say(page, "markdown");
+    await page.getByText("It is simpler than it looks").waitFor();
+    await page.locator(".code .hljs-keyword").first().waitFor();
+    await say(page, "中文");
+    await page.getByText("128 项").waitFor();
+    await picture(page, `${name}-chat`);
+    await axe(page, `${name} chat`);
+    await say(page, "write");
+    await page.locator("section.ask button.primary").waitFor();
+    await picture(page, `${name}-question`);
+    await axe(page, `${name} question`);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    await page.waitForTimeout(500);
+    await page.locator("section.ask button.primary").click();
+    await page.getByText(/Done\. It says/).waitFor();
+    if (name.includes("narrow")) {
+      await page.locator("button.menu").click();
+      await page.locator("#drawer.is-open").waitFor();
+      await page.waitForTimeout(250);
+      await picture(page, `${name}-drawer`);
+      await axe(page, `${name} drawer`);
+      const small = await page.locator("button:visible, .button:visible").evaluateAll((all) =>
+        all.filter((each) => each.getBoundingClientRect().height < 44 && !each.classList.contains("small")).map((each) => each.outerHTML),
+      );
+      assert.deepEqual(small, []);
+      await page.keyboard.press("Escape");
+    }
+    await page.locator(".settings > summary").click();
+    await page.locator(".settings select").nth(1).selectOption("contrast");
+    await picture(page, `${name}-contrast`);
+    await axe(page, `${name} contrast`);
+    await page.locator(".settings .panel button").click();
+    await page.getByRole("button", { name: /^(Log in|登录)$/ }).waitFor();
+    await close();
+  });
+}

@@ -1,0 +1,101 @@
+// The fold comes to what the record says: scripts/console-cases wrote both.
+import { existsSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { rowOf, Session, type MessageRow, type Update } from "../../src/fold/session";
+import { itemsOf } from "../../src/fold/view";
+
+interface Cases {
+  sessions: { updates: Update[]; rows: MessageRow[] }[];
+  live: { updates: Update["event"][]; text: string; thinking: string; is_there: boolean; outputs: Record<string, string> }[];
+}
+
+const file = new URL("./cases.json", import.meta.url);
+const cases: Cases = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Cases) : { sessions: [], live: [] };
+
+function folded(updates: Update[]): Session {
+  const session = new Session("s");
+  for (const each of updates) session.update(each);
+  return session;
+}
+
+const plain = (session: Session) => session.rows.map((row) => ({ ...row, durationMs: null }));
+const rowsOf = (rows: MessageRow[]) => rows.map((row) => ({ ...rowOf(row), durationMs: null }));
+
+describe("the fold of events", () => {
+  it("has cases to prove it", () => {
+    expect(cases.sessions.length).toBeGreaterThanOrEqual(60);
+    expect(cases.live.length).toBeGreaterThanOrEqual(240);
+  });
+
+  it.each(cases.sessions.map((each, at) => [at, each] as const))("comes to the messages of the record, session %i", (_, each) => {
+    const session = folded(each.updates);
+    expect(plain(session)).toEqual(rowsOf(each.rows));
+    expect(session.unknown).toBe(0);
+    expect(session.turnId).toBe("");
+  });
+
+  it.each(cases.sessions.map((each, at) => [at, each] as const))("is the same behind a page that overlaps, session %i", (at, each) => {
+    const middle = Math.floor((each.updates.length * (at % 5)) / 5);
+    const session = new Session("s");
+    session.takePage(each.rows);
+    for (const update of each.updates.slice(middle)) session.update(update);
+    expect(plain(session)).toEqual(rowsOf(each.rows));
+  });
+
+  it.each(cases.live.map((each, at) => [at, each] as const))("comes to the live state, %i", (_, each) => {
+    const session = new Session("s");
+    let seq = 0;
+    for (const event of each.updates) {
+      const isStored = event.type === "call_finished";
+      session.update(isStored ? { session_id: "s", event, seq: ++seq, at_ms: 0 } : { session_id: "s", event });
+    }
+    expect(session.live.isThere).toBe(each.is_there);
+    expect(session.live.text).toBe(each.text);
+    expect(session.live.thinking).toBe(each.thinking);
+    expect(Object.fromEntries(session.outputs)).toEqual(each.outputs);
+  });
+
+  it("takes an event that comes twice once, and one that it does not know as one that it does not know", () => {
+    const session = new Session("s");
+    const event = { type: "input_accepted", input_id: "i", text: "hello" } as Update["event"];
+    session.update({ session_id: "s", event, seq: 1, at_ms: 0 });
+    session.update({ session_id: "s", event, seq: 1, at_ms: 0 });
+    session.update({ session_id: "s", event: { type: "from_the_future" } as unknown as Update["event"], seq: 2, at_ms: 0 });
+    expect(session.rows.map((row) => row.content)).toEqual(["hello"]);
+    expect(session.unknown).toBe(1);
+  });
+
+  it("replaces what is live by a snapshot", () => {
+    const session = new Session("s");
+    const delta = (text: string) => ({ type: "stream_batch", stream_id: "a", offset: 0, events: [{ type: "text_delta", text }] }) as const;
+    session.update({ session_id: "s", event: delta("lost ") as unknown as Update["event"] });
+    session.snapshot({ session_id: "s", seq: 4, answer: delta("whole ") as never, outputs: [{ call_id: "c", text: "out" }] });
+    session.update({ session_id: "s", event: delta("and on") as unknown as Update["event"] });
+    expect(session.live.text).toBe("whole and on");
+    expect(session.outputs.get("c")).toBe("out");
+    expect(session.seq).toBe(4);
+  });
+});
+
+describe("the list of messages", () => {
+  it("has a call and its result as one card, and calls of one answer together", () => {
+    const session = new Session("s");
+    const stored = (event: object, seq: number) => session.update({ session_id: "s", event: event as Update["event"], seq, at_ms: 0 });
+    stored({ type: "input_accepted", input_id: "i", text: "go" }, 1);
+    stored({ type: "turn_started", turn_id: "t", input_ids: ["i"], provider: "p", model: "m" }, 2);
+    stored({ type: "message_completed", turn_id: "t", message_id: "m", parts: [], provider: "p", model: "m" }, 3);
+    for (const [at, id] of ["a", "b"].entries())
+      stored({ type: "call_proposed", turn_id: "t", message_id: "m", call_id: id, index: at, name: "look", arguments: "{}" }, 4 + at);
+    stored({ type: "approval_asked", approval_id: "q", turn_id: "t", call_id: "b", name: "look", tier: "workspace", reason: "", arguments: "{}", digest: "" }, 6);
+    stored({ type: "call_finished", turn_id: "t", call_id: "a", name: "look", status: "success", result: "{}" }, 7);
+    const items = itemsOf(session);
+    expect(items.map((item) => item.kind)).toEqual(["message", "calls"]);
+    const group = items[1];
+    if (group?.kind !== "calls") throw new Error("no calls");
+    expect(group.calls.map((call) => [call.row.callId, call.result?.status, call.approvalId])).toEqual([
+      ["a", "success", undefined],
+      ["b", undefined, "q"],
+    ]);
+    expect(session.waiting.size).toBe(0);
+  });
+});

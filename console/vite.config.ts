@@ -1,0 +1,23 @@
+import { defineConfig } from "vite";
+
+// Names have a hash of the content, so that browsers keep them for ever; nothing is inlined, as the policy of the page forbids it.
+export default defineConfig({
+  base: "/console/",
+  publicDir: "public",
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  build: {
+    outDir: "dist",
+    target: "es2023",
+    assetsInlineLimit: 0,
+    cssCodeSplit: false,
+    modulePreload: { polyfill: false },
+    license: false,
+    rolldownOptions: {
+      output: {
+        entryFileNames: "assets/[name]-[hash].js",
+        chunkFileNames: "assets/[name]-[hash].js",
+        assetFileNames: "assets/[name]-[hash][extname]",
+      },
+    },
+  },
+});

@@ -1,0 +1,124 @@
+"""A daemon for a browser: `python -m support.gateway.console_peer` prints a link to its console and a token, and ends with SIGINT.
+
+What its model does follows from the last thing that a person said. A line `link` on stdin has it print another link.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import trio
+
+import callboard
+from callboard.config.keys.tokens import local_credential
+from callboard.config.settings import Settings
+from callboard.providers.provider import ModelRequest
+from callboard.providers.testing.script import Step, last_result, reply, stall
+from callboard.runtime.history import Input
+from support.gateway.daemon_scene import open_daemon
+
+MARKDOWN = """\
+## What I found
+
+The workspace has **three** modules. `main.py` begins here:
+
+```python
+def main(names: list[str]) -> int:
+    # greets everybody
+    for name in names:
+        print(f"Hello, {name}!")
+    return len(names)
+```
+
+| module | lines | tested |
+|---|---:|---|
+| `main.py` | 42 | yes |
+| `store.py` | 310 | yes |
+| `words.py` | 77 | no |
+
+1. Read the configuration.
+2. Open the store.
+   - with a lock
+   - and a deadline
+
+> It is simpler than it looks. See [the handbook](https://example.org/handbook).
+"""
+
+# ruff: disable[ambiguous-unicode-character-string]
+CHINESE = (
+    "好的。我先查看工作区里的文件，然后运行测试。结果如下：**全部通过**，一共 128 项，用时 3.4 秒。"
+)
+# ruff: enable[ambiguous-unicode-character-string]
+
+HOSTILE = """\
+<script>window.pwned = 1</script><img src=x onerror="window.pwned = 2"> [click](javascript:window.pwned=3)
+![a](https://example.org/track.png) \u202etxt.exe\u202c \x1b[31mred\x1b[0m <style>*{display:none}</style>
+"""
+
+
+def step(request: ModelRequest) -> Step:
+    """What the model does with what was said last."""
+    said = [item for each in request.rounds for item in each.items]
+    if result := last_result(request) if not isinstance(said[-1], Input) else "":
+        return reply(f"Done. It says: {result[:80]}")
+    text = next(item.text for item in reversed(said) if isinstance(item, Input))
+    match text.split()[0]:
+        case "markdown":
+            return reply(MARKDOWN, thinking="What is there? I look at the modules first.")
+        case "中文":
+            return reply(CHINESE)
+        case "hostile":
+            return reply(
+                HOSTILE, calls=[("write_file", {"path": HOSTILE[:60], "content": HOSTILE})]
+            )
+        case "write":
+            changed = {"path": "notes.md", "content": "# Notes\n\nBuy milk.\nCall Ada.\n"}
+            return reply("I write it down.", calls=[("write_file", changed)])
+        case "both":
+            return reply(
+                calls=[
+                    ("get_current_time", {"timezone": "Asia/Tokyo"}),
+                    ("list_files", {}),
+                    ("read_file", {"path": "gone.md"}),
+                ]
+            )
+        case "slow":
+            return stall("I begin, and never end.")
+        case "count":
+            return reply([f"{number} " for number in range(1, 400)], piece_seconds=0.01)
+        case "ask":
+            return reply(
+                calls=[("ask_user", {"question": "Tea or coffee?", "options": ["Tea", "Coffee"]})]
+            )
+        case _:
+            return reply(f"You said: {text}")
+
+
+async def serve() -> None:
+    """Serve until it is ended."""
+    strict = Settings(policy=callboard.Preset.STRICT)
+    model = callboard.ScriptedModel([step] * 5000)
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with open_daemon(model, configured=strict) as daemon, trio.open_nursery() as nursery:
+            state = daemon.gateway.daemon
+            state.local, _ = local_credential()
+
+            def link() -> None:
+                address = state.console.link(daemon.url)
+                sys.stdout.write(f"{address} {daemon.token}\n")
+                sys.stdout.flush()
+
+            async def listen() -> None:
+                async with trio.lowlevel.FdStream(0) as lines:
+                    async for _ in lines:
+                        link()
+
+            link()
+            nursery.start_soon(listen)
+            async for _ in signals:
+                nursery.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    trio.run(serve)
