@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -7,9 +8,11 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from callboard.gateway.console.pages import FOLDER, read_table
+from callboard.gateway.methods.all import protocol_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 FRONT_DOOR = ROOT / "src" / "callboard"
@@ -129,3 +132,13 @@ def test_the_lock_of_the_console_names_no_registry() -> None:
     lock = (ROOT / "console" / "package-lock.json").read_text(encoding="utf-8")
     assert '"resolved"' not in lock
     assert lock.count('"integrity"') > 60
+
+
+def test_the_types_of_the_console_are_those_of_the_protocol() -> None:
+    printed = msgspec.json.format(msgspec.json.encode(protocol_schema()), indent=2) + b"\n"
+    types = (ROOT / "console" / "src" / "protocol.ts").read_text(encoding="utf-8")
+    without_docstrings = re.sub(rb'^ *"description": .*\n', b"", printed, flags=re.MULTILINE)
+    digest = hashlib.sha256(without_docstrings).hexdigest()
+    assert digest in types, (
+        "the protocol has changed: run scripts/console-build, and commit what it writes"
+    )

@@ -1,8 +1,12 @@
 // Writes src/protocol.ts from what `callboard protocol --json-schema` prints, in a file that is named.
+import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { compile } from "json-schema-to-typescript";
 
-const schema = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const printed = readFileSync(process.argv[2], "utf8");
+const schema = JSON.parse(printed);
+// tests/test_packaging.py compares it: who changes the protocol is told so without Node. Docstrings don't count.
+const digest = createHash("sha256").update(printed.replace(/^ *"description": .*\n/gm, "")).digest("hex");
 const object = (entries) => ({
   type: "object",
   additionalProperties: false,
@@ -35,4 +39,4 @@ const text = await compile(root, "Protocol", {
   unreachableDefinitions: true,
   format: false,
 });
-writeFileSync(new URL("../src/protocol.ts", import.meta.url), `${text}\nexport const PROTOCOL = ${schema.protocol};\n`);
+writeFileSync(new URL("../src/protocol.ts", import.meta.url), `${text}\nexport const PROTOCOL = ${schema.protocol};\n// Of the schema: ${digest}\n`);

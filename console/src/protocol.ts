@@ -3561,3 +3561,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
+// Of the schema: 18e0ec254c0ad9b029504e510265176ecc8598fd5bf6fc2d44e5095f5605df74

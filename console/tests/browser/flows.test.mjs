@@ -196,6 +196,25 @@ test("two tabs show the same, and a question that one answers is gone in the oth
   await close();
 });
 
+test("a connection that breaks is said, and what is written meanwhile goes out once", async () => {
+  const { page, bad, close } = await opened();
+  await say(page, "before the break");
+  await page.getByText("You said: before the break").waitFor();
+  peer.stdin.write("away\n");
+  await page.getByText(/no connection; tries again in/).waitFor();
+  await say(page, "while it is away");
+  await page.locator(".outgoing").getByText("while it is away").waitFor();
+  await page.getByText("not sent yet").waitFor();
+  peer.stdin.write("back\n");
+  await page.getByText("You said: while it is away").waitFor();
+  await page.getByText("connected", { exact: true }).waitFor();
+  assert.equal(await page.locator(".outgoing").count(), 0);
+  assert.equal(await page.locator(".message.user").count(), 2);
+  assert.equal(await page.getByText("You said: before the break").count(), 1);
+  bad.splice(0, bad.length, ...bad.filter((text) => !text.includes("503") && !text.includes("WebSocket connection to")));
+  await close();
+});
+
 test("hostile text is text", async () => {
   const { page, close } = await opened({}, { mayBlock: true });
   await say(page, "hostile now");

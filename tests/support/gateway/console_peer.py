@@ -1,6 +1,7 @@
 """A daemon for a browser: `python -m support.gateway.console_peer` prints a link to its console and a token, and ends with SIGINT.
 
-What its model does follows from the last thing that a person said. A line `link` on stdin has it print another link.
+What its model does follows from the last thing that a person said. A line `link` on stdin has it print another link, `away`
+breaks all connections and refuses others, as a daemon does that stops, until `back`.
 """
 
 from __future__ import annotations
@@ -111,8 +112,13 @@ async def serve() -> None:
 
             async def listen() -> None:
                 async with trio.lowlevel.FdStream(0) as lines:
-                    async for _ in lines:
-                        link()
+                    async for line in lines:
+                        state.is_stopping = b"away" in line
+                        if state.is_stopping:
+                            for each in list(state.connections):
+                                each.close(1001, "the server stops", at_once=True)
+                        elif b"link" in line:
+                            link()
 
             link()
             nursery.start_soon(listen)
