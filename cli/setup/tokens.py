@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from ...config.daemon_file import find_daemon
 from ...config.files import load_settings
-from ...config.keys.console_logins import ConsoleLogins, token_rows
+from ...config.keys.console_logins import ConsoleLogins, is_login_name, token_rows
 from ...config.keys.tokens import Credentials, Role
 from ...runtime.wire.daemon import TokenRow, TokenText
 from ..backend import FileBackend
@@ -124,7 +124,7 @@ def _rows_here(credentials: Credentials) -> Sequence[TokenRow]:
 
 def _revoke_here(name: str, credentials: Credentials) -> None:
     logins = ConsoleLogins(credentials.path.parent)
-    if not logins.end(lambda login: login.listed_as == name):
+    if not (is_login_name(name) and logins.end(lambda login: login.listed_as == name)):
         credentials.revoke(name)
 
 

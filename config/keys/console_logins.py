@@ -188,6 +188,11 @@ class ConsoleLogins:
             write_private(self.path, data, replace=True)
 
 
+def is_login_name(name: str) -> bool:
+    """Return whether it names logins in a list of tokens, and no token."""
+    return name.startswith(LISTED_AS.format(""))
+
+
 def token_rows(credentials: Iterable[Credential], logins: Iterable[ConsoleLogin]) -> list[TokenRow]:
     """Return tokens, and the logins of the console that hold by one of them, as a list shows them."""
     known = tuple(credentials)

@@ -6,7 +6,7 @@ from functools import partial
 
 import trio
 
-from ...config.keys.console_logins import token_rows
+from ...config.keys.console_logins import is_login_name, token_rows
 from ...config.keys.tokens import Credential
 from ...embedding.runtime import data_of, forget_keys, host_of, wish_of
 from ...providers.catalog.key_book import KeyBook
@@ -107,8 +107,10 @@ async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
 @methods.add("token/revoke", Role.ADMIN)
 async def revoke_token(caller: Caller, params: NamedToken) -> Nothing:
     """Revoke a token and end its connections, or log out all browsers that are listed as `console of NAME`."""
-    console = caller.daemon.console
-    if await console.end(lambda login: login.listed_as == params.name):
+    # No token has such a name: one is revoked also where the file of the logins is damaged.
+    if is_login_name(params.name) and await caller.daemon.console.end(
+        lambda login: login.listed_as == params.name
+    ):
         return Nothing()
     gone = await _digests(caller, params.name)
     revoke = partial(caller.daemon.credentials.revoke, params.name, by=_asking(caller))

@@ -358,6 +358,10 @@ async def test_a_damaged_file_lets_no_page_in_and_says_what_to_do(browser: Brows
     assert await browser.opens() == 503
     with pytest.raises(StorageError, match="Remove it"):
         ConsoleLogins(path.parent).list()
+    browser.daemon.new_token("phone", Role.OBSERVER)
+    async with open_client(browser.daemon) as client:
+        await client.tokens.revoke("phone")  # which must never wait for that file
+    assert [each.name for each in browser.daemon.credentials.list()] == ["test"]
     path.write_bytes(content)
     assert await browser.opens() == 101
     # Programs with a token never needed it.
