@@ -467,11 +467,11 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where traces and metrics are sent, by OpenTelemetry's protocol over HTTP.
+    """Where traces, metrics and logs are sent, by OpenTelemetry's protocol over HTTP.
 
     Attributes:
         enabled: Whether they are made. It needs the packages of `callboard[otel]`.
-        endpoint: The collector's base URL, below which `/v1/traces` and `/v1/metrics` are; without it
+        endpoint: The collector's base URL, below which `/v1/traces` and its kind are; without it
             `OTEL_EXPORTER_OTLP_ENDPOINT` and its kind say where.
         headers: Sent with each request. A secret is a reference: `Bearer ${key:otel}`, stored by
             `callboard keys set otel`, or `${env:NAME}`.
@@ -482,7 +482,8 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         service_name: What the service is called.
         propagate: Hosts of model servers and web servers that are told the place in the trace, by the header
             `traceparent`: `api.example.com`. None by default: ids are a way out.
-        signals: `traces`, `metrics`, or both. Some collectors take only traces.
+        signals: Which of `traces`, `metrics` and `logs` are sent; some collectors take only traces. `logs` are what
+            was said in calls of models, and nothing without `content`.
     """
 
     enabled: bool = False
@@ -492,7 +493,7 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     content: Literal["none", "full"] = "none"
     service_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "callboard"
     propagate: tuple[str, ...] = ()
-    signals: tuple[Literal["traces", "metrics"], ...] = ("traces", "metrics")
+    signals: tuple[Literal["traces", "metrics", "logs"], ...] = ("traces", "metrics", "logs")
 
     def __post_init__(self) -> None:
         if self.endpoint is not None:

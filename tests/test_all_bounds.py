@@ -192,10 +192,12 @@ ALONE: dict[str, str] = {
     """,
     "what is sent to a collector; what is more is cut, or dropped and counted": """
         runtime/telemetry/content: MAX_BYTES MAX_HEARD MAX_MESSAGE
+        runtime/telemetry/context: MAX_TURNS
         runtime/telemetry/metrics: MAX_KNOWN MAX_LABEL MAX_SERIES MAX_VALUES
-        runtime/telemetry/protobuf: MAX_KEPT MAX_KEPT_CHARS
-        runtime/telemetry/spans: MAX_BASES MAX_DESCRIPTION MAX_ID MAX_OPEN MAX_SESSIONS
-        runtime/telemetry/telemetry: FOLD_EVENTS MAX_BYTES MAX_CONTENT_BYTES MAX_EARLIER MAX_EVENTS
+        runtime/telemetry/protobuf: MAX_KEPT
+        runtime/telemetry/spans: MAX_ID MAX_OPEN MAX_SESSIONS
+        runtime/telemetry/templates: MAX_DESCRIPTION MAX_TEMPLATES
+        runtime/telemetry/telemetry: FOLD_EVENTS MAX_CONTENT_BYTES MAX_EARLIER MAX_EVENTS
             MAX_KNOWN MAX_SENT MAX_SENT_BYTES MAX_SPANS SPAN_BYTES
     """,
     "a count of tries": """

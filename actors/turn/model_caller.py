@@ -367,7 +367,9 @@ class ModelCaller:
     def _told(self) -> Callable[[str], Mapping[str, str]] | None:
         """Return what tells a provider where the turn stands: the span of the call itself has no id yet."""
         trace = self._trace_of(self._host, self._turn_id)
-        return None if trace is None else partial(trace.headers, self._turn_id)
+        if trace is None or not trace.propagate:
+            return None
+        return partial(trace.headers, self._turn_id)
 
     async def _ask(
         self, request: ModelRequest, answer: AnswerBuilder, charge: Charge, *, is_shown: bool

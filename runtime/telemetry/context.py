@@ -6,12 +6,15 @@ span of that call while it still runs.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
 
 from ..identity import TraceContext
 
+MAX_TURNS = 256
+"""Turns whose place is known: each of their calls asks for it."""
 _SAMPLED = 1
 """The flag of a traceparent that says that the trace is kept."""
 
@@ -58,7 +61,8 @@ class TurnTrace(msgspec.Struct, frozen=True, gc=False):
 
         Some models number their calls, so that two sessions of one trace may have a call of the same id.
         """
-        return _hashed(f"{self.session_id}/{own_id}", 8)
+        text = f"{self.session_id}/{own_id}"
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) or 1  # 0 is no id
 
 
 class Tracing(msgspec.Struct, frozen=True):
@@ -77,19 +81,23 @@ class Tracing(msgspec.Struct, frozen=True):
 
         What comes from a record of another program may be malformed, and then is nothing.
         """
-        if given is None or not given.is_valid:
-            trace_id = _hashed(f"{session_id}/{turn_id}", 16)
-            kept = trace_id & (1 << 64) - 1 < round(self.sample * (1 << 64))
-            return TurnTrace(
-                trace_id, is_sampled=kept, session_id=session_id, propagate=self.propagate
-            )
-        _, trace, parent, flags = given.traceparent.split("-")
-        is_sampled = bool(int(flags, 16) & _SAMPLED)
+        return _place_of(self, given, session_id, turn_id)
+
+
+@lru_cache(MAX_TURNS)
+def _place_of(
+    tracing: Tracing, given: TraceContext | None, session_id: str, turn_id: str
+) -> TurnTrace:
+    if given is None or not given.is_valid:
+        text = f"{session_id}/{turn_id}"
+        trace_id = int.from_bytes(blake2b(text.encode(), digest_size=16).digest()) or 1
+        kept = trace_id & (1 << 64) - 1 < round(tracing.sample * (1 << 64))
         return TurnTrace(
-            *(int(trace, 16), int(parent, 16), is_sampled, given.tracestate),
-            *(session_id, self.propagate),
+            trace_id, is_sampled=kept, session_id=session_id, propagate=tracing.propagate
         )
-
-
-def _hashed(text: str, size: int) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=size).digest()) or 1  # 0 is no id
+    _, trace, parent, flags = given.traceparent.split("-")
+    is_sampled = bool(int(flags, 16) & _SAMPLED)
+    return TurnTrace(
+        *(int(trace, 16), int(parent, 16), is_sampled, given.tracestate),
+        *(session_id, tracing.propagate),
+    )

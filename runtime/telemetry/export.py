@@ -1,24 +1,27 @@
-"""Speaks to the packages of OpenTelemetry: spans and metrics become theirs, and go to a collector.
+"""Speaks to the packages of OpenTelemetry: spans, metrics and events become theirs, and go to a collector.
 
 The only module that imports them. It is imported in a worker thread, and all of it blocks.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..identity import TraceContext, own_version
 from ..redaction import redacting_logger
+from . import names
 from .metrics import Metrics
-from .protobuf import SpanWriter
+from .protobuf import SpanWriter, event_attributes
 from .span import Span
 
 if TYPE_CHECKING:
     import requests
+    from opentelemetry.sdk._logs import ReadableLogRecord
     from opentelemetry.sdk.metrics.export import MetricsData
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
@@ -62,17 +65,17 @@ class Encoder:
         flags, unset = TraceFlags(TraceFlags.SAMPLED), Status(StatusCode.UNSET)
         found: list[ReadableSpan] = []
         for span in spans:
-            trace = span.trace
+            template, trace = span.template, span.template.trace
             state = TraceState.from_header([trace.state]) if trace.state else None
             parent = None
-            if span.parent_id:
-                is_far = span.parent_id == trace.parent_id
-                parent = SpanContext(trace.trace_id, span.parent_id, is_far, flags, state)
+            if template.parent_id:
+                is_far = template.parent_id == trace.parent_id
+                parent = SpanContext(trace.trace_id, template.parent_id, is_far, flags, state)
             status = unset
-            if span.is_error:
+            if template.is_error:
                 status = Status(StatusCode.ERROR, span.message if self.with_messages else None)
             encoded = ReadableSpan(
-                name=span.name,
+                name=template.name,
                 context=SpanContext(
                     trace.trace_id,
                     span.span_id,
@@ -83,7 +86,7 @@ class Encoder:
                 parent=parent,
                 resource=self.resource,
                 attributes=span.attributes,
-                kind=kinds[span.kind],
+                kind=kinds[template.kind],
                 status=status,
                 start_time=span.start_ms * _NS,
                 end_time=span.end_ms * _NS,
@@ -92,24 +95,54 @@ class Encoder:
             found.append(encoded)
         return found
 
+    def events(self, calls: Sequence[Span]) -> list[ReadableLogRecord]:
+        """Return the events of calls of models as the packages have them."""
+        from opentelemetry._logs import LogRecord
+        from opentelemetry.sdk._logs import ReadableLogRecord
+        from opentelemetry.trace import (
+            NonRecordingSpan,
+            SpanContext,
+            TraceFlags,
+            set_span_in_context,
+        )
+
+        flags = TraceFlags(TraceFlags.SAMPLED)
+        found: list[ReadableLogRecord] = []
+        for call in calls:
+            trace_id = call.template.trace.trace_id
+            its = SpanContext(trace_id, call.span_id, is_remote=False, trace_flags=flags)
+            record = LogRecord(
+                timestamp=call.end_ms * _NS,
+                observed_timestamp=call.end_ms * _NS,
+                context=set_span_in_context(NonRecordingSpan(its)),
+                attributes=event_attributes(call),
+                event_name=names.DETAILS,
+            )
+            found.append(ReadableLogRecord(record, self.resource, self.scope))
+        return found
+
 
 class OtlpExporter:
-    """Sends spans and metrics over HTTP.
+    """Sends spans, metrics and events over HTTP.
 
     Args:
         encoder: Makes the spans.
         endpoint: The base URL, below which the signals have their paths; `None` is what the environment says.
         headers: Sent with each request; may hold secrets.
+        signals: What is sent, of `traces`, `metrics` and `logs`.
     """
 
-    def __init__(self, encoder: Encoder, endpoint: str | None, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        endpoint: str | None,
+        headers: Mapping[str, str],
+        signals: Collection[str],
+    ) -> None:
         from opentelemetry.exporter.otlp.proto.http import metric_exporter, trace_exporter
 
         self._encoder = encoder
         self._start_ns = time.time_ns()
-        where = None if endpoint is None else endpoint.rstrip("/")
-        timeout = None if _TIMEOUT in os.environ else EXPORT_SECONDS
-        given = dict(headers) or None
         self._writer = SpanWriter(
             [
                 (name, value)
@@ -118,39 +151,50 @@ class OtlpExporter:
             ],
             (encoder.scope.name, encoder.scope.version or ""),
         )
-        self._spans = trace_exporter.OTLPSpanExporter(
-            endpoint=None if where is None else f"{where}/v1/traces",
-            headers=given,
-            timeout=timeout,
-            session=_session(),
-        )
-        self._metrics = metric_exporter.OTLPMetricExporter(
-            endpoint=None if where is None else f"{where}/v1/metrics",
-            headers=given,
-            timeout=timeout,
-            session=_session(),
-        )
-        for module in (trace_exporter, metric_exporter):
-            theirs = logging.getLogger(module.__name__)
+
+        def opened(signal: str, kind: Callable[..., Any]) -> Any:
+            if signal not in signals:
+                return None
+            theirs = logging.getLogger(kind.__module__)
             if _COMPLAINTS not in theirs.filters:
                 theirs.addFilter(_COMPLAINTS)
+            return kind(
+                endpoint=None if endpoint is None else f"{endpoint.rstrip('/')}/v1/{signal}",
+                headers=dict(headers) or None,
+                timeout=None if _TIMEOUT in os.environ else EXPORT_SECONDS,
+                session=_session(),
+            )
+
+        self._spans = opened("traces", trace_exporter.OTLPSpanExporter)
+        self._metrics = opened("metrics", metric_exporter.OTLPMetricExporter)
+        self._logs = None
+        if "logs" in signals:
+            from opentelemetry.exporter.otlp.proto.http import _log_exporter
+
+            self._logs = opened("logs", _log_exporter.OTLPLogExporter)
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Send spans; return whether the collector has taken them."""
-        from opentelemetry.sdk.trace.export import SpanExportResult
-
+        """Send spans, and the events of calls of models; return whether the collector has taken them."""
         # Written by `protobuf`, a tenth of the work. Where a version of theirs has no such inside, it writes them itself.
-        send = getattr(getattr(self._spans, "_client", None), "export", None)
-        if send is not None:
-            written = self._writer.request(spans, with_messages=self._encoder.with_messages)
-            return bool(send(written).success)
-        return self._spans.export(self._encoder.encoded(spans)) is SpanExportResult.SUCCESS
+        if self._spans is not None:
+            if (send := _inside(self._spans)) is None:
+                is_taken = _is_taken(self._spans.export(self._encoder.encoded(spans)))
+            else:
+                with_messages = self._encoder.with_messages
+                written = self._writer.request(spans, with_messages=with_messages)
+                is_taken = bool(send(written).success)
+            if not is_taken:
+                return False
+        calls = [each for each in spans if each.template.kind == "client"]
+        if self._logs is None or not calls:
+            return True
+        if (send := _inside(self._logs)) is None:
+            return _is_taken(self._logs.export(self._encoder.events(calls)))
+        return bool(send(self._writer.events(calls)).success)
 
     def send_metrics(self, metrics: MetricsData) -> bool:
         """Send metrics; return whether the collector has taken them."""
-        from opentelemetry.sdk.metrics.export import MetricExportResult
-
-        return self._metrics.export(metrics) is MetricExportResult.SUCCESS
+        return self._metrics is not None and _is_taken(self._metrics.export(metrics))
 
     def metrics_data(self, metrics: Metrics) -> MetricsData:
         """Return the metrics as the packages have them, as they are now."""
@@ -183,13 +227,12 @@ class OtlpExporter:
                             min=its.least,
                             max=its.most,
                         )
-                        for labels, its in series.items()
+                        for labels, its in series
                     ],
                     aggregation_temporality=AggregationTemporality.CUMULATIVE,
                 ),
             )
-            for instrument, series in metrics.series.items()
-            if series
+            for instrument, series in metrics.counted()
         ]
         scope = ScopeMetrics(scope=self._encoder.scope, metrics=found, schema_url="")
         its = ResourceMetrics(resource=self._encoder.resource, scope_metrics=[scope], schema_url="")
@@ -197,11 +240,22 @@ class OtlpExporter:
 
     def close(self) -> None:
         """End it, at once; a request that waits to be repeated is given up."""
-        shut_down: tuple[Callable[[], None], ...] = (self._spans.shutdown, self._metrics.shutdown)
-        for each in shut_down:
-            each()
+        for each in (self._spans, self._metrics, self._logs):
+            if each is not None:
+                each.shutdown()
 
     give_up = close
+
+
+def _inside(exporter: Any) -> Callable[[bytes], Any] | None:
+    """Return what sends a request that is written."""
+    found: Callable[[bytes], Any] | None
+    found = getattr(getattr(exporter, "_client", None), "export", None)
+    return found
+
+
+def _is_taken(result: enum.Enum) -> bool:
+    return result.name == "SUCCESS"
 
 
 def _session() -> requests.Session | None:

@@ -6,6 +6,8 @@ Used by one thread at a time; whoever reads them is that thread.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
+from math import inf
 
 import msgspec
 
@@ -77,21 +79,27 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Series(msgspec.Struct, gc=False):
-    """The values of one set of labels: `counts` by bucket, the last of which has no end."""
+    """The values of one set of labels: `counts` by bucket, which end at `bounds`; the last has no end."""
 
+    bounds: tuple[float, ...]
     counts: list[int]
     total: float = 0.0
-    count: int = 0
-    least: float = 0.0
+    least: float = inf
     most: float = 0.0
 
-    def add(self, value: float, bounds: tuple[float, ...]) -> None:
-        """Count a value."""
-        self.counts[bisect_left(bounds, value)] += 1
-        self.least = value if self.count == 0 else min(self.least, value)
-        self.most = max(self.most, value)
+    def add(self, value: float) -> None:
+        """Count a value, which is not negative."""
+        self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
-        self.count += 1
+        if value < self.least:
+            self.least = value
+        if value > self.most:
+            self.most = value
+
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self.counts)
 
 
 class Metrics:
@@ -105,19 +113,18 @@ class Metrics:
         self.series: dict[Instrument, dict[Labels, Series]] = {each: {} for each in INSTRUMENTS}
         self._by_name = {each.name: each for each in INSTRUMENTS}
         self._values: dict[str, set[str]] = {}
-        self._known: dict[tuple[str, tuple[str, ...]], tuple[Series, tuple[float, ...]]] = {}
+        self._known: dict[tuple[str, ...], Series] = {}
 
-    def measure(self, metric: str, value: float, labels: tuple[str, ...]) -> None:
-        """Count a value; see `Measure`."""
-        came = (metric, labels)
+    def of(self, metric: str, *labels: str) -> Series:
+        """Return where values are counted; `labels` are those of the metric's labels, the empty ones last, or left out."""
+        came = (metric, *labels)
         if (known := self._known.get(came)) is None:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            known = self._known[came] = self._series_of(metric, labels)
-        series, bounds = known
-        series.add(max(0.0, value), bounds)
+            known = self._known[came] = self._made(metric, labels)
+        return known
 
-    def _series_of(self, metric: str, labels: tuple[str, ...]) -> tuple[Series, tuple[float, ...]]:
+    def _made(self, metric: str, labels: tuple[str, ...]) -> Series:
         instrument = self._by_name[metric]
         found = self.series[instrument]
         given = sorted(zip(instrument.labels, labels, strict=False))
@@ -125,8 +132,9 @@ class Metrics:
         if (series := found.get(key)) is None:
             if len(found) >= MAX_SERIES:
                 key = ()
-            series = found.setdefault(key, Series([0] * (len(instrument.bounds) + 1)))
-        return series, instrument.bounds
+            empty = Series(instrument.bounds, [0] * (len(instrument.bounds) + 1))
+            series = found.setdefault(key, empty)
+        return series
 
     def _bounded(self, name: str, text: str) -> str:
         text = text[:MAX_LABEL]
@@ -138,22 +146,27 @@ class Metrics:
         known.add(text)
         return text
 
+    def counted(self) -> Iterator[tuple[Instrument, list[tuple[Labels, Series]]]]:
+        """Yield each instrument that has values, with its series that have some."""
+        for instrument, found in self.series.items():
+            if some := [each for each in found.items() if each[1].count]:
+                yield instrument, some
+
     def text(self) -> str:
         """Return them in Prometheus' text format, without an end of line behind the last one."""
         lines: list[str] = []
-        for instrument, found in self.series.items():
-            if found:
-                name = instrument.prometheus_name
-                lines += [f"# HELP {name} {instrument.description}", f"# TYPE {name} histogram"]
-                for labels, series in found.items():
-                    lines += _lines(name, labels, series, instrument.bounds)
+        for instrument, found in self.counted():
+            name = instrument.prometheus_name
+            lines += [f"# HELP {name} {instrument.description}", f"# TYPE {name} histogram"]
+            for labels, series in found:
+                lines += _lines(name, labels, series)
         return "\n".join(lines)
 
 
-def _lines(name: str, labels: Labels, series: Series, bounds: tuple[float, ...]) -> list[str]:
+def _lines(name: str, labels: Labels, series: Series) -> list[str]:
     pairs = "".join(f'{key.replace(".", "_")}="{_escaped(text)}",' for key, text in labels)
     lines, below = [], 0
-    for bound, count in zip((*bounds, None), series.counts, strict=True):
+    for bound, count in zip((*series.bounds, None), series.counts, strict=True):
         below += count
         shown = "+Inf" if bound is None else f"{bound:g}"
         lines.append(f'{name}_bucket{{{pairs}le="{shown}"}} {below}')

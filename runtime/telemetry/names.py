@@ -14,6 +14,9 @@ CHAT = "chat"
 EXECUTE_TOOL = "execute_tool"
 APPROVAL = "callboard.approval"
 
+DETAILS = "gen_ai.client.inference.operation.details"
+"""The event with what was said in a call of a model."""
+
 # ── attributes ───────────────────────────────────────────────────────────────────────────────────
 
 OPERATION = "gen_ai.operation.name"

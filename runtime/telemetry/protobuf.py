@@ -7,7 +7,11 @@ What is written, field by field, is `ExportTraceServiceRequest` of opentelemetry
     scope_spans    1 scope (1 name, 2 version), 2 spans
     span           1 trace_id, 2 span_id, 3 trace_state, 4 parent_span_id, 5 name, 6 kind, 7 start, 8 end,
                    9 attributes, 15 status (2 message, 3 code), 16 flags
-    attribute      1 key, 2 value (1 string, 2 bool, 3 int, 4 double, 5 array (1 values))
+    attribute      1 key, 2 value (1 string, 2 bool, 3 int, 4 double, 5 array (1 values), 6 map (1 attributes))
+
+and of `ExportLogsServiceRequest`, where the resource and the scope stand alike:
+
+    log_record     1 time, 5 body, 6 attributes, 8 flags, 9 trace_id, 10 span_id, 11 observed_time, 12 event_name
 
 Numbers of variable length are `varint`; fields of a known length have it in front. A test reads what is written here with
 the packages' own messages, and compares it with what they write.
@@ -15,25 +19,45 @@ the packages' own messages, and compares it with what they write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from struct import Struct
+from typing import Any
 
-from .span import AttributeValue, Span
+import msgspec
+
+from . import names
+from .span import AttributeValue, Span, Template
 
 MAX_KEPT = 2048
-"""Attributes whose bytes are kept: nearly all of a span stand in the one before it too."""
-MAX_KEPT_CHARS = 300
-"""Of such a value; longer ones are hardly ever the same."""
+"""Of one sort of what is written again and again."""
 _NS = 1_000_000
 _HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
 """Bits of `flags`, as `SpanFlags` numbers them: whether it is known that the parent is elsewhere, and whether it is."""
-_INTERNAL, _CLIENT = 1, 3
 _ERROR = 2
+_ID = Struct(">HQ")
+_ID_TAG = (2 << 3 | 2) << 8 | 8
 _TIMES = Struct("<BQBQ")
 _START, _END = 7 << 3 | 1, 8 << 3 | 1
 _FLAGS = Struct("<HI")
 _FLAGS_TAG = 0x80 | (16 << 3 | 5) & 0x7F | (16 << 3 | 5) >> 7 << 8
 _DOUBLE = Struct("<Bd")
+_AT = Struct("<BQ")
+_SAMPLED = bytes((8 << 3 | 5, 1, 0, 0, 0))
+_LISTS = (names.INPUT_MESSAGES, names.OUTPUT_MESSAGES, names.INSTRUCTIONS)
+
+
+class _Kept(dict[Any, bytes]):  # ruff: ignore[subclass-builtin]  for what it does when a key is missing
+    """What was written before; what is not there is written."""
+
+    def __init__(self, write: Callable[[Any], bytes]) -> None:
+        super().__init__()
+        self._write = write
+
+    def __missing__(self, key: Any) -> bytes:
+        if len(self) >= MAX_KEPT:
+            self.clear()
+        found = self[key] = self._write(key)
+        return found
 
 
 class SpanWriter:
@@ -47,7 +71,10 @@ class SpanWriter:
     def __init__(
         self, resource: Iterable[tuple[str, AttributeValue]], scope: tuple[str, str]
     ) -> None:
-        self._kept: dict[tuple[str, AttributeValue, type], bytes] = {}
+        self._kept = _Kept(lambda pair: _field(9, _pair(*pair)))
+        self._digits = _Kept(lambda number: _varint(number & (1 << 64) - 1))
+        self._heads = _Kept(_head)
+        self._names = _Kept(lambda name: _text(1, name))
         name, version = scope
         self._resource = _field(1, b"".join(_field(1, _pair(*each)) for each in resource))
         self._scope = _field(1, _text(1, name) + _text(2, version))
@@ -57,43 +84,104 @@ class SpanWriter:
         written = [_field(2, self._span(each, with_messages)) for each in spans]
         return _field(1, self._resource + _field(2, self._scope + b"".join(written)))
 
+    def events(self, calls: Sequence[Span]) -> bytes:
+        """Return a request with the events of these calls of models."""
+        written = [_field(2, _event(each)) for each in calls]
+        return _field(1, self._resource + _field(2, self._scope + b"".join(written)))
+
     def _span(self, span: Span, with_messages: bool) -> bytes:
-        trace = span.trace
-        parts = [b"\x0a\x10", trace.trace_id.to_bytes(16), b"\x12\x08", span.span_id.to_bytes(8)]
+        template = span.template
+        if not (common := template.written):
+            common = template.written = self._template(template)
+        parts = [
+            common,
+            _ID.pack(_ID_TAG, span.span_id),
+            _TIMES.pack(_START, span.start_ms * _NS, _END, span.end_ms * _NS),
+        ]
+        for pair in span.own.items():
+            name, value = pair
+            if value.__class__ is int:
+                digits = self._digits[value]
+                parts += (self._heads[name, len(digits)], digits)
+            elif value.__class__ is str:
+                parts.append(self._short(name, value))
+            else:
+                parts.append(self._kept[pair])
+        if template.is_error:
+            said = _text(2, span.message) if with_messages and span.message else b""
+            parts.append(_field(15, said + bytes((3 << 3, _ERROR))))
+        return b"".join(parts)
+
+    def _short(self, name: str, text: str) -> bytes:
+        """Return an attribute that is a text; in one piece where all of its lengths take a byte, as those of an id do."""
+        named = self._names[name]
+        written = text.encode("utf-8", "replace")
+        size = len(written)
+        if size + len(named) + 4 >= 0x80:
+            return _field(9, _pair(name, text))
+        whole = (len(named) + size + 4, named, size + 2, size, written)
+        return b"\x4a%c%b\x12%c\x0a%c%b" % whole
+
+    def _template(self, template: Template) -> bytes:
+        trace = template.trace
+        parts = [b"\x0a\x10", trace.trace_id.to_bytes(16)]
         if trace.state:
             parts.append(_text(3, trace.state))
         flags = _HAS_IS_REMOTE
-        if span.parent_id:
-            parts += (b"\x22\x08", span.parent_id.to_bytes(8))
-            if span.parent_id == trace.parent_id:
+        if template.parent_id:
+            parts += (b"\x22\x08", template.parent_id.to_bytes(8))
+            if template.parent_id == trace.parent_id:
                 flags |= _IS_REMOTE
-        parts.append(_text(5, span.name))
-        parts.append(b"\x30\x03" if span.kind == "client" else b"\x30\x01")
-        parts.append(_TIMES.pack(_START, span.start_ms * _NS, _END, span.end_ms * _NS))
-        kept = self._kept
-        for name, value in span.attributes.items():
-            key = (name, value, value.__class__)  # 1, 1.0 and True are equal
-            if (found := kept.get(key)) is None:
-                found = _field(9, _pair(name, value))
-                if len(found) <= MAX_KEPT_CHARS:
-                    if len(kept) >= MAX_KEPT:
-                        kept.clear()
-                    kept[key] = found
-            parts.append(found)
-        status = b""
-        if span.is_error:
-            said = _text(2, span.message) if with_messages and span.message else b""
-            status = said + bytes((3 << 3, _ERROR))
-        parts.append(_field(15, status))
+        parts.append(_text(5, template.name))
+        parts.append(b"\x30\x03" if template.kind == "client" else b"\x30\x01")
+        parts += [_field(9, _pair(*each)) for each in template.attributes.items()]
         parts.append(_FLAGS.pack(_FLAGS_TAG, flags))
+        if not template.is_error:
+            parts.append(_field(15, b""))
         return b"".join(parts)
 
 
-def _pair(name: str, value: AttributeValue) -> bytes:
+def event_attributes(call: Span) -> dict[str, Any]:
+    """Return the attributes of the event of a call of a model: those of its span, but messages as lists.
+
+    In spans they are JSON, since attributes of those are flat.
+    """
+    found: dict[str, Any] = {**call.attributes}
+    for name in _LISTS:
+        if name in found:
+            found[name] = msgspec.json.decode(found[name])
+    return found
+
+
+def _event(call: Span) -> bytes:
+    at_ns = call.end_ms * _NS
+    parts = [
+        _AT.pack(1 << 3 | 1, at_ns) + _field(5, b""),
+        *(_field(6, _pair(*each)) for each in event_attributes(call).items()),
+        _SAMPLED,
+        b"\x4a\x10",
+        call.template.trace.trace_id.to_bytes(16),
+        b"\x52\x08",
+        call.span_id.to_bytes(8),
+        _AT.pack(11 << 3 | 1, at_ns),
+        _text(12, names.DETAILS),
+    ]
+    return b"".join(parts)
+
+
+def _pair(name: str, value: Any) -> bytes:
     return _text(1, name) + _field(2, _value(value))
 
 
-def _value(value: AttributeValue) -> bytes:
+def _head(its: tuple[str, int]) -> bytes:
+    """Return what stands before the digits of an attribute that is a number, by its name and how many they are."""
+    name, size = its
+    named = _text(1, name)
+    inner = _field(2, b"\x18" + bytes(size))[:-size]
+    return bytes((9 << 3 | 2,)) + _varint(len(named) + len(inner) + size) + named + inner
+
+
+def _value(value: Any) -> bytes:
     match value:
         case str():
             return _text(1, value)
@@ -103,6 +191,10 @@ def _value(value: AttributeValue) -> bytes:
             return b"\x18" + _varint(value & (1 << 64) - 1)
         case float():
             return _DOUBLE.pack(4 << 3 | 1, value)
+        case dict():
+            return _field(6, b"".join(_field(1, _pair(*each)) for each in value.items()))
+        case None:
+            return b""
         case _:
             return _field(5, b"".join(_field(1, _value(each)) for each in value))
 
@@ -112,7 +204,12 @@ def _text(number: int, text: str) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return bytes((number << 3 | 2,)) + _varint(len(content)) + content
+    size = len(content)
+    if size < 0x80:
+        return b"%c%c%b" % (number << 3 | 2, size, content)
+    if size < 0x4000:
+        return b"%c%c%c%b" % (number << 3 | 2, size & 0x7F | 0x80, size >> 7, content)
+    return bytes((number << 3 | 2,)) + _varint(size) + content
 
 
 def _varint(number: int) -> bytes:

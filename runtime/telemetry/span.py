@@ -1,4 +1,4 @@
-"""A finished span, and what its maker asks: what events don't say, what was said, and what is counted."""
+"""A finished span, and what its maker asks: what events don't say, and what was said."""
 
 from __future__ import annotations
 
@@ -9,35 +9,58 @@ import msgspec
 from ..definitions import Agent, ErrorType, ToolDefinition
 from ..events import CallFinished, DurableEvent, MessageCompleted, Stored
 from .context import TurnTrace
+from .metrics import Series
 
 AttributeValue = str | int | float | bool | tuple[str, ...]
 Attributes = dict[str, AttributeValue]
 
 
-class Span(msgspec.Struct, kw_only=True, gc=False):
-    """A finished span.
+class Template(msgspec.Struct, kw_only=True, eq=False):
+    """What all spans of one sort in a turn have in common: it is made, and written, once.
 
     Attributes:
+        trace: Where the turn stands.
+        parent_id: The span above them; 0 for none.
+        attributes: Those that all of them have.
         kind: Whether it is a request to another program.
-        trace: Where its turn stands.
-        parent_id: The span above it; 0 for none.
-        start_ms, end_ms: Unix milliseconds.
-        is_error: Whether it failed; `error.type` says how.
-        message: What went wrong, in words; only with content.
-        size: About how many bytes it takes.
+        is_error: Whether they failed; `error.type` says how.
+        durations: Where their durations are counted.
+        others: Where else something is counted.
+        written: What `SpanWriter` has made of it.
     """
 
     name: str
-    kind: Literal["internal", "client"] = "internal"
     trace: TurnTrace
-    span_id: int
     parent_id: int
+    attributes: Attributes
+    kind: Literal["internal", "client"] = "internal"
+    is_error: bool = False
+    durations: Series
+    others: tuple[Series, ...] = ()
+    written: bytes = b""
+
+
+class Span(msgspec.Struct, gc=False):
+    """A finished span.
+
+    Attributes:
+        template: What it has in common with others.
+        start_ms, end_ms: Unix milliseconds.
+        own: The attributes that it has beside those; those of one name are of one type.
+        message: What went wrong, in words; only with content.
+    """
+
+    template: Template
+    span_id: int
     start_ms: int
     end_ms: int
-    attributes: Attributes
-    is_error: bool = False
+    own: Attributes
     message: str = ""
-    size: int = 0
+
+    @property
+    def attributes(self) -> Attributes:
+        """All of its attributes."""
+        return {**self.template.attributes, **self.own}
 
 
 class Provider(msgspec.Struct, frozen=True):
@@ -90,14 +113,6 @@ class ContentMaker(Protocol):
 
     def of_message(self, message: str) -> str:
         """Return what went wrong, in words, as it may be sent."""
-        ...
-
-
-class Measure(Protocol):
-    """Takes what there is to count."""
-
-    def __call__(self, metric: str, value: float, labels: tuple[str, ...]) -> None:
-        """Count a value; `labels` are the values of the metric's labels, the empty ones last, or left out."""
         ...
 
 

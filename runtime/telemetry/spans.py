@@ -10,7 +10,7 @@ It runs in a worker thread, and keeps no text of a person, a model or a tool unl
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -53,7 +53,9 @@ from ..stream import Usage
 from ..turn_options import TurnOptions
 from . import names
 from .context import Tracing, TurnTrace
-from .span import Attributes, ContentMaker, Facts, Measure, Span, failure_of
+from .metrics import Metrics
+from .span import Attributes, ContentMaker, Facts, Span, Template, failure_of
+from .templates import Templates
 
 MAX_SESSIONS = 2048
 """Whose state is kept; then that of the one with the oldest event goes, and is looked up again."""
@@ -61,12 +63,6 @@ MAX_OPEN = 1024
 """Inputs that wait, calls and questions that are kept of one session; those beyond it have no span."""
 MAX_ID = 128
 """Characters of an id that a provider has made."""
-MAX_DESCRIPTION = 256
-"""Characters of a tool's description, which each of its spans repeats."""
-
-MAX_BASES = 16
-"""Models of one turn whose attributes are kept."""
-
 _OF_MODELS = frozenset(
     each.type
     for each in (
@@ -75,38 +71,37 @@ _OF_MODELS = frozenset(
     )
 )
 """With what a turn fails when a model could not be asked."""
-_MCP = "mcp "
-"""Begins the source of a tool that a server has."""
+_FINISHED = {reason: (finished,) for reason, finished in names.FINISHED.items()}
+_OTHER = (names.OTHER,)
 
 
 class _Call(msgspec.Struct, gc=False):
     arguments: str = ""
     started_ms: int = 0
-    answered_ms: int = 0
     tier: str = ""
     was_asked: bool = False
+
+
+_NO_CALL = _Call()
 
 
 class _Turn:
     """A turn that has not ended.
 
-    `asked_ms` is since when a model is asked, 0 while none is; `bases` are the attributes that all calls of a model
-    have in it.
+    `asked_ms` is since when a model is asked, 0 while none is; `used` are its tokens.
     """
 
     __slots__ = (
-        *("asked_ms", "bases", "charged", "has_compacted", "model", "options", "provider"),
-        *("span_id", "started_ms", "trace", "turn_id", "used"),
+        *("asked_ms", "charged", "has_compacted", "model", "provider"),
+        *("started_ms", "templates", "trace", "turn_id", "used"),
     )
 
-    def __init__(self, turn_id: str, at_ms: int, trace: TurnTrace) -> None:
+    def __init__(self, turn_id: str, at_ms: int, trace: TurnTrace, templates: Templates) -> None:
         self.turn_id = turn_id
         self.trace = trace
-        self.span_id = trace.span_id(turn_id)
-        self.bases: dict[tuple[str, str], Attributes] = {}
+        self.templates = templates
         self.started_ms = self.asked_ms = at_ms
         self.provider = self.model = ""
-        self.options: TurnOptions | None = None
         self.charged: AttemptCharged | None = None
         self.used: dict[str, int] = {}
         self.has_compacted = False
@@ -137,7 +132,7 @@ class SpanBuilder:
     Args:
         facts: What events don't say.
         tracing: Where turns stand.
-        measure: Gets each value that a metric is made of, of all spans, kept or not.
+        metrics: Counts all spans, those that are not kept too.
         content: Makes attributes of what was said; `None` makes none.
     """
 
@@ -145,25 +140,38 @@ class SpanBuilder:
         self,
         facts: Facts,
         tracing: Tracing,
-        measure: Measure = lambda metric, value, labels: None,
+        metrics: Metrics | None = None,
         content: ContentMaker | None = None,
     ) -> None:
         self._facts = facts
         self._tracing = tracing
-        self._measure = measure
+        self._metrics = metrics or Metrics()
         self._content = content
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._spans: list[Span] = []
         self._is_silent = False
 
-    def take(self, stored: Stored) -> list[Span]:
-        """Fold the next event of a session; return the spans that it ends."""
-        session = self._sessions.get(stored.session_id)
-        if session is None:
-            session = self._known(stored)
-        else:
-            self._sessions.move_to_end(stored.session_id)
-        self._fold(session, stored)
+    def fold(self, events: Iterable[Stored]) -> Exception | None:
+        """Fold the next events of sessions; return what went wrong last, which costs spans and no turn."""
+        fault = None
+        sessions, content = self._sessions, self._content
+        for stored in events:
+            try:
+                if (session := sessions.get(stored.session_id)) is None:
+                    session = self._known(stored)
+                else:
+                    sessions.move_to_end(stored.session_id)
+                event = stored.event
+                if (fold := _FOLDS.get(event.__class__)) is not None:
+                    fold(self, session, event, stored.at_ms, stored.seq)
+                if content is not None:
+                    content.fold(session.session_id, event)
+            except Exception as error:
+                fault = error
+        return fault
+
+    def take(self) -> list[Span]:
+        """Return the spans that have ended since the last time."""
         spans, self._spans = self._spans, []
         return spans
 
@@ -178,29 +186,25 @@ class SpanBuilder:
                 # Of a turn that began in another process, whose spans that one has sent.
                 self._is_silent = True
                 try:
-                    for earlier in self._facts.record(stored.session_id, stored.seq):
-                        self._fold(session, earlier)
+                    self.fold(self._facts.record(stored.session_id, stored.seq))
                 finally:
                     self._is_silent = False
-                    self._spans.clear()
         return session
 
-    def _fold(self, session: _Session, stored: Stored) -> None:
-        event, at_ms = stored.event, stored.at_ms
-        if (fold := _FOLDS.get(type(event))) is not None:
-            fold(self, session, event, at_ms, stored.seq)
-        if self._content is not None:
-            self._content.fold(session.session_id, event)
-
-    def _emit(self, span: Span, metric: str, *labels: str) -> None:
-        if self._is_silent:
-            return
-        span.message = "" if self._content is None else self._content.of_message(span.message)
-        if span.is_error:
-            labels = (*labels, str(span.attributes.get(names.ERROR, "")))
-        self._measure(metric, (span.end_ms - span.start_ms) / 1000, labels)
-        if span.trace.is_sampled:
-            self._spans.append(span)
+    def _emit(
+        self,
+        template: Template,
+        own_id: str,
+        start_ms: int,
+        end_ms: int,
+        own: Attributes,
+        message: str = "",
+    ) -> None:
+        template.durations.add((end_ms - start_ms) / 1000)
+        trace = template.trace
+        if trace.is_sampled:
+            said = "" if self._content is None else self._content.of_message(message)
+            self._spans.append(Span(template, trace.span_id(own_id), start_ms, end_ms, own, said))
 
     # ── sessions, inputs, turns ──────────────────────────────────────────────────────────────────
 
@@ -228,11 +232,11 @@ class SpanBuilder:
     def _started(self, session: _Session, event: TurnStarted, at_ms: int, seq: int) -> None:
         given = [session.inputs.pop(each, (None, None)) for each in event.input_ids]
         trace = next((trace for trace, _ in given if trace is not None), None)
-        turn = _Turn(
-            event.turn_id, at_ms, self._tracing.of_turn(trace, session.session_id, event.turn_id)
-        )
-        turn.options = next((options for _, options in given if options is not None), None)
-        session.latest = (trace, turn.options)
+        options = next((options for _, options in given if options is not None), None)
+        place = self._tracing.of_turn(trace, session.session_id, event.turn_id)
+        templates = Templates(self._facts, self._metrics, place, event.turn_id, options)
+        turn = _Turn(event.turn_id, at_ms, place, templates)
+        session.latest = (trace, options)
         turn.provider, turn.model = event.provider, event.model
         session.turns[event.turn_id] = turn
 
@@ -256,34 +260,14 @@ class SpanBuilder:
             session.calls.clear()
             deferred = {k: q for k, q in session.questions.items() if q[0].is_deferred}
             session.questions = deferred
-        attributes: Attributes = {
-            names.OPERATION: names.INVOKE_AGENT,
-            names.AGENT: session.agent,
-            names.CONVERSATION: session.session_id,
-            names.SESSION: session.session_id,
-            names.TURN: event.turn_id,
-            names.OUTCOME: event.outcome,
-            **turn.used,
-        }
-        if turn.has_compacted:
-            attributes[names.COMPACTED] = True
-        if event.outcome != "answered":
-            attributes[names.ERROR] = event.error_type or event.outcome
-        self._emit(
-            Span(
-                name=f"{names.INVOKE_AGENT} {session.agent}".rstrip(),
-                trace=turn.trace,
-                span_id=turn.span_id,
-                parent_id=turn.trace.parent_id,
-                start_ms=turn.started_ms,
-                end_ms=at_ms,
-                attributes=attributes,
-                is_error=event.outcome != "answered",
-                message=event.message,
-            ),
-            names.AGENT_DURATION,
-            *(session.agent, str(event.outcome)),
+        if self._is_silent:
+            return
+        error = "" if event.outcome == "answered" else event.error_type or event.outcome
+        template = turn.templates.of_turn(
+            session.agent, turn.turn_id, str(event.outcome), error, has_compacted=turn.has_compacted
         )
+        end_ms = max(at_ms, turn.started_ms)
+        self._emit(template, turn.turn_id, turn.started_ms, end_ms, {**turn.used}, event.message)
 
     # ── model calls ──────────────────────────────────────────────────────────────────────────────
 
@@ -291,38 +275,44 @@ class SpanBuilder:
         turn = session.turns.get(event.turn_id)
         if turn is None or event.is_copy:
             return
+        asked_ms, turn.asked_ms = turn.asked_ms, 0
         if not event.model:  # a program gave its calls
-            turn.asked_ms = 0
             return
-        attributes = self._of_model(session, turn, event.provider, event.model)
-        attributes |= _counted(event.usage, turn)
-        if event.stop_reason:
-            reason = names.FINISHED.get(event.stop_reason, names.OTHER)
-            attributes[names.FINISH_REASONS] = (reason,)
-        if event.first_ms:
-            attributes[names.FIRST_CHUNK] = event.first_ms / 1000
-        if event.incomplete:
-            attributes[names.ERROR] = "incomplete"
-        if self._content is not None and not self._is_silent:
-            agent = self._facts.agent(session.agent)
-            attributes |= self._content.of_answer(session.session_id, event, agent)
-        start_ms = at_ms - event.duration_ms if event.duration_ms else turn.asked_ms or at_ms
-        self._chat(turn, event.message_id, attributes, start_ms, at_ms, "")
-        if not self._is_silent:
-            self._measure_tokens(event, attributes)
-        turn.asked_ms = 0
         turn.charged = None
+        counts = _counted(event.usage, turn)
+        if self._is_silent:
+            return
+        error = "incomplete" if event.incomplete else ""
+        template = turn.templates.of_model(session.agent, event.provider, event.model, error)
+        reading, writing, beginning = template.others
+        if (count := counts.get(names.INPUT_TOKENS)) is not None:
+            reading.add(count)
+        if (count := counts.get(names.OUTPUT_TOKENS)) is not None:
+            writing.add(count)
+        own: Attributes = {**counts}
+        if event.stop_reason:
+            own[names.FINISH_REASONS] = _FINISHED.get(event.stop_reason, _OTHER)
+        if event.first_ms:
+            own[names.FIRST_CHUNK] = first = event.first_ms / 1000
+            beginning.add(first)
+        if self._content is not None:
+            agent = self._facts.agent(session.agent)
+            own |= self._content.of_answer(session.session_id, event, agent)
+        start_ms = at_ms - event.duration_ms if event.duration_ms else asked_ms or at_ms
+        self._chat(turn, template, event.message_id, own, start_ms, at_ms)
 
     def _attempt(self, session: _Session, event: AttemptFailed, at_ms: int, seq: int) -> None:
         if (turn := session.turns.get(event.turn_id)) is None:
             return
-        attributes = self._of_model(session, turn, event.provider, event.model)
-        attributes |= _counted(event.usage, turn)
-        attributes[names.ERROR] = event.error_type
-        attributes[names.ATTEMPT] = event.attempt
-        own_id = f"{session.session_id}/{seq}"
-        self._chat(turn, own_id, attributes, turn.asked_ms or at_ms, at_ms, event.message)
+        asked_ms = turn.asked_ms or at_ms
         turn.asked_ms = at_ms + round(event.wait_seconds * 1000)
+        own: Attributes = {**_counted(event.usage, turn)}
+        if self._is_silent:
+            return
+        own[names.ATTEMPT] = event.attempt
+        error = event.error_type or names.OTHER
+        template = turn.templates.of_model(session.agent, event.provider, event.model, error)
+        self._chat(turn, template, _numbered(session, seq), own, asked_ms, at_ms, event.message)
 
     def _charged(self, session: _Session, event: AttemptCharged, at_ms: int, seq: int) -> None:
         if (turn := session.turns.get(event.turn_id)) is not None:
@@ -341,91 +331,44 @@ class SpanBuilder:
         if turn is None or event.is_copy:
             return
         turn.has_compacted = True
+        asked_ms, turn.asked_ms = turn.asked_ms or at_ms, at_ms
         if event.usage is not None:  # a summary was written
-            attributes = self._of_model(session, turn, event.provider, event.model)
-            attributes |= _counted(event.usage, turn)
-            attributes[names.COMPACTED] = True
-            own_id = f"{session.session_id}/{seq}"
-            self._chat(turn, own_id, attributes, turn.asked_ms or at_ms, at_ms, "")
-        turn.asked_ms = at_ms
+            own: Attributes = {**_counted(event.usage, turn)}
+            own[names.COMPACTED] = True
+            if not self._is_silent:
+                template = turn.templates.of_model(session.agent, event.provider, event.model, "")
+                self._chat(turn, template, _numbered(session, seq), own, asked_ms, at_ms)
 
     def _failed_call(
         self, session: _Session, turn: _Turn, why: str, at_ms: int, seq: int, message: str
     ) -> None:
         """Make the span of a call of a model that failed for good, or was broken off."""
-        attributes = self._of_model(session, turn, turn.provider, turn.model)
-        if turn.charged is not None:
-            attributes |= _counted(turn.charged.usage, turn)
-        attributes[names.ERROR] = why or names.OTHER
-        own_id = f"{session.session_id}/{seq}/model"
-        self._chat(turn, own_id, attributes, turn.asked_ms or at_ms, at_ms, message)
+        usage = None if turn.charged is None else turn.charged.usage
+        own: Attributes = {**_counted(usage, turn)}
         turn.charged = None
-
-    def _of_model(self, session: _Session, turn: _Turn, provider: str, model: str) -> Attributes:
-        known = turn.bases.get((provider, model))
-        if known is not None and not self._is_silent:
-            return known.copy()
-        found: Attributes = {
-            names.OPERATION: names.CHAT,
-            names.PROVIDER: names.PROVIDERS.get(provider, provider),
-            names.REQUEST_MODEL: model,
-            names.CONVERSATION: session.session_id,
-            names.SESSION: session.session_id,
-            names.STREAM: True,
-        }
         if self._is_silent:
-            return found
-        agent = self._facts.agent(session.agent)
-        for source in (agent, turn.options):
-            if source is None:
-                continue
-            if source.max_output_tokens is not None:
-                found[names.MAX_TOKENS] = source.max_output_tokens
-            if source.temperature is not None:
-                found[names.TEMPERATURE] = source.temperature
-            if source.thinking is not None:
-                found[names.REASONING_LEVEL] = str(source.thinking)
-        its = self._facts.provider(provider)
-        if its.address:
-            found[names.SERVER_ADDRESS] = its.address
-        if its.port:
-            found[names.SERVER_PORT] = its.port
-        if len(turn.bases) < MAX_BASES:
-            turn.bases[provider, model] = found.copy()
-        return found
+            return
+        template = turn.templates.of_model(
+            session.agent, turn.provider, turn.model, why or names.OTHER
+        )
+        own_id = f"{_numbered(session, seq)}/model"
+        self._chat(turn, template, own_id, own, turn.asked_ms or at_ms, at_ms, message)
 
     def _chat(
         self,
         turn: _Turn,
+        template: Template,
         own_id: str,
-        attributes: Attributes,
+        own: Attributes,
         start_ms: int,
         end_ms: int,
-        message: str,
+        message: str = "",
     ) -> None:
-        is_error = names.ERROR in attributes
-        model = str(attributes[names.REQUEST_MODEL])
-        span = Span(
-            name=f"{names.CHAT} {model}",
-            kind="client",
-            trace=turn.trace,
-            span_id=turn.trace.span_id(own_id),
-            parent_id=turn.span_id,
-            start_ms=min(max(start_ms, turn.started_ms), end_ms),
-            end_ms=end_ms,
-            attributes=attributes,
-            is_error=is_error,
-            message=message,
-        )
-        self._emit(span, names.OPERATION_DURATION, *_model_labels(attributes))
-
-    def _measure_tokens(self, event: MessageCompleted, attributes: Attributes) -> None:
-        labels = _model_labels(attributes)
-        for name, kind in ((names.INPUT_TOKENS, "input"), (names.OUTPUT_TOKENS, "output")):
-            if isinstance(count := attributes.get(name), int):
-                self._measure(names.TOKEN_USAGE, count, (*labels, kind))
-        if event.first_ms:
-            self._measure(names.FIRST_CHUNK_DURATION, event.first_ms / 1000, labels)
+        if start_ms < turn.started_ms:
+            start_ms = turn.started_ms
+        if start_ms > end_ms:
+            start_ms = end_ms
+        self._emit(template, own_id, start_ms, end_ms, own, message)
 
     # ── tool calls ───────────────────────────────────────────────────────────────────────────────
 
@@ -440,60 +383,33 @@ class SpanBuilder:
 
     def _deferred(self, session: _Session, event: CallDeferred, at_ms: int, seq: int) -> None:
         session.calls.pop(event.call_id, None)
-        self._asks_again(session, event.turn_id, at_ms)
+        turn = session.turns.get(event.turn_id)
+        if turn is not None and not session.calls:
+            turn.asked_ms = at_ms
 
     def _finished(self, session: _Session, event: CallFinished, at_ms: int, seq: int) -> None:
-        call = session.calls.pop(event.call_id, None) or _Call()
+        call = session.calls.pop(event.call_id, _NO_CALL)
         turn = session.turns.get(event.turn_id)
         if turn is None:
             return
-        self._asks_again(session, event.turn_id, at_ms)
+        if not session.calls:
+            turn.asked_ms = at_ms
         if self._is_silent:
             return
-        tool = self._facts.tool(event.name)
-        # A name that no tool has is the model's own words.
-        name = names.OTHER if tool is None else event.name
-        is_foreign = tool is not None and tool.source.startswith(_MCP)
-        attributes: Attributes = {
-            names.OPERATION: names.EXECUTE_TOOL,
-            names.TOOL: name,
-            names.TOOL_TYPE: names.EXTENSION if is_foreign else names.FUNCTION,
-            names.TOOL_CALL: event.call_id[:MAX_ID],
-            names.AGENT: session.agent,
-            names.CONVERSATION: session.session_id,
-            names.SESSION: session.session_id,
-            names.STATUS: str(event.status),
-        }
-        if tool is not None:
-            attributes[names.TOOL_DESCRIPTION] = tool.description[:MAX_DESCRIPTION]
-            attributes[names.TIER] = call.tier or str(tool.tier)
-        if is_foreign:
-            attributes[names.MCP_METHOD] = names.CALL_TOOL
-        if event.status is not CallStatus.SUCCESS:
-            attributes[names.ERROR] = failure_of(event)
+        status = event.status
+        error = "" if status is CallStatus.SUCCESS else failure_of(event)
+        template = turn.templates.of_tool(session.agent, event.name, status, call.tier, error)
+        own: Attributes = {names.TOOL_CALL: event.call_id[:MAX_ID]}
         if self._content is not None:
-            attributes |= self._content.of_call(call.arguments, event)
-        has_run = bool(call.started_ms) or not (call.was_asked or event.status is CallStatus.DENIED)
-        start_ms = call.started_ms or (at_ms - event.duration_ms if has_run else at_ms)
-        span = Span(
-            name=f"{names.EXECUTE_TOOL} {name}",
-            trace=turn.trace,
-            span_id=turn.trace.span_id(event.call_id),
-            parent_id=turn.span_id,
-            start_ms=min(max(start_ms, turn.started_ms), at_ms),
-            end_ms=at_ms,
-            attributes=attributes,
-            is_error=event.status is not CallStatus.SUCCESS,
-        )
-        self._emit(span, names.TOOL_DURATION, name, session.agent)
-        if is_foreign and has_run:
-            seconds = (at_ms - span.start_ms) / 1000
-            self._measure(names.MCP_DURATION, seconds, (name, names.CALL_TOOL))
-
-    def _asks_again(self, session: _Session, turn_id: str, at_ms: int) -> None:
-        turn = session.turns.get(turn_id)
-        if turn is not None and not session.calls:
-            turn.asked_ms = at_ms
+            own |= self._content.of_call(call.arguments, event)
+        has_run = True
+        if not (start_ms := call.started_ms):
+            has_run = not (call.was_asked or status is CallStatus.DENIED)
+            start_ms = at_ms - event.duration_ms if has_run else at_ms
+        self._chat(turn, template, event.call_id, own, start_ms, at_ms)
+        if has_run:
+            for series in template.others:  # of a server's tool
+                series.add((at_ms - min(max(start_ms, turn.started_ms), at_ms)) / 1000)
 
     # ── questions to people ──────────────────────────────────────────────────────────────────────
 
@@ -511,9 +427,10 @@ class SpanBuilder:
         found = session.questions.pop(event.approval_id, None)
         if found is None:
             return
+        if self._is_silent:
+            return
         asked, asked_ms, trace = found
-        known = self._is_silent or self._facts.tool(asked.name) is not None
-        name = asked.name if known else names.OTHER
+        name = names.OTHER if self._facts.tool(asked.name) is None else asked.name
         attributes: Attributes = {
             names.TOOL: name,
             names.TOOL_CALL: asked.call_id[:MAX_ID],
@@ -524,16 +441,14 @@ class SpanBuilder:
         }
         if event.remember:
             attributes[names.SCOPE] = event.remember
-        span = Span(
+        template = Template(
             name=names.APPROVAL,
             trace=trace,
-            span_id=trace.span_id(event.approval_id),
             parent_id=trace.span_id(asked.turn_id),
-            start_ms=asked_ms,
-            end_ms=max(at_ms, asked_ms),
             attributes=attributes,
+            durations=self._metrics.of(names.APPROVAL_DURATION, name, str(event.decision)),
         )
-        self._emit(span, names.APPROVAL_DURATION, name, str(event.decision))
+        self._emit(template, event.approval_id, asked_ms, max(at_ms, asked_ms), {})
 
 
 _FOLDS: dict[type, Callable[..., None]] = {
@@ -565,20 +480,26 @@ HEARD = frozenset(_FOLDS)
 
 def _counted(usage: Usage | None, turn: _Turn) -> dict[str, int]:
     """Return the attributes of what a call used, and add it to what its turn did."""
+    found: dict[str, int] = {}
     if usage is None:
-        return {}
-    counted = {
-        names.INPUT_TOKENS: usage.input_tokens,
-        names.OUTPUT_TOKENS: usage.output_tokens,
-        names.CACHE_READ: usage.cached_tokens,
-        names.CACHE_WRITE: usage.cache_write_tokens,
-        names.REASONING_TOKENS: usage.reasoning_tokens,
-    }
-    found = {name: count for name, count in counted.items() if count is not None}
+        return found
+    # Not a loop over names: each answer comes through here.
+    if (count := usage.input_tokens) is not None:
+        found[names.INPUT_TOKENS] = count
+    if (count := usage.output_tokens) is not None:
+        found[names.OUTPUT_TOKENS] = count
+    if (count := usage.cached_tokens) is not None:
+        found[names.CACHE_READ] = count
+    if (count := usage.cache_write_tokens) is not None:
+        found[names.CACHE_WRITE] = count
+    if (count := usage.reasoning_tokens) is not None:
+        found[names.REASONING_TOKENS] = count
+    used = turn.used
     for name, count in found.items():
-        turn.used[name] = turn.used.get(name, 0) + count
+        used[name] = used.get(name, 0) + count
     return found
 
 
-def _model_labels(attributes: Attributes) -> tuple[str, str, str]:
-    return (names.CHAT, str(attributes[names.PROVIDER]), str(attributes[names.REQUEST_MODEL]))
+def _numbered(session: _Session, seq: int) -> str:
+    """Return an id for the span of an event that has none."""
+    return f"{session.session_id}/{seq}"

@@ -36,20 +36,18 @@ if TYPE_CHECKING:
 
 logger = redacting_logger(__name__)
 
-MAX_EVENTS = 4096
-"""Events that wait to be folded; then the oldest go. A second of the busiest runtime."""
+MAX_EVENTS = 3072
+"""Events that wait to be folded; then the oldest go. Most of a second of the busiest runtime; with the spans, 2 MB."""
 FOLD_EVENTS = 512
 """So many are folded at once, without waiting for more."""
 MAX_SPANS = 1024
 """Spans that wait for the collector; then the oldest go."""
-MAX_BYTES = 1536 * 1024
-"""What those may take; then the oldest go. With the events that wait: 2 MiB."""
 MAX_CONTENT_BYTES = 16 * 1024 * 1024
-"""What they may take with content."""
+"""What those may take with content; then the oldest go, too."""
 SPAN_BYTES = 1024
 """What a span takes beside its texts."""
 MAX_SENT = 256
-"""Spans of one request."""
+"""Spans of one request; they are sent as soon as there are so many."""
 MAX_SENT_BYTES = 2 * 1024 * 1024
 """Of one request, before the span that reaches it: collectors refuse what is larger than some MiB."""
 COMPLAINT_SECONDS = 60.0
@@ -83,7 +81,7 @@ class TelemetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         sample: The share of traces that are kept.
         propagate: The hosts that are told where they are asked from.
         with_content: Whether what was said goes along.
-        signals: `traces`, `metrics`, or both.
+        signals: Which of `traces`, `metrics` and `logs` are sent; `logs` only have something with content.
         processor: The program's own, in place of a collector.
         agent: Returns an agent in force; like the next two in Trio's thread, without waiting.
         tool: Returns the definition of a tool.
@@ -96,7 +94,7 @@ class TelemetryPlan(msgspec.Struct, frozen=True, kw_only=True):
     sample: float = 1.0
     propagate: frozenset[str] = frozenset()
     with_content: bool = False
-    signals: tuple[str, ...] = ("traces", "metrics")
+    signals: tuple[str, ...] = ("traces", "metrics", "logs")
     processor: SpanProcessor | None = None
     agent: Callable[[str], Agent | None] = lambda name: None
     tool: Callable[[str], ToolDefinition | None] = lambda name: None
@@ -201,9 +199,11 @@ class Telemetry:
         self._events: deque[Stored] = deque()
         self._spans: deque[Span] = deque()
         self._bytes = 0
-        self._wake, self._hurry = trio.Event(), trio.Event()
+        self._wake, self._hurry, self._full = trio.Event(), trio.Event(), trio.Event()
         self._closing, self._has_folded = trio.Event(), trio.Event()
         self._metrics = Metrics()
+        wanted = ("traces", "logs") if plan.with_content else ("traces",)
+        self._sends_spans = any(each in plan.signals for each in wanted)
         self._one = trio.CapacityLimiter(1)  # of threads that use the builder and the metrics
         self._exporter: OtlpExporter | Handover | None = None
         self._complained_at = -inf
@@ -217,7 +217,7 @@ class Telemetry:
             from .content import Said  # here: most runtimes send none
 
             content = Said()
-        builder = SpanBuilder(facts, self.tracing, self._metrics.measure, content)
+        builder = SpanBuilder(facts, self.tracing, self._metrics, content)
         stop = inboxes.watch(self.hear)
         raised: BaseException | None = None
         with trio.CancelScope() as bound:
@@ -230,7 +230,7 @@ class Telemetry:
                     raised = error
                 finally:
                     stop()
-                    for each in (self._closing, self._wake, self._hurry):
+                    for each in (self._closing, self._wake, self._hurry, self._full):
                         each.set()
                     bound.deadline = trio.current_time() + FLUSH_SECONDS
         if bound.cancelled_caught and self._exporter is not None:
@@ -249,15 +249,18 @@ class Telemetry:
     def hear(self, stored: tuple[Stored, ...]) -> None:
         """Queue committed events; never wait, never fail."""
         events = self._events
-        events.extend(each for each in stored if type(each.event) in HEARD)
-        if not events:
+        for each in stored:
+            if each.event.__class__ in HEARD:
+                events.append(each)
+        waiting = len(events)
+        if not waiting:
             return
-        if (over := len(events) - MAX_EVENTS) > 0:
-            self.lost_events += over
-            for _ in range(over):
+        if waiting > MAX_EVENTS:
+            self.lost_events += waiting - MAX_EVENTS
+            for _ in range(waiting - MAX_EVENTS):
                 events.popleft()
         self._wake.set()
-        if len(events) >= FOLD_EVENTS:
+        if waiting >= FOLD_EVENTS:
             self._hurry.set()
 
     async def metrics_text(self) -> str:
@@ -283,16 +286,30 @@ class Telemetry:
             events = [self._events.popleft() for _ in range(taken)]
             facts.refresh()
             fold = partial(_folded, builder, events)
-            spans, size, fault = await trio.to_thread.run_sync(fold, limiter=self._one)
+            spans, fault = await trio.to_thread.run_sync(fold, limiter=self._one)
             if fault is not None:
                 self._complain("an event made no span", fault)
-            if "traces" in self._plan.signals:
-                self._spans += spans
-                self._bytes += size
-            most = MAX_CONTENT_BYTES if self._plan.with_content else MAX_BYTES
-            while len(self._spans) > MAX_SPANS or self._bytes > most:
-                self._bytes -= self._spans.popleft().size
-                self.lost_spans += 1
+            self._keep(spans)
+
+    def _keep(self, spans: list[Span]) -> None:
+        """Queue spans."""
+        if not self._sends_spans:
+            return
+        self._spans += spans
+        if self._plan.with_content:
+            self._bytes += sum(map(_size, spans))
+        while len(self._spans) > MAX_SPANS or self._bytes > MAX_CONTENT_BYTES:
+            self._taken()
+            self.lost_spans += 1
+        if len(self._spans) >= MAX_SENT:
+            self._full.set()
+
+    def _taken(self) -> tuple[Span, int]:
+        """Take the oldest span; return its size, too, where that counts."""
+        span = self._spans.popleft()
+        size = _size(span) if self._plan.with_content else 0
+        self._bytes -= size
+        return span, size
 
     # ── what is sent ─────────────────────────────────────────────────────────────────────────────
 
@@ -301,7 +318,8 @@ class Telemetry:
         counted_at = trio.current_time()
         while not self._closing.is_set():
             with trio.move_on_after(SEND_SECONDS):
-                await self._closing.wait()
+                await self._full.wait()
+            self._full = trio.Event()
             await self._send_spans()
             if trio.current_time() - counted_at >= METRICS_SECONDS:
                 counted_at = trio.current_time()
@@ -318,9 +336,9 @@ class Telemetry:
             spans: list[Span] = []
             size = 0
             while self._spans and len(spans) < MAX_SENT and size < MAX_SENT_BYTES:
-                spans.append(self._spans.popleft())
-                size += spans[-1].size
-            self._bytes -= size
+                span, its_size = self._taken()
+                spans.append(span)
+                size += its_size
             self.lost_spans += len(spans)  # unless
             if await self._done(partial(self._sent, spans)):
                 self.lost_spans -= len(spans)
@@ -369,27 +387,22 @@ class Telemetry:
                 self._exporter = Handover(encoder, plan.processor)
             else:
                 headers = {name: each.reveal() for name, each in plan.headers.items()}
-                self._exporter = OtlpExporter(encoder, plan.endpoint, headers)
+                signals = plan.signals
+                if not plan.with_content:
+                    signals = tuple(each for each in signals if each != "logs")
+                self._exporter = OtlpExporter(encoder, plan.endpoint, headers, signals)
         return self._exporter
 
 
-def _folded(
-    builder: SpanBuilder, events: Iterable[Stored]
-) -> tuple[list[Span], int, Exception | None]:
-    """Return the spans, their size, and what went wrong last."""
-    spans: list[Span] = []
-    fault = None
-    for stored in events:
-        try:
-            spans += builder.take(stored)
-        except Exception as error:  # a fault of telemetry costs a span, and no turn
-            fault = error
-    size = 0
-    for span in spans:
-        texts = (each for each in span.attributes.values() if isinstance(each, str))
-        span.size = SPAN_BYTES + sum(map(len, texts))
-        size += span.size
-    return spans, size, fault
+def _folded(builder: SpanBuilder, events: Iterable[Stored]) -> tuple[list[Span], Exception | None]:
+    """Return the spans, and what went wrong last."""
+    fault = builder.fold(events)
+    return builder.take(), fault
+
+
+def _size(span: Span) -> int:
+    """Return about how many bytes a span with content takes."""
+    return SPAN_BYTES + sum(len(each) for each in span.own.values() if isinstance(each, str))
 
 
 def _has_turn(events: Sequence[Stored]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -13,6 +15,12 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.util.genai.types import (
+    InputMessage,
+    OutputMessage,
+    TextPart,
+    ToolCallRequestPart,
+)
 
 import callboard
 import callboard.runtime.telemetry.telemetry as telemetry_module
@@ -24,13 +32,15 @@ from callboard.providers.testing.script import Answered, ScriptedReply, Step, fa
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.telemetry.spans import SpanBuilder
 from support.cast import Cast, open_cast, part, task
+from support.flows.killed import WATCHDOG_SECONDS, running
 from support.otlp import Collector, attributes_of, open_collector, tree
 from support.sandbox.sandbox_users import needs_sandbox
 from support.web.web_server import open_web_server, page
 
 
 @pytest.fixture
-def collector() -> Any:
+def collector(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(telemetry_module, "FLUSH_SECONDS", 60)  # of a machine with much to do
     with open_collector() as found:
         yield found
 
@@ -154,6 +164,110 @@ async def test_a_question_that_outlives_its_process(tmp_path: Path, collector: C
     assert len({each.span_id for each in collector.spans}) == len(
         collector.spans
     )  # none came twice
+
+
+KILLED = """
+import sys, time
+import callboard, trio
+from callboard.config.sections import TelemetrySettings
+from callboard.runtime.telemetry import telemetry
+
+model, collector, data, work, where, seconds = sys.argv[1:]
+telemetry.GATHER_SECONDS = telemetry.SEND_SECONDS = float(seconds)
+
+def say(word):
+    sys.stdout.write(word + "\\n")
+    sys.stdout.flush()
+
+@callboard.tool(effect="once")
+def hold() -> None:
+    "Holds on until it is killed."
+    say("there")
+    time.sleep(600)
+
+async def answer(request):
+    if where == "asked":
+        say("there")
+        await trio.sleep_forever()
+    return "allow"
+
+async def main():
+    settings = callboard.Settings(telemetry=TelemetrySettings(enabled=True, endpoint=collector))
+    async with callboard.open_runtime(
+        model="tiny", base_url=model, workspace=work, data=data, environ={}, tools=[hold],
+        on_approval=answer, policy="strict", settings=settings,
+    ) as runtime:
+        session = await runtime.create_session()
+        say(session.session_id)
+        await session.run("Go.", trace=callboard.TraceContext(f"00-{'a' * 32}-{'b' * 16}-01"))
+
+trio.run(main)
+"""
+GOES_ON = """
+    invoke_agent general outcome=answered input_tokens=20
+      callboard.approval decision=allow tier=system
+      callboard.approval decision=withdrawn tier=system
+      chat tiny finish_reasons=stop input_tokens=10
+      chat tiny finish_reasons=tool_call input_tokens=10
+      execute_tool hold status=success tier=system
+"""
+IS_CLOSED = """
+    !invoke_agent general outcome=failed input_tokens=10 type=internal
+      !execute_tool hold status=interrupted tier=system type=interrupted
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "is_sent", "lines"), [("asked", True, GOES_ON), ("calling", False, IS_CLOSED)]
+)
+async def test_a_turn_whose_process_was_killed_ends_in_its_place(
+    tmp_path: Path, collector: Collector, where: str, is_sent: bool, lines: str
+) -> None:
+    """What was sent before is not sent again, what was lost stays lost, and the rest stands below the same span."""
+    program = tmp_path / "killed.py"
+    program.write_text(KILLED)
+    data, work = tmp_path / "data", tmp_path / "work"
+    work.mkdir()
+
+    @callboard.tool(effect="once")
+    def hold() -> None:
+        """Is not held here."""
+
+    def until_killed(url: str) -> str:
+        arguments = (url, collector.url, data, work, where, 0.01 if is_sent else 600)
+        with running(str(program), *arguments) as (process, said):
+            session_id = said.readline().strip()
+            assert said.readline().strip() == "there"
+            if is_sent:
+                assert collector.has_come.wait(WATCHDOG_SECONDS)
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+        return session_id
+
+    async with open_scripted_server([reply(calls=[("hold", {})]), reply("Done.")]) as server:
+        session_id = await trio.to_thread.run_sync(until_killed, server.base_url)
+        assert [each.name for each in collector.spans] == ["chat tiny"] * is_sent
+        async with callboard.open_runtime(
+            model="tiny",
+            base_url=server.base_url,
+            workspace=work,
+            data=data,
+            environ={},
+            tools=[hold],
+            on_approval="allow",
+            policy="strict",
+            settings=collector.settings(),
+        ) as runtime:
+            turn = await (await runtime.get_session(session_id)).resume()
+            assert (turn is not None) == (where == "asked")
+            if turn is not None:
+                async with turn:
+                    assert await turn.answer() == "Done."
+    assert tree(collector.spans) == golden(lines)
+    assert {each.trace_id.hex() for each in collector.spans} == {"a" * 32}
+    [root] = [each for each in collector.spans if each.parent_span_id.hex() == "b" * 16]
+    assert root.name == "invoke_agent general"
+    assert len({each.span_id for each in collector.spans}) == len(collector.spans)
 
 
 async def test_a_delegated_session_stands_below_its_call(
@@ -287,8 +401,62 @@ async def test_what_was_said_is_nowhere_but_with_content(
     assert found == (said if content == "full" else [])
     if content == "none":
         assert b"canary" not in sent
+        assert "/v1/logs" not in collector.paths
     else:
+        assert [each for each in said if each in str(collector.events)] == said
         assert all(each.encode() in sent for each in hidden)
+
+
+@pytest.mark.parametrize("signals", [("traces", "logs"), ("logs",), ("traces",)])
+async def test_what_was_said_to_a_model_is_an_event_of_its_call(
+    tmp_path: Path, collector: Collector, signals: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.txt").write_text("A")
+    steps: list[Step] = [reply("Look.", calls=[("read_file", {"path": "a.txt"})]), fail("Away.")]
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel(steps),
+        workspace=tmp_path,
+        agents=[callboard.Agent(prompt="Be brief.")],
+        settings=collector.settings(content="full", signals=signals),
+    ) as runtime:
+        with pytest.raises(callboard.CallboardError):
+            await (await runtime.create_session()).run("Read it.")
+    assert {*collector.paths} == {f"/v1/{each}" for each in signals}
+    chats = [each for each in collector.spans if each.name.startswith("chat")]
+    assert len(chats) == (2 if "traces" in signals else 0)
+    assert len(collector.events) == (2 if "logs" in signals else 0)
+    if collector.events and chats:
+        assert [(each.trace_id, each.span_id) for each in collector.events] == [
+            (each.trace_id, each.span_id) for each in chats
+        ]
+        for event, chat in zip(collector.events, chats, strict=True):
+            assert event.event_name == "gen_ai.client.inference.operation.details"
+            assert event.time_unix_nano == chat.end_time_unix_nano
+            flat = {**attributes_of(event)}
+            for name in {"input.messages", "output.messages", "system_instructions"}:
+                if (messages := flat.get(f"gen_ai.{name}")) is not None:
+                    flat[f"gen_ai.{name}"] = json.dumps(_listed(messages), separators=(",", ":"))
+            assert flat == attributes_of(chat)
+    if collector.events:
+        [said, failed] = map(attributes_of, collector.events)
+        [instruction] = said["gen_ai.system_instructions"]
+        assert "Be brief." in TextPart(**instruction).content
+        [asked] = said["gen_ai.input.messages"]
+        assert InputMessage(**asked).role == "user"
+        assert [TextPart(**each) for each in asked["parts"]] == [TextPart("Read it.")]
+        [answer] = said["gen_ai.output.messages"]
+        assert OutputMessage(**answer).finish_reason == "tool_call"
+        text, call = answer["parts"]
+        assert TextPart(**text) == TextPart("Look.")
+        assert ToolCallRequestPart(**call).name == "read_file"
+        assert failed["error.type"]
+
+
+def _listed(value: Any) -> Any:
+    """Return arrays as lists, as JSON has them."""
+    if isinstance(value, dict):
+        return {name: _listed(each) for name, each in value.items()}
+    return [_listed(each) for each in value] if isinstance(value, tuple) else value
 
 
 async def test_metrics_are_counted_once_for_all(tmp_path: Path, collector: Collector) -> None:
@@ -355,7 +523,7 @@ async def test_a_fault_of_the_fold_is_logged_once_and_costs_no_turn(
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(SpanBuilder, "take", broken)
+    monkeypatch.setattr(SpanBuilder, "_emit", broken)
     async with callboard.open_runtime(
         model=callboard.ScriptedModel([reply("Done.")]),
         workspace=tmp_path,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import callboard
@@ -33,7 +34,7 @@ from callboard.runtime.telemetry.context import Tracing, TurnTrace
 from callboard.runtime.telemetry.export import Encoder
 from callboard.runtime.telemetry.metrics import MAX_VALUES, Metrics
 from callboard.runtime.telemetry.protobuf import SpanWriter
-from callboard.runtime.telemetry.span import Provider, Span
+from callboard.runtime.telemetry.span import Provider, Span, Template
 from callboard.runtime.telemetry.spans import MAX_OPEN, SpanBuilder
 from callboard.runtime.telemetry.telemetry import LookedUp, Telemetry, TelemetryPlan
 
@@ -68,36 +69,41 @@ class Folded:
 
     def take(self, event: DurableEvent) -> list[Span]:
         self.seq += 1
-        return self.builder.take(
-            Stored(session_id="session_1", seq=self.seq, at_ms=1_000 + self.seq, event=event)
-        )
+        stored = Stored(session_id="session_1", seq=self.seq, at_ms=1_000 + self.seq, event=event)
+        assert self.builder.fold([stored]) is None
+        return self.builder.take()
 
 
 TRACE = TurnTrace(int("a" * 32, 16), int("b" * 16, 16), state="vendor=1,other=2")
 OWN = TurnTrace(7)
+NOWHERE = Metrics().of("gen_ai.invoke_agent.duration")
+
+
+def _template(trace: TurnTrace, parent_id: int, **options: Any) -> Template:
+    shared: dict[str, Any] = {"name": "turn", "attributes": {"always": "ä"}, **options}
+    return Template(trace=trace, parent_id=parent_id, durations=NOWHERE, **shared)
+
+
+def _span(template: Template, message: str = "", **own: Any) -> Span:
+    return Span(template, 1 << 63, 1_700_000_000_000, 1_700_000_000_250, own, message)
+
+
+CHAT = _template(OWN, 1, kind="client", attributes={})
 SPANS: dict[str, Callable[[], Span]] = {
-    "below another program's": lambda: Span(
-        **_span("turn", TRACE, 1, TRACE.parent_id), attributes={"a": "ä"}
+    "below another program's": lambda: _span(_template(TRACE, TRACE.parent_id), a="ä"),
+    "a root": lambda: _span(_template(OWN, 0)),
+    "a client's": lambda: _span(CHAT, n=1 << 40, x=0.5, on=True, off=False, t=("a", "b")),
+    "numbers of all lengths": lambda: _span(
+        CHAT, a=0, b=127, c=128, d=1 << 14, e=1 << 21, f=-1, g=(1 << 63) - 1
     ),
-    "a root": lambda: Span(**_span("turn", OWN, 1 << 63, 0), attributes={}),
-    "a client's": lambda: Span(
-        **_span("chat", OWN, 2, 1),
-        kind="client",
-        attributes={"n": -1, "big": 1 << 40, "x": 0.5, "on": True, "off": False, "t": ("a", "b")},
+    "equal values of other types": lambda: _span(CHAT, m=1, y=1.0, also=True),
+    "a failure": lambda: _span(_template(OWN, 1, is_error=True), "Why."),
+    "texts of all lengths": lambda: _span(
+        CHAT,
+        **{f"t{size}": "x" * size for size in (0, 1, 110, 118, 119, 120, 121, 122, 16_384, 40_000)},
     ),
-    "equal values of other types": lambda: Span(
-        **_span("chat", OWN, 2, 1), attributes={"n": 1, "x": 1.0, "on": True}
-    ),
-    "a failure": lambda: Span(
-        **_span("call", OWN, 3, 1), attributes={}, is_error=True, message="Why."
-    ),
-    "long": lambda: Span(**_span("n" * 300, OWN, 3, 1), attributes={"text": "x" * 40_000}),
+    "a long name": lambda: _span(_template(OWN, 1, name="n" * 300)),
 }
-
-
-def _span(name: str, trace: TurnTrace, span_id: int, parent_id: int) -> dict[str, Any]:
-    its = {"name": name, "trace": trace, "span_id": span_id, "parent_id": parent_id}
-    return {**its, "start_ms": 1_700_000_000_000, "end_ms": 1_700_000_000_250}
 
 
 @pytest.mark.parametrize("with_messages", [True, False])
@@ -112,9 +118,23 @@ def test_spans_are_written_as_the_packages_write_them(with_messages: bool) -> No
         assert ours == theirs
 
 
+def test_events_are_written_as_the_packages_write_them() -> None:
+    encoder = Encoder("mine", with_messages=True)
+    said = {
+        "gen_ai.input.messages": '[{"role":"user","parts":[{"type":"text","content":"ä"},{"x":null,"n":1}]}]',
+        "gen_ai.output.messages": f'["{"x" * 20_000}"]',
+        "gen_ai.system_instructions": "[]",
+    }
+    calls = [_span(CHAT, **said, n=1), _span(CHAT)]
+    resource = [(name, str(value)) for name, value in encoder.resource.attributes.items()]
+    writer = SpanWriter(resource, (encoder.scope.name, encoder.scope.version or ""))
+    theirs = encode_logs(encoder.events(calls))
+    assert type(theirs).FromString(writer.events(calls)) == theirs
+
+
 def test_half_a_character_of_a_model_is_written_as_a_question_mark() -> None:
     writer = SpanWriter([], ("callboard", "1"))
-    span = Span(**_span("chat \ud800", OWN, 1, 0), attributes={"a": "\udfff"})
+    span = _span(_template(OWN, 0, name="chat \ud800"), a="\udfff")
     assert b"chat ?" in writer.request([span], with_messages=True)
 
 
@@ -144,7 +164,7 @@ def test_inputs_that_were_cancelled_leave_room_for_others() -> None:
     started = {"provider": "p", "model": "m", "input_ids": ("input_last",)}
     folded.take(TurnStarted(turn_id="turn_1", **started))  # type: ignore[arg-type]
     [span] = folded.take(TurnEnded(turn_id="turn_1", outcome="answered"))
-    assert f"{span.trace.trace_id:x}" == "a" * 32
+    assert f"{span.template.trace.trace_id:x}" == "a" * 32
 
 
 def _waiting(monkeypatch: pytest.MonkeyPatch, *events: DurableEvent) -> Telemetry:
@@ -245,7 +265,7 @@ def test_hosts_are_told_however_they_are_written() -> None:
 def test_labels_have_a_bound() -> None:
     metrics = Metrics()
     for number in range(MAX_VALUES + 5):
-        metrics.measure("gen_ai.execute_tool.duration", 0.1, (f"tool_{number}", "general"))
+        metrics.of("gen_ai.execute_tool.duration", f"tool_{number}", "general").add(0.1)
     [(_, series)] = [each for each in metrics.series.items() if each[1]]
     assert len(series) == MAX_VALUES + 1
     assert sum(its.count for its in series.values()) == MAX_VALUES + 5

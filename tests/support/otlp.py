@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
@@ -29,19 +31,25 @@ class Collector:
         status: How it answers.
         location: Where it sends who asks.
         may_answer: It keeps a request waiting until this is set.
+        has_come: Spans have come.
+        paths: Of each request.
+        events: The logs that came.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.status = 200
         self.location = ""
         self.may_answer = threading.Event()
         self.may_answer.set()
+        self.has_come = threading.Event()
         self._spans: list[Span] = []
         self._points: dict[str, list[HistogramDataPoint]] = {}
         self.resource: dict[str, Any] = {}
+        self.events: list[LogRecord] = []
 
     def take(self, path: str, body: bytes) -> None:
         """Decode a request."""
@@ -50,6 +58,10 @@ class Collector:
             for its in ExportTraceServiceRequest.FromString(body).resource_spans:
                 self.resource = attributes_of(its.resource)
                 self._spans += [span for scope in its.scope_spans for span in scope.spans]
+            self.has_come.set()
+        elif path == "/v1/logs":
+            for logs in ExportLogsServiceRequest.FromString(body).resource_logs:
+                self.events += [event for scope in logs.scope_logs for event in scope.log_records]
         elif path == "/v1/metrics":
             found = ExportMetricsServiceRequest.FromString(body).resource_metrics
             for metric in (
@@ -83,6 +95,7 @@ def open_collector() -> Generator[Collector]:
             size = int(self.headers.get("content-length", 0))
             body = self.rfile.read(size)
             collector.headers.append({name.lower(): value for name, value in self.headers.items()})
+            collector.paths.append(self.path)
             collector.may_answer.wait()
             if collector.status == 200:
                 collector.take(self.path, body)
@@ -116,6 +129,8 @@ def attributes_of(its: Any) -> dict[str, Any]:
 
 def _value_of(value: Any) -> Any:
     kind = value.WhichOneof("value")
+    if kind == "kvlist_value":
+        return {each.key: _value_of(each.value) for each in value.kvlist_value.values}
     if kind == "array_value":
         return tuple(_value_of(each) for each in value.array_value.values)
     return getattr(value, kind)

@@ -1,0 +1,169 @@
+"""Templates of spans: what all spans of one sort have in common in a turn.
+
+A turn may have a thousand calls of one tool. What events don't say about them (an agent's settings, where a provider is,
+what a tool does), where they are counted and how most of them is written is found once for all of them.
+"""
+
+from __future__ import annotations
+
+from ..definitions import CallStatus
+from ..turn_options import TurnOptions
+from . import names
+from .context import TurnTrace
+from .metrics import Metrics
+from .span import Attributes, Facts, Template
+
+MAX_TEMPLATES = 64
+"""Sorts of spans of one turn that are known; then all are forgotten, and made again."""
+MAX_DESCRIPTION = 256
+"""Characters of a tool's description, which each of its spans repeats."""
+_MCP = "mcp "
+"""Begins the source of a tool that a server has."""
+
+
+class Templates:
+    """Those of one turn.
+
+    Args:
+        facts: What events don't say.
+        metrics: Where spans are counted.
+        trace: Where the turn stands.
+        turn_id: The turn.
+        options: The options that came with its inputs.
+    """
+
+    __slots__ = ("_facts", "_known", "_metrics", "_options", "_span_id", "_trace")
+
+    def __init__(
+        self,
+        facts: Facts,
+        metrics: Metrics,
+        trace: TurnTrace,
+        turn_id: str,
+        options: TurnOptions | None,
+    ) -> None:
+        self._facts = facts
+        self._metrics = metrics
+        self._trace = trace
+        self._span_id = trace.span_id(turn_id)
+        self._options = options
+        self._known: dict[tuple[str, ...], Template] = {}
+
+    def of_turn(
+        self, agent: str, turn_id: str, outcome: str, error: str, *, has_compacted: bool
+    ) -> Template:
+        """Return that of the turn itself."""
+        found: Attributes = {
+            names.OPERATION: names.INVOKE_AGENT,
+            names.AGENT: agent,
+            names.CONVERSATION: self._trace.session_id,
+            names.SESSION: self._trace.session_id,
+            names.TURN: turn_id,
+            names.OUTCOME: outcome,
+        }
+        if has_compacted:
+            found[names.COMPACTED] = True
+        name = f"{names.INVOKE_AGENT} {agent}".rstrip()
+        metric = (names.AGENT_DURATION, agent, outcome)
+        return self._made(name, self._trace.parent_id, found, error, *metric)
+
+    def of_model(self, agent: str, provider: str, model: str, error: str) -> Template:
+        """Return that of calls of a model; `others` count its tokens read and written, and when its answers begin."""
+        key = (agent, provider, model, error)
+        return self._known.get(key) or self._keep(key, self._of_model(*key))
+
+    def of_tool(
+        self, agent: str, called: str, status: CallStatus, tier: str, error: str
+    ) -> Template:
+        """Return that of calls of a tool; `others` counts calls of a server's tool."""
+        key = (agent, called, status, tier, error)
+        return self._known.get(key) or self._keep(key, self._of_tool(*key))
+
+    def _keep(self, key: tuple[str, ...], made: Template) -> Template:
+        if len(self._known) >= MAX_TEMPLATES:
+            self._known.clear()
+        self._known[key] = made
+        return made
+
+    def _made(
+        self,
+        name: str,
+        parent_id: int,
+        attributes: Attributes,
+        error: str,
+        *metric: str,
+    ) -> Template:
+        if error:
+            attributes[names.ERROR] = error
+            metric = (*metric, error)
+        return Template(
+            name=name,
+            trace=self._trace,
+            parent_id=parent_id,
+            attributes=attributes,
+            is_error=bool(error),
+            durations=self._metrics.of(*metric),
+        )
+
+    def _of_model(self, agent: str, provider: str, model: str, error: str) -> Template:
+        its_name = names.PROVIDERS.get(provider, provider)
+        found: Attributes = {
+            names.OPERATION: names.CHAT,
+            names.PROVIDER: its_name,
+            names.REQUEST_MODEL: model,
+            names.CONVERSATION: self._trace.session_id,
+            names.SESSION: self._trace.session_id,
+            names.STREAM: True,
+        }
+        for source in (self._facts.agent(agent), self._options):
+            if source is None:
+                continue
+            if source.max_output_tokens is not None:
+                found[names.MAX_TOKENS] = source.max_output_tokens
+            if source.temperature is not None:
+                found[names.TEMPERATURE] = source.temperature
+            if source.thinking is not None:
+                found[names.REASONING_LEVEL] = str(source.thinking)
+        place = self._facts.provider(provider)
+        if place.address:
+            found[names.SERVER_ADDRESS] = place.address
+        if place.port:
+            found[names.SERVER_PORT] = place.port
+        labels = (names.CHAT, its_name, model)
+        name = f"{names.CHAT} {model}"
+        made = self._made(name, self._span_id, found, error, names.OPERATION_DURATION, *labels)
+        made.kind = "client"
+        made.others = (
+            self._metrics.of(names.TOKEN_USAGE, *labels, "input"),
+            self._metrics.of(names.TOKEN_USAGE, *labels, "output"),
+            self._metrics.of(names.FIRST_CHUNK_DURATION, *labels),
+        )
+        return made
+
+    def _of_tool(
+        self, agent: str, called: str, status: CallStatus, tier: str, error: str
+    ) -> Template:
+        tool = self._facts.tool(called)
+        # A name that no tool has is the model's own words.
+        name = names.OTHER if tool is None else called
+        is_foreign = tool is not None and tool.source.startswith(_MCP)
+        found: Attributes = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL: name,
+            names.TOOL_TYPE: names.EXTENSION if is_foreign else names.FUNCTION,
+            names.AGENT: agent,
+            names.CONVERSATION: self._trace.session_id,
+            names.SESSION: self._trace.session_id,
+            names.STATUS: str(status),
+        }
+        if tool is not None:
+            found[names.TOOL_DESCRIPTION] = tool.description[:MAX_DESCRIPTION]
+            found[names.TIER] = tier or str(tool.tier)
+        if is_foreign:
+            found[names.MCP_METHOD] = names.CALL_TOOL
+        metric = (names.TOOL_DURATION, name, agent)
+        span_name = f"{names.EXECUTE_TOOL} {name}"
+        made = self._made(span_name, self._span_id, found, error, *metric)
+        if is_foreign:
+            made.others = (self._metrics.of(names.MCP_DURATION, name, names.CALL_TOOL),)
+        return made
