@@ -1,4 +1,4 @@
-"""What OpenAI's API costs, against the daemon's own websocket.
+"""What OpenAI's API costs, against the daemon's own websocket; and open streams and hostile bodies of AG-UI.
 
 `python benchmarks/openai_http.py [--deltas N] [--streams N] [--only ROW…]`
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
 import msgspec
@@ -29,10 +30,17 @@ from callboard.providers.provider import Emit, ModelRequest
 ROWS = ("first", "deltas", "streams", "bodies")
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"
+AG_UI = "/ag-ui/general"  # whose other figures are those of OpenAI's API, nearly
+BEGUN = {CHAT: "role", AG_UI: "RUN_STARTED"}
 ENDS = {CHAT: "data: [DONE]", RESPONSES: "event: response.completed"}
 ASKED: dict[str, dict[str, Any]] = {
     CHAT: {"model": "general", "stream": True, "messages": [{"role": "user", "content": "Speak."}]},
     RESPONSES: {"model": "general", "stream": True, "input": "Speak."},
+    AG_UI: {
+        "threadId": "NUMBER",
+        "runId": "NUMBER",
+        "messages": [{"id": "1", "role": "user", "content": "Speak."}],
+    },
 }
 LARGE = 8 * 1024 * 1024
 STAMP = re.compile(rb"@(\d+)@")
@@ -47,9 +55,9 @@ def read(
     """Asks so many times, one after the other or at once; says `ready` when heads have come, then the stamps' ages."""
     ages: list[float] = []
     held: list[socket.socket] = []
-    for _ in range(count):
+    for number in range(count):
         line = socket.create_connection(("127.0.0.1", port))
-        sent = body.encode()
+        sent = body.replace("NUMBER", f"{os.getpid()}.{number}").encode()
         head = (
             f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
         )
@@ -61,7 +69,7 @@ def read(
             if (found := STAMP.search(data)) and not tail.count(b"@"):
                 ages.append((now - int(found[1])) / 1e6)
             tail += data
-            if end.encode() in tail or (parallel and b"role" in tail):
+            if end.encode() in tail or (parallel and BEGUN[target].encode() in tail):
                 break
             tail = tail[-4096:]
         held.append(line)
@@ -80,7 +88,15 @@ class Client:
         count: int = 1, parallel: bool = False,
     ) -> None:  # fmt: skip
         text = body or json.dumps(ASKED[target])
-        args = [gateway.port, token, target, None, end or ENDS[target], count, parallel]
+        args = [
+            gateway.port,
+            token,
+            target,
+            None,
+            end or ENDS.get(target, ""),
+            count,
+            parallel,
+        ]
         self._process = subprocess.Popen(
             [sys.executable, __file__, "--client", json.dumps(args)],
             stdin=subprocess.PIPE,
@@ -152,26 +168,37 @@ class Silent:
         await trio.sleep_forever()
 
 
-async def streams(count: int) -> float:
-    """The KiB of an open stream, its session and turn included."""
-    async with open_daemon(Silent()) as (_, gateway, token):
+async def streams(count: int, target: str) -> float:
+    """The KiB of an open stream, its session and turn included; without a target, of these alone."""
+    async with open_daemon(Silent()) as (runtime, gateway, token), AsyncExitStack() as stack:
         settings = gateway.daemon.settings
         gateway.daemon.settings = msgspec.structs.replace(settings, max_http_turns=count + 50)
-        with client(gateway, token, CHAT, count=20, parallel=True) as warm:
-            await warm.done()
-            gc.collect()
-            before = resident()
-            with client(gateway, token, CHAT, count=count, parallel=True) as its:
+
+        async def begin(many: int) -> None:
+            if target:
+                its = stack.enter_context(client(gateway, token, target, count=many, parallel=True))
                 await its.done()
-                return (resident() - before) / count
+                return
+            for _ in range(many):
+                session = await runtime.create_session()
+                await session.submit("Speak.")
+
+        await begin(20)
+        gc.collect()
+        before = resident()
+        await begin(count)
+        await trio.sleep(1)
+        return (resident() - before) / count
 
 
 def bodies() -> dict[str, str]:
     """Bodies of 8 MiB that are hard to read."""
-    many = LARGE // 30_000 - 90
+    many, some = LARGE // 30_000 - 90, LARGE // 10_000 - 90
     deep = "[" * 10_000 + "]" * 10_000
     items = ",".join(f'{{"role":"user","content":"{"x" * many}"}}' for _ in range(30_000))
+    taken = ",".join(f'{{"role":"user","content":"{"x" * some}"}}' for _ in range(10_000))
     return {
+        "10,000 messages": f'{{"model":"nobody","messages":[{taken}]}}',
         "30,000 messages": f'{{"model":"nobody","messages":[{items}]}}',
         "depth 10,000": f'{{"model":"nobody","messages":{deep},"pad":"{"x" * (LARGE - 40_000)}"}}',
         "a field of depth 10,000": f'{{"model":"nobody","metadata":{deep},"messages":[{{"role":"user","content":"{"x" * (LARGE - 40_000)}"}}]}}',
@@ -179,33 +206,39 @@ def bodies() -> dict[str, str]:
     }
 
 
-async def stall(body: str) -> float:
-    """The longest time, in milliseconds, for which a task that always wants to run did not."""
-    worst = 0.0
+async def stall(body: str) -> tuple[float, float]:
+    """The longest time, in milliseconds, for which a task that always wants to run did not; and its CPU."""
+    worst = used = 0.0
     async with open_daemon(Silent()) as (_, gateway, token):
-        with client(gateway, token, CHAT, body='{"model":"nobody"}', end="error") as its:
+        wrong = '{"model":"nobody"}'
+        with client(gateway, token, CHAT, body=wrong, end="error") as its:
             await its.done()  # imports what answers
 
         async def watch() -> None:
-            nonlocal worst
-            last = time.perf_counter()
+            nonlocal worst, used
+            last, before = time.perf_counter(), time.thread_time()
             while True:
                 await trio.sleep(0.001)
-                now = time.perf_counter()
-                worst, last = max(worst, now - last), now
+                now, so_far = time.perf_counter(), time.thread_time()
+                worst, used = max(worst, now - last), max(used, so_far - before)
+                last, before = now, so_far
 
         with client(gateway, token, CHAT, body=body, end="error") as its:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch)
                 await its.done()
                 nursery.cancel_scope.cancel()
-    return worst * 1000
+    return worst * 1000, used * 1000
 
 
 async def run(only: list[str], deltas: int, count: int) -> None:
     print("| row | figure |\n|---|---|")
-    if "streams" in only:  # before others leave memory behind
-        print(f"| open stream | {await streams(count):.1f} KiB |", flush=True)
+    if "streams" in only:
+        rows = ("open stream", CHAT), ("open stream of AG-UI", AG_UI), ("its turn alone", "")
+        for name, target in rows:  # in a process each: they leave memory behind
+            own = [sys.executable, __file__, "--open", target, str(count)]
+            found = await trio.run_process(own, capture_stdout=True)
+            print(f"| {name} | {found.stdout.decode().strip()} KiB |", flush=True)
     if "first" in only:
         ages = await first(min(count, 100) + 1)
         print(f"| first byte p50 | {at(ages, 0.5):.2f} ms |")
@@ -219,7 +252,8 @@ async def run(only: list[str], deltas: int, count: int) -> None:
             print(f"| {name} | {each:.1f} µs of CPU a delta, {taken / base:.2f}× |", flush=True)
     if "bodies" in only:
         for name, body in bodies().items():
-            print(f"| {name} | the loop is held up {await stall(body):.0f} ms |", flush=True)
+            took, used = await stall(body)
+            print(f"| {name} | the loop is held up {took:.0f} ms, of CPU {used:.0f} |", flush=True)
 
 
 def main() -> None:
@@ -227,6 +261,9 @@ def main() -> None:
         args = json.loads(sys.argv[2])
         args[3] = sys.stdin.readline().rstrip("\n")
         read(*args)
+        return
+    if sys.argv[1:2] == ["--open"]:
+        print(f"{trio.run(streams, int(sys.argv[3]), sys.argv[2]):.1f}")
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--deltas", type=int, default=20_000, metavar="N")

@@ -558,7 +558,6 @@ ALONE: dict[str, str] = {
         gateway/openai/chat_request: MAX_MESSAGES MAX_METADATA
         gateway/openai/content: MAX_TOOLS_CHARS MAX_VALUES
         gateway/openai/response_fold: MAX_OUTPUT_CHARS
-        gateway/openai/response_request: MAX_INPUT_ITEMS
         runtime/turn_options: MAX_CLIENT_TOOLS
         runtime/turns/live_state: MIN_EVENTS
     """,

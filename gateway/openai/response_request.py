@@ -14,6 +14,7 @@ from ...runtime.text import without_surrogates
 from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, GivenTool, TurnOptions
 from .asked import WantedTurn
 from .chat_request import (
+    MAX_MESSAGES,
     CommonRequest,
     effort_of,
     is_word,
@@ -21,9 +22,6 @@ from .chat_request import (
 )
 from .content import NO_WORDS, NULL, checked_schema, data_url, decoded_items, is_given
 from .problems import ApiProblem
-
-MAX_INPUT_ITEMS = 30_000
-"""Items of one request: hundreds of times what a model reads."""
 
 
 class InputPart(msgspec.Struct):
@@ -85,7 +83,7 @@ class TextOptions(msgspec.Struct):
 class ResponseRequest(CommonRequest, kw_only=True):
     """A request for a response."""
 
-    input: str | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_INPUT_ITEMS)] = ""
+    input: str | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_MESSAGES)] = ""
     instructions: str | None = None
     previous_response_id: str | None = None
     background: bool | None = False

@@ -15,6 +15,7 @@ from callboard.config.sections import OpenAiSettings, ServerSettings
 from callboard.config.settings import Settings
 from callboard.gateway.connection.caller import Requester
 from callboard.gateway.door.exchange import ResponseStream
+from callboard.gateway.openai.chat_request import MAX_MESSAGES
 from callboard.gateway.openai.content import MAX_VALUES
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, reply
@@ -63,6 +64,7 @@ TOOL = {"type": "function", "function": {"name": "mine"}}
 ASSISTANT = {"role": "assistant", "content": "Yes?"}
 REFUSED: dict[str, tuple[dict[str, Any], str | None]] = {
     "no messages": ({"messages": []}, "messages"),
+    "one message too many": ({"messages": HELLO * (MAX_MESSAGES + 1)}, "messages"),
     "messages are a text": ({"messages": "Hello."}, "messages"),
     "an unknown role": ({"messages": [{"role": "root", "content": "x"}]}, "messages[0].role"),
     "a number for a content": (
@@ -408,6 +410,7 @@ OTHER_RESPONSES: dict[str, tuple[dict[str, Any], str | None]] = {
         "input[0]",
     ),
     "what is not stored, in the background": ({"background": True, "store": False}, "background"),
+    "one item too many": ({"input": HELLO * (MAX_MESSAGES + 1)}, "input"),
     "17 pairs of metadata": ({"metadata": {str(at): "x" for at in range(17)}}, "metadata"),
     "10,000 tools": ({"tools": [{"type": "function", "name": "f"}] * 10_000}, "tools"),
 }
