@@ -24,6 +24,7 @@ MAX_LABEL = 64
 
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TURN_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
+_MCP_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _TOKENS = tuple(4.0**power for power in range(14))
 _WAIT_SECONDS = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
 
@@ -66,8 +67,8 @@ INSTRUMENTS = (
         (names.AGENT, names.OUTCOME, names.ERROR),
     ),
     Instrument(
-        *(names.MCP_DURATION, "s", "How long calls of MCP servers take.", _SECONDS),
-        (names.TOOL, names.MCP_METHOD),
+        *(names.MCP_DURATION, "s", "How long calls of MCP servers take.", _MCP_SECONDS),
+        (names.TOOL, names.MCP_METHOD, names.ERROR),
     ),
     Instrument(
         *(names.APPROVAL_DURATION, "s", "How long questions wait for people.", _WAIT_SECONDS),

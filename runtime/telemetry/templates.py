@@ -165,5 +165,5 @@ class Templates:
         span_name = f"{names.EXECUTE_TOOL} {name}"
         made = self._made(span_name, self._span_id, found, error, *metric)
         if is_foreign:
-            made.others = (self._metrics.of(names.MCP_DURATION, name, names.CALL_TOOL),)
+            made.others = (self._metrics.of(names.MCP_DURATION, name, names.CALL_TOOL, error),)
         return made

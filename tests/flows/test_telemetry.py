@@ -482,6 +482,21 @@ async def test_metrics_are_counted_once_for_all(tmp_path: Path, collector: Colle
     assert sum(tools.bucket_counts) == tools.count == 2
 
 
+async def test_spans_are_sent_as_soon_as_there_are_many(
+    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry_module, "SEND_SECONDS", 600)
+    monkeypatch.setattr(telemetry_module, "MAX_SENT", 2)
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply("Done.")]),
+        workspace=tmp_path,
+        settings=collector.settings(),
+    ) as runtime:
+        await (await runtime.create_session()).run("Go.")
+        assert await trio.to_thread.run_sync(collector.has_come.wait, WATCHDOG_SECONDS)
+        assert len(collector.spans) == 2
+
+
 @pytest.mark.parametrize("status", [400, 401, 404])
 async def test_a_collector_that_refuses_costs_spans_and_no_turn(
     tmp_path: Path, collector: Collector, status: int, caplog: pytest.LogCaptureFixture

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import callboard.runtime.telemetry.names as names
+from callboard.runtime.telemetry.metrics import INSTRUMENTS
 
 PACKAGES = (
     *("opentelemetry.semconv._incubating.attributes.gen_ai_attributes",),
@@ -56,6 +57,26 @@ def test_operations_and_values_are_theirs(theirs: set[str]) -> None:
     }
     types = import_module("opentelemetry.util.genai.types")
     assert set(names.FINISHED.values()) <= set(types.FinishReason.__args__)
+
+
+def test_buckets_are_theirs() -> None:
+    instruments = import_module("opentelemetry.util.genai._instruments")
+    theirs: dict[str, tuple[float, ...]] = {
+        # No package has this one yet; of the page that NEWER names.
+        "mcp.client.operation.duration": (
+            *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300),
+        )
+    }
+
+    class Meter:
+        def create_histogram(
+            self, name: str, explicit_bucket_boundaries_advisory: list[float], **_: object
+        ) -> None:
+            theirs[name] = tuple(explicit_bucket_boundaries_advisory)
+
+    instruments._Instruments(Meter())
+    ours = {each.name: each.bounds for each in INSTRUMENTS if "callboard" not in each.name}
+    assert ours == {name: theirs[name] for name in ours}
 
 
 def _source(module: str) -> str:
