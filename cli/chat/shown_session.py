@@ -18,7 +18,6 @@ from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.topics import Snapshot
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
-from ..record_names import folder_here
 from ..run.attachments import file_size
 from ..run.choice import shown
 from ..sharing.holder import Holder
@@ -30,9 +29,9 @@ from .questions import ChatQuestions, waiting_questions
 from .status_line import (
     ModelWindows,
     StatusFacts,
+    StatusLine,
     context_text,
     read_facts,
-    status_line,
     window_warning,
 )
 from .surface import Surface, view_of
@@ -83,6 +82,7 @@ class ShownSession:
         self._past_seq = 0
         self._is_cancelling = False
         self._facts = StatusFacts()
+        self._status = StatusLine(surface.style)
         self._windows = ModelWindows()
         self._warned: set[str] = set()
         self._looks_stale = trio.Event()
@@ -128,7 +128,9 @@ class ShownSession:
     @property
     def folder(self) -> str:
         """The folder of the session that is shown, or that new sessions get."""
-        return self._folder or folder_here(self._options.workspace)
+        return self._folder or str(
+            self._options.workspace
+        )  # whose links were followed at the start
 
     async def show(self, row: SessionRow) -> None:
         """Go on with a session, beginning with the end of its record."""
@@ -313,7 +315,7 @@ class ShownSession:
         lines += [style.paint(fitted(row, max(columns - 1, 1)), "dim") for row in self._intents()]
         tail = "/help" if self.is_at_rest else "Ctrl-C cancels"
         context = "new session" if view is None else context_text(view.context_tokens, facts.window)
-        lines.append(status_line(style, columns, self.folder, facts, context, tail))
+        lines.append(self._status.drawn(columns, self.folder, facts, context, tail))
         # Set off from what is said; a session that is new has nothing above.
         self._screen.show_live([*self._rows.open_rows, *([""] if view is not None else []), *lines])
 

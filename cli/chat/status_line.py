@@ -118,6 +118,22 @@ def _short(tokens: int) -> str:
     return f"{tokens // 1000}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.3g}M"
 
 
+class StatusLine:
+    """The last line of the terminal, which is laid out when it says something else: not for each piece of an answer."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._said: tuple[int, str, StatusFacts, str, str] | None = None
+        self._line = ""
+
+    def drawn(self, columns: int, folder: str, facts: StatusFacts, context: str, tail: str) -> str:
+        """Return the line, no wider than the terminal."""
+        said = (columns, folder, facts, context, tail)
+        if said != self._said:
+            self._said, self._line = said, status_line(self._style, *said)
+        return self._line
+
+
 def status_line(
     style: Style, columns: int, folder: str, facts: StatusFacts, context: str, tail: str
 ) -> str:

@@ -104,6 +104,9 @@ def columns_taken(pieces: list[str]) -> int:
     """Return how many columns pieces of a row take; colours take none."""
     used = 0
     for piece in pieces:
+        if piece.isascii() and piece.isprintable():
+            used += len(piece)
+            continue
         for char in "" if _COLOUR.fullmatch(piece) else piece:
             used += char_columns(char, used)
     return used

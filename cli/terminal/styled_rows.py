@@ -32,7 +32,10 @@ def wrapped(cells: list[Cell], first: int, others: int, *, is_code: bool) -> Ite
     while True:
         used, end, cut = 0, begin, -1
         while end < len(cells):
-            width = char_columns(cells[end][0], used)
+            char = cells[end][0]
+            width = (
+                1 if " " <= char <= "~" else char_columns(char, used)
+            )  # a call for each costs most
             if used + width > room:
                 break
             used, end = used + width, end + 1
@@ -51,7 +54,7 @@ def wrapped(cells: list[Cell], first: int, others: int, *, is_code: bool) -> Ite
 def _may_break(before: str, after: str) -> bool:
     if before == " ":
         return after != " "
-    if after == " ":
+    if after == " " or (before.isascii() and after.isascii()):
         return False
     is_wide = char_columns(before, 0) == 2 or char_columns(after, 0) == 2
     return is_wide and after not in _NEVER_FIRST and before not in _NEVER_LAST and after != "\u200d"

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from callboard.cli.chat.status_line import StatusFacts, context_text, status_line, window_warning
+from typing import Any
+
+import pytest
+
+from callboard.cli.chat import status_line as status_lines
+from callboard.cli.chat.status_line import (
+    StatusFacts,
+    StatusLine,
+    context_text,
+    status_line,
+    window_warning,
+)
 from callboard.cli.terminal.folding import text_columns
 from callboard.cli.terminal.style import Style
 from callboard.providers.testing.script import reply
@@ -103,6 +114,28 @@ def test_the_status_line_fits_and_leaves_out_what_tells_least() -> None:
         assert text_columns(line) < columns
         assert line.endswith("/help") or columns == 20
         assert ("balanced" in line, "name" in line) == (columns > 20, columns >= 80)
+
+
+def test_the_status_line_is_laid_out_when_it_says_something_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It stands below an answer that comes in thousands of pieces, and says the same for all of them."""
+    laid_out: list[str] = []
+
+    def counted(*said: Any) -> str:
+        laid_out.append(status_line(*said))
+        return laid_out[-1]
+
+    monkeypatch.setattr(status_lines, "status_line", counted)
+    line = StatusLine(Style())
+    for _ in range(1000):
+        drawn = line.drawn(80, "/srv/tea", StatusFacts(model="local/m"), "new session", "/help")
+    assert laid_out == [drawn] == ["/srv/tea · local/m · new session · /help"]
+    narrow = line.drawn(30, "/srv/tea", StatusFacts(model="local/m"), "new session", "/help")
+    assert text_columns(narrow) < 30
+    other = line.drawn(30, "/srv/tea", StatusFacts(model="local/n"), "new session", "/help")
+    assert "local/n" in other
+    assert len(laid_out) == 3
 
 
 def test_the_context_is_a_share_where_the_window_is_known() -> None:
