@@ -295,6 +295,9 @@ async def test_what_can_be_passed_over_is(fault: str) -> None:
             return
         for _ in range(2):
             assert (await called(runtime, "say", text="x")).status == "success"
+        if fault == "asks":  # sampling is not declared
+            its = json.loads((await called(runtime, "environment")).output)
+            assert its["refused"] == [-32600] * 50
 
 
 async def test_definitions_that_nobody_could_look_at_are_refused() -> None:

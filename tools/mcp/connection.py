@@ -45,6 +45,7 @@ from mcp_types import (
     ErrorData,
     Implementation,
     ListRootsResult,
+    LoggingMessageNotification,
     PaginatedRequestParams,
     PromptListChangedNotification,
     PromptReference,
@@ -63,7 +64,7 @@ from ...runtime.errors import ValidationError as NotAForm
 from ...runtime.event_types.people import QuestionForm
 from ...runtime.identity import TraceContext
 from ...runtime.kernel.service_nursery import open_service_nursery
-from ...runtime.redaction import redact
+from ...runtime.redaction import redact, redacting_logger
 from .questions import (
     DECLINE,
     AskPeople,
@@ -91,6 +92,8 @@ FOLLOW_SECONDS = 5.0
 MAX_ERROR_CHARS = 4000
 """Kept of what a server says of an error."""
 MAX_NAME_CHARS = 200
+
+logger = redacting_logger(__name__)
 
 # The package logs what servers write, as errors; what matters to people is said by ours.
 for _name in ("mcp", "client"):
@@ -371,6 +374,8 @@ async def open_connection(
             changes.note()
         elif isinstance(message, ResourceUpdatedNotification):
             changes.note_resource(message.params.uri)
+        elif isinstance(message, LoggingMessageNotification):
+            logger.debug("%s says: %.500s", name, message.params.data)
 
     client = Client(
         wire.open(changes.note),

@@ -24,6 +24,7 @@ OPTIONS = {
 FAULT = OPTIONS.get("fault", "")
 LOCK = threading.Lock()
 CANCELLED: list[object] = []
+REFUSED: list[int] = []
 ANSWERS: dict[object, queue.Queue[Any]] = {}
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
@@ -269,7 +270,8 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
             how, times = arguments.get("how", ""), arguments.get("times", 1)
             return text(json.dumps([asked(question(how)) for _ in range(times)]))
         case "environment":
-            return text(json.dumps({**os.environ, "cwd": os.getcwd(), "pid": os.getpid()}))
+            its = {"cwd": os.getcwd(), "pid": os.getpid(), "refused": REFUSED}
+            return text(json.dumps({**os.environ, **its}))
         case "put":
             try:
                 Path(arguments["path"]).write_text(arguments["text"])
@@ -335,6 +337,8 @@ def raw_arguments(line: str, params: dict[str, Any]) -> str:
 def answer(line: str) -> None:  # ruff: ignore[complex-structure]  a case for each method
     message = json.loads(line)
     method, ident, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if method is None and "error" in message and ident not in ANSWERS:
+        REFUSED.append(message["error"]["code"])
     if method is None and ident in ANSWERS:
         ANSWERS[ident].put(message)
         return
