@@ -105,6 +105,40 @@ def runtime_of(server: McpSettings, data: Path) -> Any:
     )
 
 
+async def check_resources(runtime: Any) -> None:
+    """List the resources of server-everything, and read the first; raise `SystemExit` if that is not so."""
+    listed = await runtime.call_tool("mcp_resources", {})
+    found = (listed.output or {}).get("everything", {}).get("resources", [])
+    if not found:
+        raise SystemExit(f"everything: no resources: {listed.error or listed.output}")
+    wanted = {"server": "everything", "uri": found[0]["uri"]}
+    read = await runtime.call_tool("mcp_read", wanted)
+    if read.status != "success" or not read.output:
+        raise SystemExit(f"everything: {wanted}: {read.error or read.output}")
+    sys.stdout.write(f"everything: {len(found)} resources, read {found[0]['uri']}\n")
+
+
+async def drive_writer(settings: McpSettings, data: Path, folder: Path, work: Path) -> None:
+    """Have server-filesystem write into the workspace of a session; raise `SystemExit` if that is not so."""
+    settings = msgspec.structs.replace(settings, name="writer", files="write", state=False)
+    places = McpPlaces(sandbox=Sandbox(callboard.SandboxSettings()), data=data)
+    offer = await look_at(places, settings)
+    settings = msgspec.structs.replace(settings, tools=offer.tools)
+    async with runtime_of(settings, data) as runtime:
+        session = await runtime.create_session(workspace=work)
+        given = {"path": str(work / "a.txt"), "content": "written by a server"}
+        found = await runtime.call_tool("writer__write_file", given, session=session)
+        said = await trio.Path(work / "a.txt").read_text() if found.status == "success" else ""
+        if said != "written by a server":
+            raise SystemExit(f"filesystem: {found.status} {found.error or found.output}")
+        outside = {**given, "path": str(data / "b.txt")}
+        refused = await runtime.call_tool("writer__write_file", outside, session=session)
+        if refused.status == "success":
+            raise SystemExit("filesystem: it wrote outside the workspace")
+    await trio.to_thread.run_sync(check_gone, folder, "the server that writes")
+    sys.stdout.write("filesystem: wrote into the workspace, and nowhere else\n")
+
+
 async def drive(server: Server, settings: McpSettings, data: Path, folder: Path) -> None:
     """List a server's tools, call one, and end it; raise `SystemExit` if that is not so."""
     offer = await look_at(
@@ -113,7 +147,7 @@ async def drive(server: Server, settings: McpSettings, data: Path, folder: Path)
     await trio.to_thread.run_sync(check_gone, folder, f"{server.name} was looked at")
     if not offer.tools or offer.refused:
         raise SystemExit(f"{server.name}: {len(offer.tools)} tools, refused {offer.refused}")
-    settings = msgspec.structs.replace(settings, tools=offer.tools)
+    settings = msgspec.structs.replace(settings, tools=offer.tools, offers=offer.offers)
     names = {tool.original: tool.name for tool in offer.tools}
     async with runtime_of(settings, data) as runtime:
         if server.tool:
@@ -127,6 +161,7 @@ async def drive(server: Server, settings: McpSettings, data: Path, folder: Path)
             assert scope.cancelled_caught
             found = await runtime.call_tool(names["echo"], {"message": "again"})
             assert "again" in str(found.output)
+            await check_resources(runtime)
     await trio.to_thread.run_sync(check_gone, folder, f"{server.name} and the end of callboard")
     its = offer.info
     said = f"{server.name}: {its.name} {its.version}, {its.protocol}, {len(offer.tools)} tools"
@@ -157,6 +192,10 @@ def main(node: Path, folder: Path, mode: str = "") -> None:
         for server in servers(repository):
             its = settings_of(server, node, folder, repository)
             trio.run(drive, server, its, data, folder)
+        work = Path(place).resolve() / "work"
+        work.mkdir()
+        filesystem = settings_of(servers(repository)[1], node, folder, repository)
+        trio.run(drive_writer, filesystem, data, folder, work)
         words = [sys.executable, __file__, str(node), str(folder), "wait"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
