@@ -52,6 +52,10 @@ TESTED = {
         config/mcp/pins: MAX_PINS_BYTES
         config/skill_approvals: MAX_FILE_BYTES
     """,
+    "flows/test_mcp_tasks.py::test_the_most_and_longest_tasks_are_read_back": """
+        tools/mcp/tasks/book: MAX_BYTES MAX_TASKS
+        tools/mcp/tasks/handle: MAX_ID_CHARS
+    """,
     "test_composed_bounds.py::test_the_longest_that_schedules_settle_is_read_back": """
         embedding/unattended/settled: MAX_BYTES MAX_WHY_CHARS
         runtime/schedules/schedule: MAX_SCHEDULES
@@ -208,6 +212,7 @@ ALONE: dict[str, str] = {
         gateway/door/rate_limits: MAX_BAD_TOKENS
         tools/mcp/server: MAX_FAILURES
         tools/mcp/streams: MAX_BAD_LINES
+        tools/mcp/tasks/handle: MAX_ROUNDS
         tools/sandbox/box/stubs: MAX_TRIES
         tools/web/client: MAX_REDIRECTS
         tools/workspace/openat2: _MAX_EAGAIN
@@ -250,6 +255,7 @@ ALONE: dict[str, str] = {
         tools/mcp/result: MAX_DISPLAY_CHARS
         tools/mcp/server: MAX_SAID
         tools/mcp/streams: MAX_SHOWN
+        tools/mcp/tasks/handle: MAX_ERROR_CHARS
         tools/plugins: MAX_PROBLEM_CHARS
         tools/programs/program_result: MAX_REASON_CHARACTERS MAX_TITLE_CHARACTERS
         tools/sandbox/box/user: MAX_NAMED

@@ -334,7 +334,7 @@ async def test_how_long_a_list_holds_is_bounded_and_what_is_gone_is_forgotten() 
     )
     client: Any = SimpleNamespace(session=session, server_info=None, protocol_version="x")
     wire: Any = SimpleNamespace(lost=trio.Event())
-    connection = ServerConnection(client, wire, None, None)  # type: ignore[arg-type]
+    connection = ServerConnection(client, wire, None, None, None)  # type: ignore[arg-type]
     for said, held in ((5, 60.0), (61_000, 61.0), (10**12, 86_400.0), (0, math.inf)):
         kept = SimpleNamespace(model_dump=lambda **_: {"name": "kept"})
         page = SimpleNamespace(tools=[kept], ttl_ms=said, next_cursor=None)

@@ -17,6 +17,7 @@ from contextlib import (
     suppress,
 )
 from contextvars import ContextVar
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -74,8 +75,9 @@ from .questions import (
     read_message,
     read_url,
 )
-from .state import CallFaults, ConnectionLost, ShowProgress
+from .state import CallFaults, ConnectionLost, ShowProgress, TaskNote
 from .streams import MAX_LISTED
+from .tasks.handle import FollowedCall, Tasks
 
 CLOSED = "Connection closed"
 """What the package says when it has lost a server, with a code that servers use for all kinds of errors."""
@@ -110,11 +112,12 @@ class ServerConnection:
     """
 
     def __init__(
-        self, client: Client, wire: ServerWire, changes: _Changes, askers: _Askers
+        self, client: Client, wire: ServerWire, changes: _Changes, askers: _Askers, tasks: Tasks
     ) -> None:
         self._client = client
         self._wire = wire
         self._askers = askers
+        self._tasks = tasks
         self.lost = wire.lost
         self.fresh_seconds = math.inf
         self._changes = changes
@@ -272,8 +275,11 @@ class ServerConnection:
         progress: ShowProgress | None,
         ask: AskPeople | None = None,
         trace: TraceContext | None = None,
+        note: TaskNote | None = None,
     ) -> dict[str, Any]:
         """Call a tool; return its answer in the form of the protocol.
+
+        A task is written down with `note`, and one that is there already is asked about instead.
 
         Being cancelled tells the server so, and waits for no answer. `ask` puts what the server asks meanwhile
         to people; without it, it is told no.
@@ -283,21 +289,17 @@ class ServerConnection:
             ToolFailure: It answered with an error of the protocol, or can't be reached.
         """
         with self._askers.during(ask), self._wire.calling() as faults:
-            return await self._called(name, arguments, progress, trace, faults)
-
-    async def _called(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        progress: ShowProgress | None,
-        trace: TraceContext | None,
-        faults: CallFaults,
-    ) -> dict[str, Any]:
-        meta = None if trace is None else _meta_of(trace)
-        called = self._client.call_tool(
-            name, arguments, progress_callback=progress, meta=cast("Any", meta)
-        )
-        return await self._answer(called, faults)
+            task_id = None if note is None else await note.find()
+            session, meta = self._client.session, None if trace is None else _meta_of(trace)
+            with FollowedCall(note, progress).running():
+                called: Awaitable[Any] = (
+                    self._tasks.follow(session, task_id)
+                    if task_id is not None
+                    else self._client.call_tool(
+                        name, arguments, progress_callback=progress, meta=cast("Any", meta)
+                    )
+                )
+                return await self._answer(called, faults)
 
     def _lost_or_failure(
         self, error: MCPError, faults: CallFaults, what: str = "tool"
@@ -377,6 +379,7 @@ async def open_connection(
         elif isinstance(message, LoggingMessageNotification):
             logger.debug("%s says: %.500s", name, message.params.data)
 
+    tasks = Tasks(partial(askers.ask, None))
     client = Client(
         wire.open(changes.note),
         client_info=Implementation(name="callboard", version=version("callboard")),
@@ -384,6 +387,7 @@ async def open_connection(
         elicitation_callback=askers.ask,
         list_roots_callback=None if root is None else _lister(root),
         cache=None,
+        extensions=[tasks],
     )
     async with client:
         # Results are checked by our own validator, which bounds the work that a schema makes.
@@ -395,7 +399,7 @@ async def open_connection(
                 if resources is not None and resources.subscribe:
                     its = f"resources of {name}"
                     nursery.start_soon(_follow_resources, client, changes, name=its)
-            yield ServerConnection(client, wire, changes, askers)
+            yield ServerConnection(client, wire, changes, askers, tasks)
 
 
 async def _follow(client: Client, changes: _Changes) -> None:
@@ -532,7 +536,7 @@ class _Askers:
             caller.end()
 
     async def ask(
-        self, context: ClientRequestContext, params: ElicitRequestParams
+        self, context: ClientRequestContext | None, params: ElicitRequestParams
     ) -> ElicitResult | ErrorData:
         """Ask the people of the call that it is about; tell the server no when that is not clear."""
         caller = _CALLER.get()

@@ -44,6 +44,7 @@ from .state import (
     ServerMessage,
     ServerState,
 )
+from .tasks.book import TaskBook
 from .tool import RESOURCES, Line, McpTool, Reached, resource_tools, withheld
 from .work import ServedWorkspace, work_of
 
@@ -121,6 +122,7 @@ class McpServers:
         self._has_resources = False
         self._servers: dict[str, _Known] = {}
         self._supervisor: Supervisor | None = None
+        self._tasks = TaskBook(places.data)
         self._looking = trio.CapacityLimiter(MAX_LOOKS)
         self._offers: dict[str, McpOffer] = {}
 
@@ -407,7 +409,7 @@ class McpServers:
         known = self._servers[name]
         tools, reasons = [], {}
         why = withheld(name, is_of_session=self.places.is_of_session)
-        line = Line(partial(self._open, known), partial(self._work_of, known))
+        line = Line(partial(self._open, known), partial(self._work_of, known), self._tasks)
         for pin in known.settings.tools:
             tool = self._make_tool(known.settings, pin, line, known.slots)
             tools.append(tool)

@@ -180,6 +180,22 @@ class ShowProgress(Protocol):
         ...
 
 
+class TaskNote(Protocol):
+    """Where a call writes down the task that it waits for; see `tasks.book`."""
+
+    async def find(self) -> str | None:
+        """Return the task that the same call left open before."""
+        ...
+
+    async def begun(self, task_id: str) -> None:
+        """Note a task; it is on disk when this returns."""
+        ...
+
+    async def over(self) -> None:
+        """Note that it is over."""
+        ...
+
+
 class Callee(Protocol):
     """A connection, for who calls tools over it; see `connection.Connection`."""
 
@@ -192,6 +208,7 @@ class Callee(Protocol):
         progress: ShowProgress | None,
         ask: AskPeople | None = None,
         trace: TraceContext | None = None,
+        note: TaskNote | None = None,
     ) -> dict[str, Any]:
         """See `connection.ServerConnection`."""
         ...

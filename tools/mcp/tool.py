@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,6 +21,7 @@ from .definition import READ_RESOURCE, definition_of, needs_of, texts_in
 from .questions import asker
 from .result import resource_rows, result_of_answer
 from .state import Callee, ConnectionLost, ServerLink, ShowProgress
+from .tasks.book import NotedTask, TaskBook
 from .work import ServedWorkspace
 
 RESOURCES = "mcp resources"
@@ -39,10 +40,12 @@ class Line(NamedTuple):
     Attributes:
         open: Returns the running server; raises `ToolFailure` when it can't be had.
         work_of: Returns what the server has to do with the workspace of a call; `None` where that is nothing.
+        tasks: Where it is noted which tasks calls wait for.
     """
 
     open: Callable[[ServedWorkspace | None], Awaitable[ServerLink]]
     work_of: Callable[[ToolContext], ServedWorkspace | None] = lambda context: None
+    tasks: TaskBook | None = None
 
 
 class McpTool(Tool):
@@ -93,28 +96,53 @@ class McpTool(Tool):
         return await self._checked.execute(arguments, context)
 
     async def _run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Call the server, and once more when it ended and the call may be made twice."""
+        """Call the server, and once more when it ended and the call may be made twice, or waits for a task."""
         may_repeat = self.definition.effect is not Effect.ONCE
+        book = self._line.tasks
+        note = (
+            None
+            if book is None
+            else book.note(context.session_id, self._server, self._digest, arguments)
+        )
         async with self._slots:
-            try:
-                return await self._call(arguments, context)
-            except ConnectionLost as lost:
-                if lost.may_have_run and not may_repeat:
-                    raise self._interrupted() from None
-            try:
-                return await self._call(arguments, context)
-            except ConnectionLost:
-                raise self._interrupted() from None
+            with note or nullcontext():
+                return await self._twice(arguments, context, note, may_repeat=may_repeat)
 
-    async def _call(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    async def _twice(
+        self,
+        arguments: dict[str, Any],
+        context: ToolContext,
+        note: NotedTask | None,
+        *,
+        may_repeat: bool,
+    ) -> ToolResult:
+        try:
+            return await self._call(arguments, context, note)
+        except ConnectionLost as error:
+            lost = error
+        has_task = note is not None and await note.find() is not None
+        if lost.may_have_run and not may_repeat and not has_task:
+            raise self._interrupted()
+        try:
+            return await self._call(arguments, context, note)
+        except ConnectionLost:
+            raise self._interrupted() from None
+
+    async def _call(
+        self, arguments: dict[str, Any], context: ToolContext, note: NotedTask | None
+    ) -> ToolResult:
         work = self._line.work_of(context)
         if work is None:
-            return await self._ask(None, arguments, context)
+            return await self._ask(None, arguments, context, note)
         async with work.serving(context, texts_in(arguments)):
-            return await self._ask(work, arguments, context)
+            return await self._ask(work, arguments, context, note)
 
     async def _ask(
-        self, work: ServedWorkspace | None, arguments: dict[str, Any], context: ToolContext
+        self,
+        work: ServedWorkspace | None,
+        arguments: dict[str, Any],
+        context: ToolContext,
+        note: NotedTask | None,
     ) -> ToolResult:
         link = await self._line.open(work)
         if link.listed.get(self._pin.original) != self._digest:
@@ -127,6 +155,7 @@ class McpTool(Tool):
             _progress(context),
             asker(self._server, context),
             context.trace,
+            note,
         )
         return result_of_answer(self.name, answer)
 

@@ -94,6 +94,8 @@ def tools() -> list[dict[str, Any]]:
             tool("later", "Writes a file after its answer.", {"path": TEXT}),
             tool("roots", "Asks for the folders."),
         ]
+    if "tasks" in OPTIONS:
+        found.append(tool("job", "Works long.", {"how": TEXT}))
     if FAULT == "hidden":
         found += [
             tool("hidden", "Adds.\u200b\U000e0041"),
@@ -329,6 +331,52 @@ def round_of(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+NOW = "2026-11-01T10:00:00Z"
+
+
+def note(name: str, line: str) -> None:
+    """Write a line into a file of the home folder."""
+    with LOCK, (Path(os.environ["HOME"]) / name).open("a") as file:
+        file.write(line + "\n")
+
+
+def noted(name: str) -> list[str]:
+    path = Path(os.environ["HOME"]) / name
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def state_of(task_id: str) -> dict[str, Any]:
+    """Return how a task is, which its home tells also to the next process of this server."""
+    note("asked", task_id)
+    how = noted("begun")[int(task_id.removeprefix("task-")) - 1]
+    its = {"taskId": task_id, "createdAt": NOW, "lastUpdatedAt": NOW, "ttlMs": 60_000}
+    done = {
+        **its,
+        "status": "completed",
+        "result": {**text(f"done: {how}"), "isError": how == "bad"},
+    }
+    match how:
+        case "fail":
+            return {**its, "status": "failed", "error": {"code": -32603, "message": "it broke"}}
+        case "ask" if noted("answers"):
+            return {**done, "result": text(noted("answers")[0])}
+        case "ask":
+            asks = {"method": "elicitation/create", "params": question("")}
+            return {**its, "status": "input_required", "inputRequests": {"one": asks}}
+        case "sample":
+            asks = {"method": "sampling/createMessage", "params": {}}
+            return {**its, "status": "input_required", "inputRequests": {"one": asks}}
+        case "die" if STARTS == 1:
+            os._exit(7)
+        case "wait" if not noted("go"):
+            return {**its, "status": "working", "statusMessage": "on it"}
+        case "stopped":
+            return {**its, "status": "cancelled"}
+        case _:
+            return done
+    raise AssertionError
+
+
 def raw_arguments(line: str, params: dict[str, Any]) -> str:
     """Return the arguments as they stand in the line."""
     return json.dumps(params.get("arguments"), separators=(",", ":"), ensure_ascii=False)
@@ -368,6 +416,32 @@ def answer(line: str) -> None:  # ruff: ignore[complex-structure]  a case for ea
             offer = {"supportedVersions": ["2026-07-28"], "capabilities": can}
             meta = {"io.modelcontextprotocol/serverInfo": its}
             send({"id": ident, "result": {**offer, **COMPLETE, "serverInfo": its, "_meta": meta}})
+        case "tools/call" if params["name"] == "job":
+            its = {
+                "taskId": f"task-{len(noted('begun')) + 1}",
+                "status": "working",
+                "createdAt": NOW,
+            }
+            odd = {"long": "x" * 501, "hidden": "\u202ex"}
+            how = params["arguments"]["how"]
+            its["taskId"] = odd.get(how, its["taskId"])
+            note("begun", how)
+            send(
+                {
+                    "id": ident,
+                    "result": {**its, "resultType": "task", "lastUpdatedAt": NOW, "ttlMs": 60_000},
+                }
+            )
+        case "tasks/get" if params["taskId"] != "task-0":
+            send({"id": ident, "result": {**state_of(params["taskId"]), **COMPLETE}})
+        case "tasks/update":
+            note("answers", json.dumps(params["inputResponses"]))
+            send({"id": ident, "result": COMPLETE})
+        case "tasks/cancel":
+            note("cancelled", params["taskId"])
+            send({"id": ident, "result": COMPLETE})
+        case "tasks/get":
+            send({"id": ident, "error": {"code": -32602, "message": "no such task"}})
         case "tools/call" if params["name"] == "ask" and OPTIONS.get("era") == "modern":
             send({"id": ident, "result": round_of(params)})
         case "resources/list" if "resources" in OPTIONS:
