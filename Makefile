@@ -34,6 +34,7 @@ check-mypy: .venv/dev-ready
 	$(BIN)/mypy
 
 check-style: .venv/dev-ready
+	@! git grep --line-number --extended-regexp '^([<>|]{7}( |$$)|={7}$$)' -- ':!*.md' ':!*.jsonl' || { echo 'a conflict was not resolved'; false; }
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/flake8 --select=ASYNC --ignore=$(LENIENT) $(SOURCES)

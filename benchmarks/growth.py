@@ -21,7 +21,7 @@ from pathlib import Path
 
 import apsw
 import trio
-from gateway import END, Readers, Speaker, at, open_daemon
+from door.gateway import END, Readers, Speaker, at, open_daemon
 
 import callboard
 from callboard.runtime.definitions import CallStatus

@@ -47,6 +47,16 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
     configuration: str = ""
 
 
+def _secret(kind: type, text: object) -> Secret:
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text for {kind.__name__}")
+    return Secret(text)
+
+
+# Made here, by one thread: two that meet a type for the first time at once would crash.
+_RUNNING_DAEMON = msgspec.json.Decoder(RunningDaemon, dec_hook=_secret)
+
+
 def find_daemon(data: Path) -> RunningDaemon | None:
     """Return the daemon that runs on a data folder; `None` when none does, or a dead one left a file.
 
@@ -58,7 +68,7 @@ def find_daemon(data: Path) -> RunningDaemon | None:
     if not _is_held(path) or (content := read_private(path, MAX_FILE_BYTES)) is None:
         return None
     try:
-        found = msgspec.json.decode(content, type=RunningDaemon, dec_hook=_secret)
+        found = _RUNNING_DAEMON.decode(content)
     except msgspec.MsgspecError as error:
         raise StorageError(
             f"{path} is damaged ({error}), and a daemon holds it: stop that one, and start it again."
@@ -130,12 +140,6 @@ class DaemonFile:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def _secret(kind: type, text: object) -> Secret:
-    if not isinstance(text, str):
-        raise TypeError(f"expected a text for {kind.__name__}")
-    return Secret(text)
 
 
 def _is_held(path: Path) -> bool:

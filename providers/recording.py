@@ -96,6 +96,10 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
         return base64.b64decode(self.body, validate=True) if self.is_base64 else self.body.encode()
 
 
+# Made here, by one thread: two that meet a type for the first time at once would crash.
+_RECORDED_CALL = msgspec.json.Decoder(RecordedCall)
+
+
 class Recording:
     """One model call while it is recorded."""
 
@@ -233,7 +237,7 @@ def read_recording(path: Path) -> list[RecordedCall]:
     calls: list[RecordedCall] = []
     for number, line in enumerate(lines, 1):
         try:
-            calls.append(msgspec.json.decode(line, type=RecordedCall))
+            calls.append(_RECORDED_CALL.decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ValidationError(
                 f"{path}, line {number} is not a recorded call: {error}."

@@ -59,8 +59,8 @@ class Redactor:
 
     def __init__(self) -> None:
         self._secrets: set[Secret] = set()
-        self._pattern: tuple[tuple[str, ...], re.Pattern[str] | None] = ((), None)
         self._forms: tuple[str, ...] = ()
+        self._pattern: tuple[tuple[str, ...], re.Pattern[str]] | None = None
         self._encoded: tuple[bytes, ...] = ()
         self._byte_forms: tuple[bytes, ...] = ()
 
@@ -73,12 +73,12 @@ class Redactor:
         """Mask a value from now on, unless it is too short."""
         if len(secret.reveal()) >= MIN_SECRET_CHARS and secret not in self._secrets:
             self._secrets = {*self._secrets, secret}
-            self._compile()
+            self._make_forms()
 
     def discard(self, secret: Secret) -> None:
         """Stop masking a value; unknown ones are ignored."""
         self._secrets = self._secrets - {secret}
-        self._compile()
+        self._make_forms()
 
     def finds(self, encoded: bytes) -> bool:
         """Whether JSON holds a secret that was added, also in a string that is JSON itself."""
@@ -86,16 +86,15 @@ class Redactor:
 
     def mask(self, text: str) -> str:
         """Return a text with `***` in place of each secret that was added."""
-        # Searching for a few plain texts takes a hundredth of the time of the pattern, and making that a second
-        # for the logins of a few servers: few processes ever write one of their secrets.
+        # Searching for a few plain texts takes a hundredth of the time of the pattern.
         forms = self._forms
         if not any(form in text for form in forms):
             return text
-        made_of, pattern = self._pattern
-        if pattern is None or made_of is not forms:
-            pattern = re.compile("|".join(map(re.escape, forms)))
-            self._pattern = forms, pattern
-        return pattern.sub(MASK, text)
+        # Made when a secret is found: that takes a millisecond for each, and mostly none ever is.
+        made = self._pattern
+        if made is None or made[0] is not forms:
+            made = self._pattern = (forms, re.compile("|".join(map(re.escape, forms))))
+        return made[1].sub(MASK, text)
 
     def mask_file(self, data: bytes) -> bytes:
         """Return a file's bytes with each secret overwritten by asterisks, so that offsets stay valid."""
@@ -109,7 +108,7 @@ class Redactor:
         text = self.mask(text)
         return _KNOWN_KEYS.sub(lambda match: (match["scheme"] or "") + MASK, text)
 
-    def _compile(self) -> None:
+    def _make_forms(self) -> None:
         forms = {form for secret in self._secrets for form in _forms(secret.reveal())}
         # Longest first: a form that contains another must not be left with its ends showing.
         ordered = sorted(forms, key=len, reverse=True)

@@ -67,7 +67,7 @@ def test_decoding_has_two_rows_for_each_wire_format() -> None:
 
 
 def test_the_door_has_a_row_for_each_figure() -> None:
-    done = run("gateway.py", "--events", "20", "--subscribers", "3")
+    done = run("door/gateway.py", "--events", "20", "--subscribers", "3")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.strip("| ").split(" | ")[0] for line in done.stdout.splitlines()[2:]]
     assert rows == [

@@ -72,9 +72,9 @@ class TellingStore:
         self.get = store.get
         self._store = store
 
-    def put(self, provider: str, origin: str, key: Secret, name: str) -> None:
+    def put(self, provider: str, origin: str, key: Secret, name: str, *, masks: bool) -> None:
         """See `LoginStore`."""
-        _, made = self._store.put(provider, origin, key, name)
+        _, made = self._store.put(provider, origin, key, name, masks=masks)
         if made is not None:
             complain(MASTER_KEY_MADE.format(place=made))
 

@@ -103,10 +103,15 @@ class KeyStore:
         with _transaction(self.path, write=False) as connection:
             return _rows(connection)
 
-    def get(self, provider: str, origin: str, name: str = API_KEY) -> Secret | None:
+    def get(
+        self, provider: str, origin: str, name: str = API_KEY, *, masks: bool = True
+    ) -> Secret | None:
         """Return the key that was stored for this provider at this origin, and for no other.
 
-        It is masked in all logs and records from then on.
+        Args:
+            provider, origin, name: What it is stored for.
+            masks: Whether the whole value is masked in all logs and records from then on. A document is not: its
+                reader masks the secrets in it.
 
         Raises:
             AuthError: There is one that is locked, or was tampered with.
@@ -124,7 +129,8 @@ class KeyStore:
             master = _by_id(keys, row.sealed.key_id)
             if master is not None:
                 key = Secret(_unsealed(master, row))
-                redactor.add(key)
+                if masks:
+                    redactor.add(key)
                 return key
             if is_last:  # the first time, a rotation may have ended since the row was read
                 raise _locked(place, keys)
@@ -135,9 +141,14 @@ class KeyStore:
         return [row.binding.origin for row in self.rows() if row.binding.provider == provider]
 
     def put(
-        self, provider: str, origin: str, key: Secret, name: str = API_KEY
+        self, provider: str, origin: str, key: Secret, name: str = API_KEY, *, masks: bool = True
     ) -> tuple[StoredKey, str | None]:
         """Store a key instead of an older one; make the file and the master key if need be.
+
+        Args:
+            provider, origin, name: What it is for.
+            key: The value.
+            masks: As in `get`.
 
         Returns:
             The row, and where a master key was made for it, if one was.
@@ -146,7 +157,8 @@ class KeyStore:
             AuthError: The store is locked.
             StorageError: It can't be written.
         """
-        redactor.add(key)
+        if masks:
+            redactor.add(key)
         make_folder(self.path.parent)
         with self._changing(make=True) as connection:
             place = self._place(_store_id(connection))

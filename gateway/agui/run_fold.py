@@ -86,6 +86,9 @@ class DelegatedTask(msgspec.Struct):
     kind: str = "worker"
 
 
+_DELEGATED_TASK = msgspec.json.Decoder(DelegatedTask)
+
+
 class RunFold:
     """Makes the events of one run.
 
@@ -434,7 +437,7 @@ class RunFold:
         if call is None or call.name != DELEGATE or call_id in self._known.results:
             return
         try:
-            given = msgspec.json.decode(call.arguments, type=DelegatedTask)
+            given = _DELEGATED_TASK.decode(call.arguments)
         except msgspec.MsgspecError:
             given = DelegatedTask()
         self._subagents[call_id] = given.kind

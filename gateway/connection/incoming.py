@@ -24,6 +24,7 @@ from ...runtime.wire.rpc import (
     RpcError,
     RpcRequest,
 )
+from ..shared.json_values import decoder
 
 LARGE_FRAME = 64 * 1024
 """Characters; a larger one is looked through in a thread, so that nobody waits for it."""
@@ -72,7 +73,7 @@ def _request(message: str) -> RpcRequest:
 
 def _params(request: RpcRequest, kind: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(request.params, type=kind)
+        return decoder(kind).decode(request.params)
     except RecursionError:
         raise Refused(INVALID_PARAMS, "brackets stand too deep in params", request.id) from None
     except msgspec.MsgspecError as error:

@@ -61,6 +61,10 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+# Made here, by one thread: two that meet a type for the first time at once would crash.
+_LETTERS = msgspec.json.Decoder(list[Letter])
+
+
 class DeadLetters:
     """The dead letters of a data folder; `load` and `save` block.
 
@@ -81,7 +85,7 @@ class DeadLetters:
             return []
         try:
             data = read_private(self._path, MAX_FILE_BYTES)
-            return [] if data is None else msgspec.json.decode(data, type=list[Letter])
+            return [] if data is None else _LETTERS.decode(data)
         except (StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             logger.error("%s can't be read, and is left out: %s", self._path, error)
             return []

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import threading
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 import trio
@@ -20,7 +19,7 @@ from ...runtime.text import without_surrogates
 from ...runtime.turn_options import MAX_SCHEMA_CHARS
 from ...tools.schema.foreign_schema import MAX_SCHEMA_DEPTH
 from ...tools.schema.validation import is_deeper
-from ..shared.json_values import has_more_values
+from ..shared.json_values import decoder, has_more_values
 from .problems import ApiProblem
 
 LARGE_BODY = 64 * 1024
@@ -148,21 +147,9 @@ def decoded_items(items: Iterable[msgspec.Raw], kind: type[Kind], param: str) ->
     return [_decoded(item, kind, f"{param}[{number}]") for number, item in enumerate(items)]
 
 
-_MAKING = threading.Lock()
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
-
-
-def _decoder(kind: type[Kind]) -> msgspec.json.Decoder[Kind]:
-    """Return the decoder of a type, made by one thread at a time: two that did so at once would crash."""
-    with _MAKING:
-        if (found := _decoders.get(kind)) is None:
-            found = _decoders[kind] = msgspec.json.Decoder(kind)
-    return found
-
-
 def _decoded(text: bytes | msgspec.Raw, kind: type[Kind], param: str = "") -> Kind:
     try:
-        return _decoder(kind).decode(text)
+        return decoder(kind).decode(text)
     except msgspec.ValidationError as error:
         why, _, place = str(error).replace("`key` in `$", "`$").partition(" - at `$")
         raise ApiProblem(why, (param + place.rstrip("`")).lstrip(".") or None) from error

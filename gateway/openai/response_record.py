@@ -230,13 +230,16 @@ def _file(file: Attachment) -> InputContent:
 def _result(text: str) -> str:
     """Return what a client's tool gave, of the result as models read it."""
     try:
-        return msgspec.json.decode(text, type=_Result).result
+        return _RESULT.decode(text).result
     except msgspec.MsgspecError:
         return text
 
 
 class _Result(msgspec.Struct):
     result: str
+
+
+_RESULT = msgspec.json.Decoder(_Result)
 
 
 def no_response(name: str) -> ApiProblem:

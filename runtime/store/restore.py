@@ -46,6 +46,10 @@ class Restoring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     has_versions: bool
 
 
+# Made here, by one thread: two that meet a type for the first time at once would crash.
+_RESTORING = msgspec.json.Decoder(Restoring)
+
+
 def begin_restore(folder: Path, restoring: Restoring) -> None:
     """Write the note. Nothing is replaced before this returns."""
     new = folder / f"{NOTE}.new"
@@ -71,7 +75,7 @@ def finish_restore(folder: Path, store: Path) -> None:
     except OSError as error:
         raise StorageError(f"{folder / NOTE} can't be read: {error.strerror}.") from error
     try:
-        restoring = msgspec.json.decode(noted, type=Restoring)
+        restoring = _RESTORING.decode(noted)
     except msgspec.DecodeError:
         restoring = Restoring("", has_versions=False)
     if not _STEM.fullmatch(restoring.stem):

@@ -9,7 +9,6 @@ from functools import partial
 import trio
 
 from callboard.providers.testing.script import reply, stall
-from support.acp.sdk_editor import drive
 from support.cli.chat_scene import OVERWRITE, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
@@ -17,6 +16,8 @@ from support.cli.warm_process import start_warm
 
 
 async def test_an_sdk_of_others_drives_sessions(command: Command) -> None:
+    from support.acp.sdk_editor import drive  # here: it takes a second, of each worker's
+
     stdin, out = os.pipe()
     into, stdout = os.pipe()
     async with scripted(command, reply(calls=[OVERWRITE]), reply("Done."), stall("Well, ")):

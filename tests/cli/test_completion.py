@@ -16,11 +16,12 @@ import trio
 import callboard
 from callboard.__main__ import main
 from callboard.providers.testing.script import reply
+from support.cli.warm_process import warm_line
 
 Captured = pytest.CaptureFixture[str]
 
 ASK = """
-callboard() {{ {python} -m callboard "$@"; }}
+callboard() {{ {line} "$@"; }}
 source {script}
 COMP_WORDS=({words})
 COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
@@ -55,8 +56,11 @@ def session_id(home: Path) -> str:
 def completed(folder: Path, words: str) -> list[str]:
     """What bash offers for the last of these words."""
     script = folder / "callboard.bash"
-    ask = ASK.format(python=sys.executable, script=script, words=words)
-    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
+    line, descriptor = warm_line()
+    ask = ASK.format(line=line, script=script, words=words)
+    done = subprocess.run(
+        ["bash", "-c", ask], capture_output=True, text=True, check=True, pass_fds=[descriptor]
+    )
     assert done.stderr == ""
     return [line for line in done.stdout.splitlines() if line]
 

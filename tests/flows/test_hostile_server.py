@@ -26,6 +26,7 @@ from support.tools.workbench import wait_until
 from support.web.raw_server import HEAD, Answer, RawServer, Wire, open_raw_server
 
 MIB = 1024 * 1024
+BOMB_BYTES = 16 * MIB
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 LINE = b'data: {"choices":[{"delta":{"content":"%b"}}]}\n\n' % (b"x" * 1000)
 TWO_CALLS = reply(
@@ -184,7 +185,7 @@ async def test_a_small_answer_does_not_become_a_large_one(
 ) -> None:
     monkeypatch.setattr(answers, "MAX_ANSWER_CHARS", MIB // 2)
     monkeypatch.setattr(answer_body, "MAX_ANSWER_BYTES", MIB)
-    bomb = gzip.compress(inside * (32 * MIB // len(inside)), 1)
+    bomb = gzip.compress(inside * (BOMB_BYTES // len(inside)), 1)
 
     async def answer(wire: Wire) -> None:
         await wire.send(GZIP + chunked(bomb))
@@ -193,7 +194,7 @@ async def test_a_small_answer_does_not_become_a_large_one(
         tracemalloc.start()
         try:
             assert words in check_failed(await scene.suffer())
-            assert tracemalloc.get_traced_memory()[1] < 32 * MIB
+            assert tracemalloc.get_traced_memory()[1] < BOMB_BYTES
         finally:
             tracemalloc.stop()
 

@@ -17,6 +17,7 @@ from callboard.embedding.runtime import Runtime
 from callboard.runtime.definitions import Effect
 from callboard.runtime.errors import ToolError
 from callboard.runtime.events import CallFinished
+from callboard.runtime.redaction import redactor
 from support.mcp.stage import Agreeing, accepted, looked_at, open_stage, servers_of, web
 from support.mcp.web import Issuer, McpWebServer, serving
 from support.waits import until
@@ -229,6 +230,10 @@ async def test_a_token_goes_nowhere_else(its: McpWebServer, tmp_path: Path) -> N
         assert all("authorization" not in headers for _, headers, _ in sent)
         assert thief.forms == []
         assert thief.registered == 0
+    # Its tokens are masked each, and not what is stored around them, of which each renewal makes another.
+    masked = [secret.reveal() for secret in redactor.secrets]
+    assert any(secret.startswith("at-") for secret in masked)
+    assert not any("access_token" in secret for secret in masked)
 
 
 HOSTILE_LOGINS = {

@@ -1,6 +1,6 @@
 """The door under attack: each route with a body answers each shape of a bad request in the same way, and begins nothing.
 
-A new route with a body stands in `TARGETS`. What attacks cost those beside them is measured by `benchmarks/door_attack.py`.
+A new route with a body stands in `TARGETS`. What attacks cost those beside them is measured by `benchmarks/door/attack.py`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.runtime.definitions import Artifact, ErrorType, Resource, ToolFailure
+from callboard.tools.workspace import workspace as workspace_module
 from support.tools.workbench import Caller
 
 
@@ -227,16 +228,19 @@ async def test_delete_errors(caller: Caller, folder: Path) -> None:
     assert os.listdir(folder) == ["f"]
 
 
-async def test_a_tree_too_large_for_one_call_stays_whole(caller: Caller, folder: Path) -> None:
+async def test_a_tree_too_large_for_one_call_stays_whole(
+    caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace_module, "MAX_REMOVED_ENTRIES", 1_100)
     (folder / "d").mkdir()
-    for number in range(10_001):
+    for number in range(1_101):
         (folder / "d" / str(number)).touch()
     refused = await caller.failure("delete_file", path="d", recursive=True)
     assert refused.error_type == "not_empty"
-    assert len(os.listdir(folder / "d")) == 10_001
+    assert len(os.listdir(folder / "d")) == 1_101
     (folder / "d" / "0").unlink()
     output = await caller.output("delete_file", path="d", recursive=True)
-    assert output["total"] == 10_001
+    assert output["total"] == 1_101
     assert output["truncated"] is True
     assert len(output["deleted"]) == 1_000
     assert output["deleted"][-1] == "d"

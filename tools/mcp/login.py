@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -212,7 +213,9 @@ class Login(OAuthClientProvider):
         if store is None:
             return
         place = self._place()
-        secret = await trio.to_thread.run_sync(store.get, MCP_KEYS, place, LOGIN)
+        secret = await trio.to_thread.run_sync(
+            partial(store.get, MCP_KEYS, place, LOGIN, masks=False)
+        )
         if secret is None:
             return
         stored = _LOGIN.decode(secret.reveal())
@@ -248,7 +251,9 @@ class Login(OAuthClientProvider):
         secret = Secret(msgspec.json.encode(kept).decode())
         store = self._places.logins
         if store is not None:
-            await trio.to_thread.run_sync(store.put, MCP_KEYS, self._place(), secret, LOGIN)
+            await trio.to_thread.run_sync(
+                partial(store.put, MCP_KEYS, self._place(), secret, LOGIN, masks=False)
+            )
         self.is_stored = True
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:

@@ -347,8 +347,9 @@ async def log_out(places: McpPlaces, server: McpSettings) -> str:
     """Have the issuer take back the stored login at a server; return why that failed, or `""`. It stays stored."""
     if server.url is None or places.logins is None:
         return ""
+    place = key_place(server.name, server.url)
     stored = await trio.to_thread.run_sync(
-        places.logins.get, MCP_KEYS, key_place(server.name, server.url), LOGIN
+        partial(places.logins.get, MCP_KEYS, place, LOGIN, masks=False)
     )
     if stored is None:
         return ""

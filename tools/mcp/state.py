@@ -62,11 +62,11 @@ class CallFaults:
 class LoginStore(Protocol):
     """Where logins are kept: the key store; both methods block."""
 
-    def get(self, provider: str, origin: str, name: str, /) -> Secret | None:
+    def get(self, provider: str, origin: str, name: str, /, *, masks: bool) -> Secret | None:
         """See `KeyStore.get`."""
         ...
 
-    def put(self, provider: str, origin: str, key: Secret, name: str, /) -> object:
+    def put(self, provider: str, origin: str, key: Secret, name: str, /, *, masks: bool) -> object:
         """See `KeyStore.put`."""
         ...
 

@@ -72,6 +72,9 @@ class PageText(msgspec.Struct, frozen=True, kw_only=True):
     is_cut: bool = False
 
 
+_PAGE_TEXT = msgspec.json.Decoder(PageText)
+
+
 async def text_of(answer: WebAnswer) -> PageText:
     """Return the text of an answer; raise `ToolFailure` when it has none."""
     is_part = answer.is_larger or answer.size_bytes > len(answer.body)
@@ -174,7 +177,7 @@ async def read_page(work: PageWork, data: bytes) -> PageText:
     if deadline.cancelled_caught:
         return PageText(problem=f"it is made so that it can't be read in {READ_SECONDS:g} seconds")
     try:
-        return msgspec.json.decode(answer, type=PageText)
+        return _PAGE_TEXT.decode(answer)
     except msgspec.DecodeError:
         return PageText(problem="it is made so that what reads it breaks")
 

@@ -364,6 +364,10 @@ class ProbeReport(msgspec.Struct, frozen=True):
     worked: tuple[str, ...] = ()
 
 
+# Made here, by one thread: two that meet a type for the first time at once would crash.
+_PROBE_REPORT = msgspec.json.Decoder(ProbeReport)
+
+
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a trial: the probe's report, or the complaint that was put out in its place."""
 
@@ -379,7 +383,7 @@ async def _try_out(recipe: Recipe, workspace: str, task: Mapping[str, str]) -> T
 
     def hear(line: str) -> None:
         with suppress(msgspec.DecodeError):
-            reports.append(msgspec.json.decode(line, type=ProbeReport))
+            reports.append(_PROBE_REPORT.decode(line))
             program.kill("kill")
 
     python = inner_python(recipe.view)

@@ -47,6 +47,9 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     skipped: str = ""
 
 
+_SETTLED = msgspec.json.Decoder(dict[str, Settled])
+
+
 class SettledTimes:
     """What is settled of all schedules of a runtime, which alone writes the file.
 
@@ -70,7 +73,7 @@ class SettledTimes:
             return
         try:
             data = await trio.to_thread.run_sync(read_private, path, MAX_BYTES)
-            self._entries = msgspec.json.decode(data or b"{}", type=dict[str, Settled])
+            self._entries = _SETTLED.decode(data or b"{}")
         except (StorageError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             logger.error("%s can't be used; firings missed before now are not run: %s", path, error)
 

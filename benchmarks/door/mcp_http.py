@@ -1,6 +1,6 @@
 """What callboard costs as a server of MCP, at `/mcp` of its daemon.
 
-`python benchmarks/mcp_http.py [--calls N] [--listeners N] [--only ROW…]`
+`python benchmarks/door/mcp_http.py [--calls N] [--listeners N] [--only ROW…]`
 
 The daemon runs in this process and its clients in another one, which speaks raw HTTP: what is measured is the server.
 """

@@ -1,6 +1,6 @@
 """What the daemon's door costs, against a bare websocket that sends the same bytes.
 
-`python benchmarks/gateway.py [--events N] [--subscribers N] [--only ROW…]`
+`python benchmarks/door/gateway.py [--events N] [--subscribers N] [--only ROW…]`
 
 The daemon runs in this process, its clients in another one, which reads raw bytes: what is measured is
 the server. Each figure has its floor in the same run: `trio-websocket` with nothing behind it.
@@ -33,7 +33,7 @@ from callboard.runtime.events import StreamBatch
 from callboard.runtime.stream import Done, StopReason, TextDelta
 from callboard.runtime.wire.fields import Role
 
-READERS = Path(__file__).with_name("gateway_readers.py")
+READERS = Path(__file__).with_name("readers.py")
 ROWS = ("memory", "events-1", "events-many", "latency", "resume", "connections")
 END = b'"type":"turn_ended"'
 CAUGHT_UP = b'"method":"session/snapshot"'

@@ -1,6 +1,6 @@
 """How long a well-behaved turn waits while others attack the door.
 
-`python benchmarks/door_attack.py [--seconds N] [--only ATTACK…]`
+`python benchmarks/door/attack.py [--seconds N] [--only ATTACK…]`
 
 The daemon is a process of its own, with its data on the disk; each attack is another one, and the well-behaved client
 is this one. It streams turns of the OpenAI route, whose model says a word every `PAUSE_SECONDS` with the time in it. What is

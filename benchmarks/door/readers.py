@@ -1,6 +1,6 @@
 """The clients of `gateway.py`, in a process of their own: raw bytes, and nothing of callboard.
 
-`python benchmarks/gateway_readers.py JSON`, with the arguments of `read_all` in a list.
+`python benchmarks/door/readers.py JSON`, with the arguments of `read_all` in a list.
 """
 
 from __future__ import annotations

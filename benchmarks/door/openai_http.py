@@ -1,6 +1,6 @@
 """What OpenAI's API costs, against the daemon's own websocket; and open streams and hostile bodies of AG-UI.
 
-`python benchmarks/openai_http.py [--deltas N] [--streams N] [--only ROW…]`
+`python benchmarks/door/openai_http.py [--deltas N] [--streams N] [--only ROW…]`
 
 The daemon runs in this process and its clients in another one, which reads raw bytes: what is measured is the server.
 """
