@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
+
+from .data_path import data_path as data_path  # with the option, which all have that ask for it
+from .data_path import named_data_path as named_data_path
 
 
 def offered(what: str) -> Callable[[Any], Any]:
@@ -44,28 +46,3 @@ Roots = Annotated[
         show_default=False,
     ),
 ]
-
-
-def named_data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:
-    """Return the path of `data_path` without a check, for `doctor`, which says what is wrong with it."""
-    from ..config.files import data_folder
-
-    return (data or data_folder(environ)).expanduser().absolute()
-
-
-def data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:
-    """Return the data folder that the option names, or else the user's own, by `environ` if given.
-
-    Raises:
-        ValidationError: There can be no such folder, because what it is in, or it itself, is a file.
-    """
-    path = named_data_path(data, environ)
-    found = next((each for each in (path, *path.parents) if os.path.lexists(each)), path)
-    if found.exists() and not found.is_dir():
-        from ..runtime.errors import ValidationError
-
-        raise ValidationError(
-            f"{path} can't be the data folder: {found} is not a folder. Choose another with --data.",
-            field="data",
-        )
-    return path

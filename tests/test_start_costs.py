@@ -127,6 +127,22 @@ async def test_what_is_imported_and_started_before_the_first_delta(
     check(await until_the_first_delta(tmp_path, store, agent), FIRST[store, agent])
 
 
+async def test_what_an_editor_keeps_running_has_no_parser_of_command_lines() -> None:
+    """Nor the sandbox, tools and store of a daemon: beside one that runs, `callboard acp` is a client."""
+    ask = "import sys, callboard.cli.acp.run; print(*sys.modules)"
+    done = await trio.run_process([sys.executable, "-c", ask], capture_stdout=True)
+    modules = {*done.stdout.decode().split()}
+    assert "callboard.cli.acp.bridge" in modules
+    assert not modules & {
+        "cyclopts",
+        "rich",
+        "prompt_toolkit",
+        "apsw",
+        "httpx",
+        "callboard.cli.app",
+    }
+
+
 async def test_a_later_start_takes_the_sandbox_from_the_record(tmp_path: Path) -> None:
     await until_the_first_delta(tmp_path, "disk", "general")
     check(await until_the_first_delta(tmp_path, "disk", "general"), LATER)

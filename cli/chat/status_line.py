@@ -7,6 +7,7 @@ what it gives a model only once that is loaded, so it is asked after the first a
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,7 +18,9 @@ from ...runtime.errors import CallboardError
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.folding import fitted, text_columns
 from ..terminal.style import Style, cost_text
-from .place import ChatOptions
+
+if TYPE_CHECKING:
+    from .place import ChatOptions
 
 SHORT_FOLDER_CHARS = 20
 """What is kept of the folder's end where the line is too long."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import apsw
 import msgspec
 
 from ..errors import ValidationError
@@ -18,6 +17,9 @@ from ..events import CallFinished, DurableEvent, InputAccepted, MessageCompleted
 from ..history import Opaque
 from ..redaction import mask, redactor
 from ..text import without_surrogates
+
+if TYPE_CHECKING:
+    import apsw
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 """A result for the model is at most 64 KiB, an answer a few MiB; more would take too much memory."""
@@ -96,7 +98,9 @@ def add_check(connection: apsw.Connection) -> None:
 
 def _checked(*row: Any) -> bytes:
     if not is_sound(row):
-        raise apsw.CorruptError(f"event {row[2]} of session {row[1]} is not what was stored")
+        from apsw import CorruptError  # here: clients read events, and have no SQLite
+
+        raise CorruptError(f"event {row[2]} of session {row[1]} is not what was stored")
     data: bytes = row[0]
     return data
 

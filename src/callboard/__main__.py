@@ -49,10 +49,18 @@ def _main(tokens: Sequence[str]) -> int:
 
 
 def _execute(tokens: Sequence[str]) -> int:
-    from .cli.app import execute
     from .runtime.errors import CallboardError
 
     try:
+        if (
+            tokens and tokens[0] == "acp"
+        ):  # an editor keeps it: with the parser it takes a tenth more memory
+            from .cli.acp.run import serve_plainly
+
+            if (code := serve_plainly(tokens[1:])) is not None:
+                return code
+        from .cli.app import execute
+
         return execute(tokens)
     except BaseExceptionGroup as group:
         # A task's error arrives in the groups of its nurseries; what is expected is one line.

@@ -21,7 +21,9 @@ from callboard.cli.acp.connection import (
 )
 from callboard.cli.acp.content import read_prompt, trace_of
 from callboard.cli.acp.questions import EditorChannel
+from callboard.cli.acp.run import plain_arguments
 from callboard.cli.acp.updates import Updates
+from callboard.cli.app import complete_parser
 from callboard.cli.terminal.output import Output
 from callboard.client.client import Client
 from callboard.runtime.approval import ApprovalRequest
@@ -246,3 +248,45 @@ async def test_always_holds_for_once_when_the_session_was_tainted_meanwhile(
     kinds = [option["kind"] for option in heard.lines[0]["params"]["options"]]
     assert kinds == ["reject_once", "allow_once", "allow_always"]
     assert (found[0].decision, found[0].remember) == ("allow", remember)
+
+
+PLAIN: tuple[tuple[str, ...], ...] = (
+    (),
+    ("--agent", "coder"),
+    ("--data", "~/d d", "--agent", "a\tb"),
+    ("--config", "./x/../c.toml", "--data", "0", "--agent", "True"),
+)
+
+
+@pytest.mark.parametrize("tokens", PLAIN)
+def test_a_plain_command_line_is_read_as_the_parser_reads_it(tokens: tuple[str, ...]) -> None:
+    _, bound, _ = complete_parser().parse_args(
+        ["acp", *tokens], print_error=False, exit_on_error=False
+    )
+    read = {f"--{name}": str(value) for name, value in bound.arguments.items()}
+    found = plain_arguments(tokens)
+    assert found is not None
+    assert read == {
+        name: str(Path(text)) if name != "--agent" else text for name, text in found.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "--help",
+            "-h",
+            "--version",
+            "--login",
+            "coder",
+            "--agent",
+            "--agent coder more",
+            "--agnet x",
+        ),
+        *("--agent=coder", "--agent --login", "--agent a --agent b", "--data none", "--data NULL"),
+    ],
+)
+def test_any_other_command_line_is_the_parsers(line: str) -> None:
+    assert plain_arguments(line.split()) is None
+    assert plain_arguments(["--agent", ""]) is None
