@@ -369,7 +369,8 @@ def _explained(app: App, error: CycloptsError, tokens: Sequence[str]) -> str:
 
         if tokens[0] == "providers" and len(tokens) > 2:
             # A key may be among the words, so none of them is said.
-            meant = did_you_mean(tokens[1], _subcommands(app, "providers"))
+            names = _subcommands(app, "providers")
+            meant = "" if tokens[1] in names else did_you_mean(tokens[1], names)
             return f"there is no such command.{meant}" if meant else KEY_ELSEWHERE
         extra = " ".join(error.unused_tokens or ())
         hint = "; put a prompt of several words in quotes" if tokens[0] in {"run", "record"} else ""

@@ -7,8 +7,8 @@ a systemd credential, and only where the settings say. When it is missing the st
 falls back to plain text. A rotation keeps the old and the next key side by side until all rows are sealed
 with the next one, in one transaction; wherever it is cut off, one of the two opens all rows.
 
-A token of the daemon is 256 random bits; `tokens.json` holds its SHA-256 alone. So does `console.json` of the two halves of each
-login of the web console.
+A token of the daemon is 256 random bits; `tokens.json` holds its SHA-256 alone. `console.json` holds that of the
+two halves of each login of the web console.
 
 Begin with `store`: stored keys, and their file. `sealing` encrypts; `master` finds the master key;
 `tokens` makes, finds and revokes tokens, and says what each may see;

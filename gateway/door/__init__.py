@@ -8,8 +8,9 @@ In this order, each step bounded in bytes and in seconds:
 2. The head of the request is read, 16 KiB at most. What other programs could read in another way is refused.
 3. Host and Origin must be ours. A stranger's page can make a browser send requests here, but cannot
    choose these two headers. No cookie lets anybody in by itself.
-4. `/ws`: the handshake is checked (RFC 6455), then the token (or both halves of a login, of a page of the `console`), and how many connections that has (`quotas`).
-   The stream is handed to trio-websocket, under a budget of frames (`connection.frame_budget`).
+4. `/ws`: the handshake is checked (RFC 6455), then the token, or both halves of a login where a page of the
+   `console` asks, and how many connections that has (`quotas`). The stream is handed to trio-websocket, under a
+   budget of frames (`connection.frame_budget`).
 5. Other paths: the route says its methods, and whether it takes a token. Then it is called with an
    `Exchange`, which reads the body within its bounds, and sends an answer or a stream. The connection is
    kept for the next request; while it waits for that, its room may be given to another.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Never
 
 import trio
 from mcp.server.connection import Connection
@@ -102,7 +102,6 @@ class Listening:
             raise MCPError(REFUSED, str(error)) from None
         finally:
             listener.close()
-        raise AssertionError
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
         """Have the client told of a session from now on, as earlier revisions do."""
@@ -197,7 +196,7 @@ class ChangeListener:
         self.changed.add(session_id)
         self.woken.set()
 
-    async def run(self, tell: Callable[[str], Awaitable[None]]) -> None:
+    async def run(self, tell: Callable[[str], Awaitable[None]]) -> Never:
         """Tell of changes until cancelled, of each resource at most once in `UPDATE_SECONDS`."""
         while True:
             await self.woken.wait()

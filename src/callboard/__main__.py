@@ -52,9 +52,8 @@ def _execute(tokens: Sequence[str]) -> int:
     from .runtime.errors import CallboardError
 
     try:
-        if (
-            tokens and tokens[0] == "acp"
-        ):  # an editor keeps it: with the parser it takes a tenth more memory
+        if tokens and tokens[0] == "acp":
+            # An editor keeps it: with the parser it takes a tenth more memory.
             from .cli.acp.run import serve_plainly
 
             if (code := serve_plainly(tokens[1:])) is not None:

@@ -149,7 +149,9 @@ def plain(command: Command, text: str) -> list[str]:
     text = re.sub(r"…\S*/[ab]/work\b", "FOLDER/work", text)  # a path is shown by its end
     seen: dict[str, str] = {}
     text = ID.sub(lambda found: seen.setdefault(found[0], f"{found[1]}_{len(seen)}"), text)
-    text = re.sub(r',"(duration_ms|finished_at_ms)":\d+', "", text)  # left out when it is 0
+    text = re.sub(
+        r',"(duration_ms|finished_at_ms|first_ms)":\d+', "", text
+    )  # left out when it is 0
     text = NUMBER.sub(r"\1:0", SPAN.sub("T", MOMENT.sub("WHEN", text)))
     text = re.sub(r"cb_[\w-]{20,}|\b[0-9a-f]{32,}\b|\b[\d,]+ bytes", "SECRET", text)
     text = re.sub(r',"request":\{[^}]*\}', "", text)  # by which a client's request is known again

@@ -11,7 +11,7 @@ import pytest
 
 import callboard
 from callboard.config.files import load_settings
-from callboard.config.mcp.settings import McpSettings, PinnedTool
+from callboard.config.mcp.settings import McpSettings, PinnedTool, PromptArgument, ServerPrompt
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.prices import LongPrice, Price
 from callboard.config.sections import PluginSettings, SandboxSettings, ServerSettings, Webhook
@@ -37,6 +37,8 @@ NEEDED: dict[type[Any], dict[str, Any]] = {
     Webhook: {"name": "x", "url": "https://hooks.example/x"},
     McpSettings: {"name": "x", "command": ("x",)},
     PinnedTool: {"name": "x__y", "original": "y"},
+    PromptArgument: {"name": "x"},
+    ServerPrompt: {"name": "x"},
     Rule: {"verdict": Verdict.ASK, "tool": "x"},
     Schedule: {"name": "x", "prompt": "Go.", "every": "1h"},
 }

@@ -326,8 +326,10 @@ async def test_a_chat_says_which_agent_answers_now(command: Command) -> None:
     said = "goes on with the agent general: the agent 'reader' was deleted"
     await command("agents", "create", "reader", "--tools", "list_directory")
     await begins_with(command, "reader")
-    async with chatting(command, "-c", "--model", "rehearsal") as terminal:
-        await terminal.expect("answered")  # what was before is shown
+    async with command.at_terminal("chat", "-c", "--model", "rehearsal") as terminal:
+        await terminal.expect(
+            "answered"
+        )  # what was before is shown, ahead of the input line or behind it
         assert said not in terminal.seen
         assert (await command("agents", "delete", "reader", "--yes")).code == 0
         await terminal.expect(said)

@@ -190,8 +190,12 @@ async def test_a_long_conversation_goes_on_with_a_summary(tmp_path: Path, store:
 async def test_when_it_stays_too_long_the_error_says_what_to_do(tmp_path: Path) -> None:
     said = [reply("x" * 200)] * 2
     too_long: list[Step] = [TOO_LONG, reply("NOTES"), TOO_LONG]
-    async with open_soon(tmp_path, [*said, *too_long, DONE]) as stage:
-        session = await stage.runtime.create_session()
+    steps = [*said, *too_long, DONE]
+    # With tools, those would be the longest.
+    bare = callboard.Agent(name="bare", prompt="Go.", tools=())
+    settings = Settings(limits=SOON)
+    async with open_stage(tmp_path, steps, settings=settings, agents=[bare]) as stage:
+        session = await stage.runtime.create_session(agent="bare")
         for _ in said:
             await session.run("Go.")
         with pytest.raises(callboard.CallboardError, match="send less at once") as refused:
@@ -203,6 +207,6 @@ async def test_when_it_stays_too_long_the_error_says_what_to_do(tmp_path: Path) 
 async def test_a_prompt_that_is_too_long_alone_is_not_summed_up(tmp_path: Path) -> None:
     async with open_soon(tmp_path, [reply("Hm."), TOO_LONG]) as stage:
         session = await run_in(stage.runtime, "Hello.")
-        played = await play(session, "x" * 10_000)
+        played = await play(session, "x" * 40_000)
         assert "send less at once" in played.ended.message
         assert len(stage.server.requests) == 2

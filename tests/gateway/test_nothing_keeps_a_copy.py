@@ -54,7 +54,7 @@ def text(nudges: int, word: str) -> str:
         f'tool_progress = "{("reasoning", "off")[nudges > 1]}"',
         "notify": f'webhook = "https://{word}.example/x"',
         "server": f'roots = ["/srv/{word}"]\nallowed_hosts = ["{word}.example"]\n'
-        f'allowed_origins = ["https://{word}.example"]',
+        f'allowed_origins = ["https://{word}.example"]\nconsole = {str(nudges > 1).lower()}',
     }
     for table, written in lines.items():
         tables.setdefault(table, []).append(written)

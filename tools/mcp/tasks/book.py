@@ -36,6 +36,9 @@ class _TasksFile(msgspec.Struct, frozen=True):
     tasks: dict[str, OpenTask] = {}
 
 
+_DECODER = msgspec.json.Decoder(_TasksFile)
+
+
 class TaskBook:
     """The open tasks of a runtime.
 
@@ -133,4 +136,4 @@ class NotedTask:
 
 def _read(path: Path) -> dict[str, OpenTask]:
     data = read_private(path, MAX_BYTES)
-    return {} if data is None else msgspec.json.decode(data, type=_TasksFile).tasks
+    return {} if data is None else _DECODER.decode(data).tasks

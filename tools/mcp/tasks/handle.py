@@ -159,7 +159,7 @@ class Tasks(ClientExtension):
             result = await self._followed(session, task_id, poll_ms, call)
         except trio.Cancelled:
             await _cancel(session, task_id)  # noqa: ASYNC102  shielded and bounded inside
-            with trio.CancelScope(shield=True):  # a small file
+            with trio.move_on_after(CANCEL_SECONDS, shield=True):
                 await _over(call)
             raise
         except MCPError as error:
