@@ -103,7 +103,7 @@ class SpanWriter:
             if value.__class__ is int:
                 digits = self._digits[value]
                 parts += (self._heads[name, len(digits)], digits)
-            elif value.__class__ is str:
+            elif isinstance(value, str):
                 parts.append(self._short(name, value))
             else:
                 parts.append(self._kept[pair])

@@ -128,9 +128,11 @@ def test_the_status_line_is_laid_out_when_it_says_something_else(
 
     monkeypatch.setattr(status_lines, "status_line", counted)
     line = StatusLine(Style())
-    for _ in range(1000):
-        drawn = line.drawn(80, "/srv/tea", StatusFacts(model="local/m"), "new session", "/help")
-    assert laid_out == [drawn] == ["/srv/tea · local/m · new session · /help"]
+    drawn = {
+        line.drawn(80, "/srv/tea", StatusFacts(model="local/m"), "new session", "/help")
+        for _ in range(1000)
+    }
+    assert laid_out == [*drawn] == ["/srv/tea · local/m · new session · /help"]
     narrow = line.drawn(30, "/srv/tea", StatusFacts(model="local/m"), "new session", "/help")
     assert text_columns(narrow) < 30
     other = line.drawn(30, "/srv/tea", StatusFacts(model="local/n"), "new session", "/help")

@@ -59,8 +59,8 @@ def test_thirty_starts_and_stops_leave_nothing_behind(tmp_path: Path) -> None:
     threads, files = own_threads(), open_files()
     for _ in range(30):
         once()
-    assert own_threads() == threads
-    assert open_files() == files
+    assert own_threads() <= threads
+    assert open_files() <= files
 
 
 @on_asyncio
@@ -76,8 +76,8 @@ async def test_thirty_starts_and_stops_beside_one_event_loop_leave_nothing_behin
     threads, files = own_threads(), open_files()
     for _ in range(30):
         await once()
-    assert own_threads() == threads
-    assert open_files() == files
+    assert own_threads() <= threads
+    assert open_files() <= files
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
