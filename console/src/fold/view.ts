@@ -52,3 +52,23 @@ function isBeside(group: { calls: CallView[] }, row: Row): boolean {
   const last = group.calls.at(-1)?.row;
   return last !== undefined && row.position === last.position + 1;
 }
+
+export interface LastTurn {
+  /** The item at whose end a person may run it again. */
+  itemId: string;
+  isAnswered: boolean;
+}
+
+/** The turn that can be run again: the last one, when nothing runs and nothing waits for its turn. */
+export function lastTurn(session: Session, items: readonly Item[]): LastTurn | null {
+  if (session.turnId !== "" || session.waiting.size > 0 || session.live.isThere) return null;
+  for (let at = items.length - 1; at >= 0; at--) {
+    const item = items[at]!;
+    if (item.kind === "live" || item.kind === "question") return null;
+    if (item.kind === "calls") return { itemId: item.id, isAnswered: false };
+    const { row } = item;
+    if (row.kind === "system" || row.isSetAside) continue;
+    return { itemId: item.id, isAnswered: row.kind === "assistant" && row.stopReason !== "incomplete" };
+  }
+  return null;
+}

@@ -3,7 +3,7 @@ import DOMPurify from "dompurify";
 import { marked } from "marked";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { memo } from "preact/compat";
-import { toast, } from "../store/app";
+import { toast } from "../store/app";
 import { words } from "../store/settings";
 import { Blocks, isClosed, type Block } from "./blocks";
 import { askToOpen } from "./dialog";
@@ -80,15 +80,16 @@ const Code = memo(({ raw, language, code }: Block) => {
   );
 });
 
-export function CopyButton({ text }: { text: string }) {
-  const copy = () => {
-    navigator.clipboard.writeText(text).then(
-      () => (toast.value = words.value.copied),
-      () => undefined,
-    );
-  };
+/** Copy a text; a browser that gives pages no clipboard, as without TLS on another machine, says so. */
+export function copy(text: string): void {
+  const failed = () => void (toast.value = words.value.turnMenu.notCopied);
+  if (navigator.clipboard === undefined) return failed();
+  navigator.clipboard.writeText(text).then(() => void (toast.value = words.value.copied), failed);
+}
+
+function CopyButton({ text }: { text: string }) {
   return (
-    <button type="button" class="quiet small" onClick={copy}>
+    <button type="button" class="quiet small" onClick={() => copy(text)}>
       {words.value.copy}
     </button>
   );

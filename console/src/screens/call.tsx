@@ -1,9 +1,11 @@
 // A call as a card: one line, and all of it when it is opened; the question about it in its place.
 import { useState } from "preact/hooks";
 import type { CallView } from "../fold/view";
+import { Icon } from "../parts/icon";
 import { argumentRows, seconds, shown, summary } from "../parts/text";
 import { words } from "../store/settings";
-import { approvals } from "../store/app";
+import { approvals, may } from "../store/app";
+import { changes, isUndoing, undo, type ChangedCall } from "../store/turns";
 import { Ask } from "./ask";
 
 const ICONS: Record<string, string> = {
@@ -38,6 +40,7 @@ function CallCard({ call }: { call: CallView }) {
   const status = result?.status ?? row.status;
   const output = result === undefined ? "" : result.content || result.output;
   const duration = result?.durationMs ?? row.durationMs;
+  const change = changes.value.get(row.callId);
   const question = approvals.value.find((each) => each.approval_id === approvalId);
   return (
     <div class={`call is-${status}`}>
@@ -49,7 +52,7 @@ function CallCard({ call }: { call: CallView }) {
           <span class="tool">{shown(row.tool)}</span>
           <span class="about">{summary(row.input)}</span>
           <span class="end">
-            {its.states[status] ?? status}
+            {change?.state === "undone" ? its.turnMenu.undone : (its.states[status] ?? status)}
             {duration != null && status !== "running" && ` · ${its.seconds(seconds(duration))}`}
           </span>
         </summary>
@@ -61,6 +64,7 @@ function CallCard({ call }: { call: CallView }) {
             <Long text={progress !== "" ? progress : output} />
           </>
         )}
+        {change !== undefined && <Change change={change} />}
       </details>
       {status === "running" && progress !== "" && (
         <pre class="progress" aria-hidden="true">
@@ -69,6 +73,32 @@ function CallCard({ call }: { call: CallView }) {
       )}
       {question !== undefined && <Ask row={question} />}
     </div>
+  );
+}
+
+/** The files that a call changed, and the way back. */
+function Change({ change }: { change: ChangedCall }) {
+  const its = words.value.turnMenu;
+  const more = change.path_count - change.paths.length;
+  return (
+    <>
+      <h4>{its.files(change.path_count)}</h4>
+      <p class="change">
+        <span class="paths">
+          {change.paths.map(shown).join(", ")}
+          {more > 0 && ` +${more}`}
+        </span>
+        {change.state === "undone" ? (
+          <span class="under">{its.undone}</span>
+        ) : (
+          may("session/undo") && (
+            <button type="button" class="small" disabled={isUndoing.value} onClick={() => void undo(change.call_id)}>
+              <Icon name="undo" /> {its.undo}
+            </button>
+          )
+        )}
+      </p>
+    </>
   );
 }
 

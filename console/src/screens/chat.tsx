@@ -1,11 +1,14 @@
 // The chat: messages as they come, calls and questions in their place, and where a person writes.
 import { useState } from "preact/hooks";
-import { itemsOf, type Item } from "../fold/view";
+import { itemsOf, lastTurn, type Item, type LastTurn } from "../fold/view";
 import type { Question, Row, Session } from "../fold/session";
 import { WindowedList } from "../parts/list";
-import { CopyButton, Markdown } from "../parts/markdown";
+import { copy, Markdown } from "../parts/markdown";
+import { Icon } from "../parts/icon";
+import { IconButton, Menu, type Choice } from "../parts/menu";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
+import * as turns from "../store/turns";
 import { words } from "../store/settings";
 import { Calls } from "./call";
 import { Composer } from "./composer";
@@ -37,16 +40,18 @@ export function Chat() {
       </div>
     );
   }
+  const items = itemsOf(session);
+  const last = lastTurn(session, items);
   const head = app.isReadingEarlier.value ? its.earlier : app.hasAll.value ? its.beginning : "";
   return (
     <div class="chat">
       <WindowedList<Item>
-        items={itemsOf(session)}
+        items={items}
         estimate={ESTIMATE}
         label={shown(session.title ?? "") || its.untitled}
         subject={session.id}
         idOf={(item) => item.id}
-        draw={(item) => <ItemView item={item} session={session} />}
+        draw={(item) => <ItemView item={item} session={session} last={last?.itemId === item.id ? last : null} />}
         onTop={() => void app.readEarlier()}
         head={<p class="head">{head}</p>}
         toEnd={its.toEnd}
@@ -67,13 +72,22 @@ export function Chat() {
 // A session is changed in place, and a component whose props are the same is not drawn again: those that show a part of
 // it read its version.
 
-function ItemView({ item, session }: { item: Item; session: Session }) {
+function ItemView({ item, session, last }: { item: Item; session: Session; last: LastTurn | null }) {
   void app.version.value;
   switch (item.kind) {
     case "message":
-      return <Message row={item.row} isWaiting={session.waiting.has(item.row.id)} />;
+      return <Message row={item.row} isWaiting={session.waiting.has(item.row.id)} last={last} />;
     case "calls":
-      return <Calls calls={item.calls} />;
+      return (
+        <>
+          <Calls calls={item.calls} />
+          {last !== null && (
+            <div class="under actions">
+              <Again last={last} />
+            </div>
+          )}
+        </>
+      );
     case "live":
       return <Live session={session} />;
     case "question": {
@@ -83,15 +97,20 @@ function ItemView({ item, session }: { item: Item; session: Session }) {
   }
 }
 
-function Message({ row, isWaiting }: { row: Row; isWaiting: boolean }) {
+function Message({ row, isWaiting, last }: { row: Row; isWaiting: boolean; last: LastTurn | null }) {
   void app.version.value;
   const its = words.value;
   if (row.kind === "user") {
     return (
-      <div class={`message user ${row.isSetAside ? "set-aside" : ""}`}>
-        <h3 class="who">{its.you}</h3>
-        <p class="plain">{shown(row.content)}</p>
-        {isWaiting && <p class="under">{its.inputQueued}</p>}
+      <div class="from-user">
+        <div class={`message user ${row.isSetAside ? "set-aside" : ""}`}>
+          <h3 class="who">{its.you}</h3>
+          <p class="plain">{shown(row.content)}</p>
+        </div>
+        <div class="under">
+          {isWaiting && <span>{its.inputQueued}</span>}
+          <Actions row={row} last={isWaiting ? null : last} />
+        </div>
       </div>
     );
   }
@@ -100,6 +119,7 @@ function Message({ row, isWaiting }: { row: Row; isWaiting: boolean }) {
       <div class="message error" role="alert">
         <h3>{its.failed}</h3>
         <p class="plain">{shown(row.content)}</p>
+        {last !== null && <Again last={last} isNamed />}
       </div>
     );
   }
@@ -115,13 +135,47 @@ function Message({ row, isWaiting }: { row: Row; isWaiting: boolean }) {
       <h3 class="who">{its.assistant}</h3>
       {row.thinking !== "" && <Thinking text={row.thinking} />}
       <Markdown text={row.content} />
-      <p class="under">
+      <div class="under">
         {row.stopReason === "incomplete" && <strong>{its.incomplete} · </strong>}
         {row.isSetAside && <>{its.setAside} · </>}
         <span>{shown(row.model)}</span>
-        {row.content !== "" && <CopyButton text={row.content} />}
-      </p>
+        <Actions row={row} last={last} />
+      </div>
     </div>
+  );
+}
+
+/** What can be done with a message: what is wanted often as buttons, the rest behind one. */
+function Actions({ row, last }: { row: Row; last: LastTurn | null }) {
+  void app.version.value;
+  const its = words.value.turnMenu;
+  const isIdle = app.open.value?.turnId === "";
+  const isUser = row.kind === "user";
+  const rest: Choice[] = [];
+  if (!isUser && app.may("session/fork")) rest.push({ name: its.fork, icon: "fork", run: () => void turns.fork(row) });
+  if (isIdle && app.may("session/delete_messages")) {
+    rest.push({ name: its.delete, icon: "trash", isBad: true, run: () => void turns.deleteMessage(row) });
+  }
+  return (
+    <span class="actions" role="group" aria-label={its.title}>
+      {row.content !== "" && <IconButton icon="copy" name={words.value.copy} run={() => copy(row.content)} />}
+      {isUser && app.may("session/fork") && <IconButton icon="edit" name={its.edit} run={() => void turns.fork(row)} />}
+      {last !== null && <Again last={last} />}
+      <Menu label={its.more} choices={rest} />
+    </span>
+  );
+}
+
+function Again({ last, isNamed = false }: { last: LastTurn; isNamed?: boolean }) {
+  const its = words.value.turnMenu;
+  if (!app.may(last.isAnswered ? "session/regenerate" : "session/retry")) return null;
+  const name = last.isAnswered ? its.regenerate : its.retry;
+  const run = () => void turns.again(last.isAnswered);
+  if (!isNamed) return <IconButton icon="again" name={name} run={run} />;
+  return (
+    <button type="button" class="small" onClick={run}>
+      <Icon name="again" /> {name}
+    </button>
   );
 }
 

@@ -4,19 +4,17 @@ import type { Session } from "../fold/session";
 import * as app from "../store/app";
 import { words } from "../store/settings";
 
-const drafts = new Map<string, string>();
-
 export function Composer({ session }: { session: Session | null }) {
   void app.version.value; // the session is changed in place
   const its = words.value;
   const at = app.route.value;
   const name = at.screen === "chat" ? (at.id ?? "") : "";
-  const [text, setText] = useState(drafts.get(name) ?? "");
+  const [text, setText] = useState(app.drafts.get(name) ?? "");
   const field = useRef<HTMLTextAreaElement>(null);
   const isRunning = session !== null && session.turnId !== "";
 
   useEffect(() => {
-    setText(drafts.get(name) ?? "");
+    setText(app.drafts.get(name) ?? "");
     if (matchMedia("(pointer: fine)").matches) field.current?.focus();
   }, [name]);
   useEffect(() => {
@@ -27,7 +25,7 @@ export function Composer({ session }: { session: Session | null }) {
   }, [text]);
 
   const write = (value: string) => {
-    drafts.set(name, value);
+    app.drafts.set(name, value);
     setText(value);
   };
   const send = () => {

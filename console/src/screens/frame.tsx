@@ -1,6 +1,6 @@
 // What stands around every screen: the top bar with the state of the connection, the drawer, and what just went wrong.
 import { useEffect, useState } from "preact/hooks";
-import { LinkDialog } from "../parts/dialog";
+import { AskDialog, LinkDialog } from "../parts/dialog";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
 import { isTabOnly } from "../store/login";
@@ -67,6 +67,7 @@ export function Frame() {
       </div>
       <Toast />
       <LinkDialog />
+      <AskDialog />
     </div>
   );
 }

@@ -1,7 +1,7 @@
 // What all screens share: the link, the list of sessions, what waits for a person, and the session that is open.
 import { batch, computed, effect, signal } from "@preact/signals";
 import { Session } from "../fold/session";
-import { CallError, Link, type Method, type Methods, type Socket } from "../link";
+import { CallError, Link, type Method, type Methods, type Notifications, type Socket } from "../link";
 import * as login from "./login";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
@@ -42,6 +42,10 @@ export const waiting = signal<Waiting[]>([]);
 export const toast = signal<string>("");
 export const route = signal<Route>(routeOf(location.hash));
 export const isStopping = signal(false);
+/** Grows when a call of the open session may have changed files, or that was undone. */
+export const filesChanged = signal(0);
+/** What was written and not sent, by the id of the session; of a new session, by nothing. */
+export const drafts = new Map<string, string>();
 /** The version of the daemon that this page came from. */
 const firstVersion = signal("");
 export const isOtherVersion = computed(
@@ -72,7 +76,11 @@ export function begin(): void {
     }
     for (const session of reading === null ? [open.value] : [open.value, reading]) {
       if (session === null || (params as { session_id?: string }).session_id !== session.id) continue;
-      if (name === "session/update") session.update(params as Parameters<Session["update"]>[0]);
+      if (name === "session/update") {
+        session.update(params as Parameters<Session["update"]>[0]);
+        const { type } = (params as Notifications["session/update"]).event;
+        if (type === "call_finished" || type === "changes_undone") filesChanged.value += 1;
+      }
       else if (name === "session/snapshot") session.snapshot(params as Parameters<Session["snapshot"]>[0]);
       else if (name === "session/lost") say((params as { error: { message: string } }).error.message);
       changed();
@@ -333,4 +341,8 @@ export async function cancel(): Promise<void> {
 
 export function isGone(error: unknown): boolean {
   return error instanceof CallError && error.type === "connection";
+}
+
+export function isConflict(error: unknown): error is CallError {
+  return error instanceof CallError && error.type === "conflict";
 }

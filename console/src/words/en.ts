@@ -132,6 +132,28 @@ export const en = {
   image: "image",
   link_: { title: "Open this address?", open: "Open", cancel: "Cancel" },
   show: { all: "Show all", less: "Show less" },
+  turnMenu: {
+    title: "Message",
+    more: "More",
+    edit: "Edit in a copy of the session",
+    fork: "Go on from here in a copy",
+    regenerate: "Another answer",
+    retry: "Try again",
+    delete: "Delete the message",
+    deleteTitle: "Delete this message?",
+    deleteText: "The model, lists, search and exports have it no more. A call goes with its result.",
+    deleteDo: "Delete",
+    forked: "This is a copy of the session; files are as they are.",
+    notCopied: "The browser does not let this page copy.",
+    files: (count: number) => (count === 1 ? "1 file changed" : `${count} files changed`),
+    undo: "Undo",
+    undone: "undone",
+    undoTitle: "Undo these changes of files?",
+    undoForce: "Undo all the same",
+    undoForceTitle: "The files were changed since",
+    undoLeft: (count: number) => (count === 1 ? "1 file was left as it is." : `${count} files were left as they are.`),
+    undoDone: "The files are as before the call.",
+  },
 };
 
 export type Words = typeof en;

@@ -15,7 +15,7 @@ import callboard
 from callboard.config.keys.tokens import local_credential
 from callboard.config.settings import Settings
 from callboard.providers.provider import ModelRequest
-from callboard.providers.testing.script import Step, last_result, reply, stall
+from callboard.providers.testing.script import Step, fail, last_result, reply, stall
 from callboard.runtime.history import Input
 from support.gateway.daemon_scene import open_daemon
 
@@ -58,6 +58,10 @@ HOSTILE = """\
 """
 
 
+failed: set[str] = set()
+"""What was refused once."""
+
+
 def step(request: ModelRequest) -> Step:
     """What the model does with what was said last."""
     said = [item for each in request.rounds for item in each.items]
@@ -84,6 +88,10 @@ def step(request: ModelRequest) -> Step:
                     ("read_file", {"path": "gone.md"}),
                 ]
             )
+        case "fail":
+            is_again = text in failed
+            failed.add(text)
+            return reply(f"You said: {text}") if is_again else fail("The model is ill.")
         case "slow":
             return stall("I begin, and never end.")
         case "count":

@@ -1,0 +1,74 @@
+// A real daemon whose model follows a script, and browsers of people who come to it. Who imports this has both until its tests end.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { after, before } from "node:test";
+import { chromium } from "playwright-core";
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PICTURES = process.env.CONSOLE_PICTURES ?? "";
+const [python, folder] = [process.env.CONSOLE_PYTHON, process.env.CONSOLE_TESTS];
+export let peer, token, first;
+let lines, browser;
+
+before(async () => {
+  peer = spawn(python, ["-W", "ignore", "-m", "support.gateway.console_peer"], { cwd: folder, stdio: ["pipe", "pipe", "inherit"] });
+  lines = createInterface({ input: peer.stdout })[Symbol.asyncIterator]();
+  [first, token] = (await lines.next()).value.split(" ");
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+});
+after(async () => {
+  await browser?.close();
+  peer.kill("SIGINT");
+});
+
+export async function link() {
+  peer.stdin.write("link\n");
+  return (await lines.next()).value.split(" ")[0];
+}
+
+/** A browser of its own, logged in by a ticket; what it must not do is noted. */
+export async function opened(options = {}, { isLoggedIn = true, mayBlock = false } = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: "en-GB", ...options });
+  const page = await context.newPage();
+  const bad = [];
+  page.on("console", (message) => message.type() === "error" && bad.push(message.text()));
+  page.on("pageerror", (error) => bad.push(String(error)));
+  page.on("request", (request) => {
+    const { origin } = new URL(request.url());
+    if (origin !== new URL(first).origin && !request.url().startsWith("data:") && !request.url().startsWith("blob:")) bad.push(`left: ${request.url()}`);
+  });
+  if (isLoggedIn) {
+    await page.goto(await link());
+    await composer(page).waitFor();
+  } else await page.goto(new URL("/", first).href);
+  return {
+    page,
+    bad,
+    async close() {
+      await context.close();
+      // DOMPurify parses hostile text in a document of its own, where the policy blocks it once more.
+      assert.deepEqual(bad.filter((text) => !(mayBlock && text.includes("Content Security Policy"))), []);
+    },
+  };
+}
+
+export const composer = (page) => page.locator("form.composer textarea");
+export async function say(page, text) {
+  await composer(page).fill(text);
+  await composer(page).press("Enter");
+}
+export async function picture(page, name) {
+  if (PICTURES !== "") await page.screenshot({ path: `${PICTURES}/${name}.png` });
+}
+export async function axe(page, where) {
+  // Evaluated by the debugger's protocol, which the page's policy does not concern.
+  await page.evaluate(axeSource + ";0");
+  const { violations } = await page.evaluate(() =>
+    window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }),
+  );
+  const found = violations.map((each) => `${where}: ${each.id}: ${each.nodes.map((node) => `${node.target} ${node.failureSummary}`).join(" | ")}`);
+  assert.deepEqual(found, []);
+}
