@@ -110,6 +110,8 @@ export class Session {
   unknown = 0;
   seq = 0;
   #at = new Map<string, Row>();
+  /** The rows of events, whose position no page has said yet. */
+  readonly #guessed = new Set<string>();
 
   constructor(readonly id: string) {}
 
@@ -117,13 +119,19 @@ export class Session {
   takePage(messages: readonly MessageRow[]): void {
     for (const message of messages) {
       const row = rowOf(message);
+      this.#guessed.delete(row.id);
       const known = this.#at.get(row.id);
       if (known === undefined) {
         this.#at.set(row.id, row);
         this.rows.push(row);
       } else Object.assign(known, row);
     }
-    this.rows.sort((one, other) => one.position - other.position);
+    const sure = this.rows.filter((row) => !this.#guessed.has(row.id)).sort((one, other) => one.position - other.position);
+    // What events alone have said is newer than every page: one that had it would have said so.
+    const guessed = this.rows.filter((row) => this.#guessed.has(row.id));
+    let position = sure.at(-1)?.position ?? 0;
+    for (const row of guessed) row.position = ++position;
+    this.rows = [...sure, ...guessed];
   }
 
   snapshot(snapshot: Snapshot): void {
@@ -312,6 +320,7 @@ export class Session {
     const position = (this.rows.at(-1)?.position ?? 0) + 1;
     const row: Row = { ...EMPTY, ...fields, id, kind, position };
     this.#at.set(id, row);
+    this.#guessed.add(id);
     this.rows.push(row);
   }
 }

@@ -1,5 +1,8 @@
-// The sessions at the left: live, searched, the open one marked.
-import { areThereMore, may, query, route, search, sessions } from "../store/app";
+// The sessions at the left: live, searched, the open one marked; with what can be done with each.
+import { Menu, type Choice } from "../parts/menu";
+import { Icon } from "../parts/icon";
+import { areThereMore, isTrash, listMore, look, may, query, route, search, sessions, type SessionRow } from "../store/app";
+import { hits, purge, remove, rename, restore, save } from "../store/sessions";
 import { language, words } from "../store/settings";
 import { shown } from "../parts/text";
 
@@ -7,8 +10,6 @@ const DAY_MS = 24 * 3600 * 1000;
 
 export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
   const its = words.value;
-  const at = route.value;
-  const current = at.screen === "chat" ? at.id : null;
   return (
     <nav class={`drawer ${isOpen ? "is-open" : ""}`} aria-label={its.sessions} id="drawer">
       <div class="drawer-head">
@@ -25,31 +26,106 @@ export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
           onInput={(event) => search(event.currentTarget.value)}
         />
       </div>
-      {sessions.value.length === 0 ? (
-        <p class="empty">{query.value === "" ? its.noSessions : its.noMatch}</p>
-      ) : (
-        <ul class="sessions" tabIndex={0} aria-label={its.sessions}>
-          {sessions.value.map((row) => (
-            <li key={row.session_id}>
-              <a
-                href={`#/chat/${encodeURIComponent(row.session_id)}`}
-                aria-current={row.session_id === current ? "page" : undefined}
-                onClick={close}
-              >
-                <span class="title">{shown(row.title) || its.untitled}</span>
-                <span class="meta">
-                  {row.is_active && <span class="dot" role="img" aria-label={its.running} />}
-                  {row.agent !== "general" && <span>{shown(row.agent)}</span>}
-                  <time dateTime={new Date(row.updated_at_ms).toISOString()}>{ago(row.updated_at_ms)}</time>
-                </span>
-              </a>
-            </li>
-          ))}
-          {areThereMore.value && <li class="empty">…</li>}
-        </ul>
-      )}
+      <div class="sessions" tabIndex={0} role="group" aria-label={its.sessions}>
+        {isTrash.value && <h2>{its.drawer.trash}</h2>}
+        {sessions.value.length === 0 ? (
+          hits.value.length === 0 && <p class="empty">{query.value !== "" ? its.noMatch : isTrash.value ? its.drawer.noTrash : its.noSessions}</p>
+        ) : (
+          <ul>
+            {sessions.value.map((row) => (
+              <Row key={row.session_id} row={row} close={close} />
+            ))}
+          </ul>
+        )}
+        {areThereMore.value && (
+          <button type="button" class="quiet small wide" onClick={listMore}>
+            {its.drawer.more}
+          </button>
+        )}
+        {!isTrash.value && hits.value.length > 0 && <Hits close={close} />}
+      </div>
+      <div class="drawer-foot">
+        {may("session/restore") && (
+          <button type="button" class="quiet small" aria-pressed={isTrash.value} onClick={() => look(!isTrash.value)}>
+            <Icon name={isTrash.value ? "undo" : "trash"} />
+            {isTrash.value ? its.drawer.back : its.drawer.trash}
+          </button>
+        )}
+      </div>
     </nav>
   );
+}
+
+function Row({ row, close }: { row: SessionRow; close(): void }) {
+  const its = words.value;
+  const at = route.value;
+  const current = at.screen === "chat" ? at.id : null;
+  const title = shown(row.title) || its.untitled;
+  return (
+    <li>
+      <a
+        href={`#/chat/${encodeURIComponent(row.session_id)}`}
+        aria-current={row.session_id === current ? "page" : undefined}
+        title={title}
+        onClick={close}
+      >
+        <span class="title">{title}</span>
+        <span class="meta">
+          {row.is_active && <span class="dot" role="img" aria-label={its.running} />}
+          {row.agent !== "general" && <span>{shown(row.agent)}</span>}
+          <time dateTime={new Date(row.updated_at_ms).toISOString()}>{ago(row.updated_at_ms)}</time>
+        </span>
+      </a>
+      <Menu label={its.drawer.menu(title)} choices={choices(row)} />
+    </li>
+  );
+}
+
+function choices(row: SessionRow): Choice[] {
+  const its = words.value.drawer;
+  const all: Choice[] = [];
+  if (row.deleted_at_ms !== null) {
+    if (may("session/restore")) all.push({ name: its.restore, icon: "undo", run: () => void restore(row.session_id) });
+    if (may("session/purge")) all.push({ name: its.purge, icon: "trash", isBad: true, run: () => void purge(row) });
+    return all;
+  }
+  if (may("session/rename")) all.push({ name: its.rename, icon: "edit", run: () => void rename(row) });
+  if (may("session/export")) all.push({ name: its.save, icon: "save", run: () => void save(row) });
+  if (may("session/delete")) all.push({ name: its.delete, icon: "trash", isBad: true, run: () => void remove(row) });
+  return all;
+}
+
+function Hits({ close }: { close(): void }) {
+  const its = words.value;
+  return (
+    <section aria-label={its.drawer.said}>
+      <h2>{its.drawer.said}</h2>
+      <ul>
+        {hits.value.map((hit) => (
+          <li key={`${hit.session.session_id}:${hit.message_id}`}>
+            <a
+              class="hit"
+              href={`#/chat/${encodeURIComponent(hit.session.session_id)}/${encodeURIComponent(hit.message_id)}`}
+              onClick={close}
+            >
+              <span class="title">{shown(hit.session.title) || its.untitled}</span>
+              <span class="snippet">
+                <Marked text={shown(hit.snippet)} query={query.value} />
+              </span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** A text with the words of a search marked. */
+function Marked({ text, query: asked }: { text: string; query: string }) {
+  const wanted = asked.trim().split(/\s+/).filter((each) => each !== "");
+  if (wanted.length === 0) return <>{text}</>;
+  const parts = text.split(new RegExp(`(${wanted.map((each) => each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu"));
+  return <>{parts.map((part, at) => (at % 2 === 1 ? <mark key={at}>{part}</mark> : part))}</>;
 }
 
 function ago(at: number): string {

@@ -10,7 +10,7 @@ import { Chat } from "./chat";
 import { Drawer } from "./drawer";
 import { Login } from "./login";
 
-const TOAST_MS = 8000;
+const TOAST_MS = 10_000;
 
 export function Frame() {
   const its = words.value;
@@ -140,6 +140,8 @@ function Settings() {
 
 function Toast() {
   const text = app.toast.value;
+  const offered = app.toastAction.value;
+  const action = offered?.text === text ? offered : null;
   useEffect(() => {
     if (text === "") return;
     const timer = setTimeout(() => (app.toast.value = ""), TOAST_MS);
@@ -150,6 +152,11 @@ function Toast() {
       {text !== "" && (
         <p>
           {shown(text)}
+          {action !== null && (
+            <button type="button" class="quiet small do" onClick={() => ((app.toast.value = ""), action.run())}>
+              {action.name}
+            </button>
+          )}
           <button type="button" class="quiet small" onClick={() => (app.toast.value = "")}>
             {words.value.close}
           </button>

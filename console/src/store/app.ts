@@ -15,10 +15,12 @@ export interface Waiting {
   problem: string;
 }
 
-export type Route = { screen: "chat"; id: string | null } | { screen: "approvals" };
+export type Route = { screen: "chat"; id: string | null; messageId?: string } | { screen: "approvals" };
 
 const PAGE = 100;
 const LIST = 100;
+/** What one page of the server has at most; beyond, people search. */
+const MAX_LIST = 1000;
 /** Changes of a list that come together are read once. */
 const SETTLE_MS = 150;
 
@@ -40,6 +42,10 @@ export const isReadingEarlier = signal(false);
 export const hasAll = signal(false);
 export const waiting = signal<Waiting[]>([]);
 export const toast = signal<string>("");
+/** What can be done about the text that is shown, as long as it is that one. */
+export const toastAction = signal<{ text: string; name: string; run(): void } | null>(null);
+/** Whether the list is of deleted sessions. */
+export const isTrash = signal(false);
 export const route = signal<Route>(routeOf(location.hash));
 export const isStopping = signal(false);
 /** Grows when a call of the open session may have changed files, or that was undone. */
@@ -57,7 +63,16 @@ export function routeOf(hash: string): Route {
   const parts = hash.replace(/^#\/?/, "").split("/");
   if (parts[0] === "approvals") return { screen: "approvals" };
   const id = parts[0] === "chat" && parts[1] !== undefined && parts[1] !== "new" ? decodeURIComponent(parts[1]) : null;
-  return { screen: "chat", id };
+  const messageId = id !== null && parts[2] !== undefined && parts[2] !== "" ? decodeURIComponent(parts[2]) : "";
+  return messageId === "" ? { screen: "chat", id } : { screen: "chat", id, messageId };
+}
+
+/** Say something with what can be done about it. */
+export function offer(text: string, name: string, run: () => void): void {
+  batch(() => {
+    toast.value = text;
+    toastAction.value = { text, name, run };
+  });
 }
 
 export function say(error: unknown): void {
@@ -163,13 +178,35 @@ const approvalsChanged = settled(readApprovals);
 export async function readSessions(): Promise<void> {
   try {
     const asked = query.peek();
-    const page = await link.request("session/list", { limit: LIST, query: asked, include_children: false });
-    if (asked !== query.peek()) return;
+    const wasTrash = isTrash.peek();
+    const page = await link.request("session/list", {
+      limit: listed,
+      query: asked,
+      include_children: false,
+      deleted: wasTrash ? "only" : "no",
+    });
+    if (asked !== query.peek() || wasTrash !== isTrash.peek()) return;
     sessions.value = page.sessions;
-    areThereMore.value = page.next_before != null;
+    areThereMore.value = page.next_before != null && listed < MAX_LIST;
   } catch (error) {
     if (!isGone(error)) say(error);
   }
+}
+
+/** How many sessions are listed: more when somebody wants them. */
+let listed = LIST;
+export function listMore(): void {
+  listed = Math.min(listed + LIST, MAX_LIST);
+  void readSessions();
+}
+
+/** Show the deleted sessions, or the others again. */
+export function look(atTrash: boolean): void {
+  batch(() => {
+    isTrash.value = atTrash;
+    sessions.value = [];
+  });
+  void readSessions();
 }
 
 export function search(text: string): void {

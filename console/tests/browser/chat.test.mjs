@@ -1,5 +1,6 @@
 // What a person does with a session beyond talking: again, in a copy, taken back.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { axe, composer, opened, picture, say } from "./people.mjs";
 
@@ -79,5 +80,61 @@ test("a turn that failed is tried again, and a change of a file is undone", asyn
   await page.locator(".call .end").getByText("undone").waitFor();
   await page.reload();
   await page.locator(".call .end").getByText("undone").waitFor();
+  await close();
+});
+
+test("sessions are found by what was said, renamed, saved, deleted and had back", async () => {
+  const { page, close } = await opened();
+  const row = (title) => page.locator(".sessions li").filter({ has: page.locator("a > .title", { hasText: title }) });
+  const choose = async (title, name) => {
+    await row(title).first().hover();
+    await row(title).first().getByRole("button").click();
+    await page.getByRole("menuitem", { name }).click();
+  };
+  await say(page, "zebras have stripes");
+  await answer(page, "You said: zebras have stripes").waitFor();
+  await page.getByLabel("Search sessions").fill("stripes");
+  await page.getByRole("heading", { name: "In messages" }).waitFor();
+  await page.locator(".hit mark").first().waitFor();
+  await picture(page, "search");
+  await axe(page, "search");
+  await page.locator(".hit").first().click();
+  await page.getByLabel("Search sessions").fill("");
+  await choose("zebras have stripes", "Rename");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Title").fill("Animals");
+  await picture(page, "rename");
+  await page.keyboard.press("Enter");
+  await row("Animals").waitFor();
+  await page.getByRole("heading", { name: "Animals", level: 1 }).waitFor();
+  const saved = page.waitForEvent("download");
+  await choose("Animals", "Export");
+  const file = await (await saved).path();
+  assert.equal((await saved).suggestedFilename(), "Animals.jsonl");
+  const [head, ...events] = readFileSync(file, "utf8").trimEnd().split("\n").map((line) => JSON.parse(line));
+  assert.equal(head.events, events.length);
+  assert.equal(events[0].event.type, "session_created");
+  await choose("Animals", "Delete");
+  await picture(page, "delete-session");
+  await axe(page, "delete session");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await row("Animals").waitFor();
+  await choose("Animals", "Delete");
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await row("Animals").waitFor({ state: "detached" });
+  await page.getByText("The session was deleted.").waitFor();
+  await page.locator(".toast").getByRole("button", { name: "Undo" }).click();
+  await row("Animals").waitFor();
+  await choose("Animals", "Delete");
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "Deleted sessions" }).click();
+  await row("Animals").waitFor();
+  await picture(page, "trash");
+  await axe(page, "trash");
+  await choose("Animals", "Remove for good");
+  await dialog.getByRole("button", { name: "Remove for good" }).click();
+  await page.getByText("No session is deleted.").waitFor();
+  await page.getByRole("button", { name: "All sessions" }).click();
+  await row("zebras").waitFor({ state: "detached" });
   await close();
 });

@@ -34,6 +34,15 @@ describe("the fold of events", () => {
     expect(session.turnId).toBe("");
   });
 
+  it("puts what events said before the first page came behind that page", () => {
+    const session = new Session("s");
+    const answer = { type: "message_completed", turn_id: "t", message_id: "m2", parts: [{ type: "text", text: "Yes." }], provider: "p", model: "m" };
+    session.update({ session_id: "s", seq: 3, event: answer } as Update);
+    const asked = { message_id: "m1", session_id: "s", position: 1, type: "user", content: "Is it?", created_at_ms: 0 };
+    session.takePage([asked as MessageRow]);
+    expect(session.rows.map(({ id, position }) => [id, position])).toEqual([["m1", 1], ["m2", 2]]);
+  });
+
   it.each(cases.sessions.map((each, at) => [at, each] as const))("is the same behind a page that overlaps, session %i", (at, each) => {
     const middle = Math.floor((each.updates.length * (at % 5)) / 5);
     const session = new Session("s");
