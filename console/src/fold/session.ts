@@ -106,6 +106,9 @@ export class Session {
   turnId = "";
   retry: { message: string; attempt: number } | null = null;
   title: string | null = null;
+  agent = "";
+  /** Files that came with inputs, by input id: what events say, and no page of the record does. */
+  readonly files = new Map<string, { name: string; type: string }[]>();
   /** Events of types that this page does not know. */
   unknown = 0;
   seq = 0;
@@ -171,6 +174,9 @@ export class Session {
       case "input_accepted":
         this.#say(event.input_id, (event.source ?? "person") === "person" ? "user" : "system", { content: event.text });
         this.waiting.add(event.input_id);
+        if ((event.attachments ?? []).length > 0) {
+          this.files.set(event.input_id, (event.attachments ?? []).map((each) => ({ name: each.name ?? "", type: each.media_type })));
+        }
         return;
       case "input_delivered":
       case "input_cancelled":
@@ -280,6 +286,7 @@ export class Session {
         this.#say(`rejected:${seq}`, "system", { content: `The answer was not taken: ${event.problem}` });
         return;
       case "agent_switched":
+        this.agent = event.agent;
         this.#say(`agent:${seq}`, "system", { content: `Agent: ${event.agent}` });
         return;
       case "history_compacted":

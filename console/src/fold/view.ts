@@ -16,6 +16,8 @@ export type Item =
 
 export function itemsOf(session: Session): Item[] {
   const items: Item[] = [];
+  /** Inputs that wait for their turn come behind the one that runs. */
+  const waiting: Item[] = [];
   const results = new Map<string, Row>();
   const calls = new Set<string>();
   for (const row of session.rows) {
@@ -40,11 +42,11 @@ export function itemsOf(session: Session): Item[] {
       continue;
     }
     if (row.kind === "assistant" && row.content === "" && row.thinking === "") continue;
-    items.push({ kind: "message", id: row.id, row });
+    (session.waiting.has(row.id) ? waiting : items).push({ kind: "message", id: row.id, row });
   }
   if (session.live.isThere) items.push({ kind: "live", id: `live:${session.live.streamId}` });
   for (const id of session.questions.keys()) items.push({ kind: "question", id });
-  return items;
+  return [...items, ...waiting];
 }
 
 /** Calls of one answer were proposed together: nothing stands between them in the record. */

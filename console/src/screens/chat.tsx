@@ -76,7 +76,7 @@ function ItemView({ item, session, last }: { item: Item; session: Session; last:
   void app.version.value;
   switch (item.kind) {
     case "message":
-      return <Message row={item.row} isWaiting={session.waiting.has(item.row.id)} last={last} />;
+      return <Message row={item.row} isWaiting={session.waiting.has(item.row.id)} last={last} files={session.files.get(item.row.id) ?? []} />;
     case "calls":
       return (
         <>
@@ -97,7 +97,14 @@ function ItemView({ item, session, last }: { item: Item; session: Session; last:
   }
 }
 
-function Message({ row, isWaiting, last }: { row: Row; isWaiting: boolean; last: LastTurn | null }) {
+interface MessageProps {
+  row: Row;
+  isWaiting: boolean;
+  last: LastTurn | null;
+  files: readonly { name: string; type: string }[];
+}
+
+function Message({ row, isWaiting, last, files }: MessageProps) {
   void app.version.value;
   const its = words.value;
   if (row.kind === "user") {
@@ -105,10 +112,16 @@ function Message({ row, isWaiting, last }: { row: Row; isWaiting: boolean; last:
       <div class="from-user">
         <div class={`message user ${row.isSetAside ? "set-aside" : ""}`}>
           <h3 class="who">{its.you}</h3>
-          <p class="plain">{shown(row.content)}</p>
+          {row.content !== "" && <p class="plain">{shown(row.content)}</p>}
+          {files.length > 0 && <Files names={files.map((each) => each.name || each.type)} />}
         </div>
         <div class="under">
           {isWaiting && <span>{its.inputQueued}</span>}
+          {isWaiting && (
+            <button type="button" class="quiet small" onClick={() => void app.takeBack(row.id)}>
+              {its.composer.takeBack}
+            </button>
+          )}
           <Actions row={row} last={isWaiting ? null : last} />
         </div>
       </div>
@@ -142,6 +155,18 @@ function Message({ row, isWaiting, last }: { row: Row; isWaiting: boolean; last:
         <Actions row={row} last={last} />
       </div>
     </div>
+  );
+}
+
+function Files({ names }: { names: readonly string[] }) {
+  return (
+    <ul class="sent-files">
+      {names.map((name, at) => (
+        <li key={at}>
+          <Icon name="file" /> {shown(name)}
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -278,7 +303,8 @@ function Outgoing({ inputs }: { inputs: readonly app.Waiting[] }) {
     <ul class="outgoing" aria-label={its.inputWaiting}>
       {inputs.map((each) => (
         <li key={each.key}>
-          <p class="plain">{shown(each.text)}</p>
+          {each.text !== "" && <p class="plain">{shown(each.text)}</p>}
+          {each.files.length > 0 && <Files names={each.files.map((one) => one.name)} />}
           {each.problem === "" ? (
             <span class="under">{its.inputWaiting}</span>
           ) : (

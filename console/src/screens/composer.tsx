@@ -1,17 +1,27 @@
 // Where a person writes. It stays usable without a connection: what is written then goes out afterwards, once.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Session } from "../fold/session";
+import { Icon } from "../parts/icon";
+import { shown } from "../parts/text";
 import * as app from "../store/app";
+import * as compose from "../store/compose";
 import { words } from "../store/settings";
+
+const MAX_HEIGHT = 240;
+/** Escape twice within this time stops the turn. */
+const TWICE_MS = 1500;
 
 export function Composer({ session }: { session: Session | null }) {
   void app.version.value; // the session is changed in place
   const its = words.value;
-  const at = app.route.value;
-  const name = at.screen === "chat" ? (at.id ?? "") : "";
+  const name = compose.place.value;
   const [text, setText] = useState(app.drafts.get(name) ?? "");
+  const [isOver, setOver] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
+  const escapedAt = useRef(0);
   const isRunning = session !== null && session.turnId !== "";
+  const files = compose.files.value;
 
   useEffect(() => {
     setText(app.drafts.get(name) ?? "");
@@ -21,33 +31,102 @@ export function Composer({ session }: { session: Session | null }) {
     const element = field.current;
     if (element === null) return;
     element.style.height = "auto";
-    element.style.height = `${Math.min(element.scrollHeight, 240)}px`;
+    element.style.height = `${Math.min(element.scrollHeight, MAX_HEIGHT)}px`;
   }, [text]);
+  // Files that are dropped anywhere on the page are meant for this; the browser would leave the page for them.
+  useEffect(() => {
+    const over = (event: DragEvent) => {
+      if (!(event.dataTransfer?.types.includes("Files") ?? false)) return;
+      event.preventDefault();
+      setOver(true);
+    };
+    const out = (event: DragEvent) => event.relatedTarget === null && setOver(false);
+    const drop = (event: DragEvent) => {
+      setOver(false);
+      if (event.dataTransfer === null || event.dataTransfer.files.length === 0) return;
+      event.preventDefault();
+      attach(event.dataTransfer.files);
+    };
+    addEventListener("dragover", over);
+    addEventListener("dragleave", out);
+    addEventListener("drop", drop);
+    return () => {
+      removeEventListener("dragover", over);
+      removeEventListener("dragleave", out);
+      removeEventListener("drop", drop);
+    };
+  }, []);
 
+  const attach = (all: Iterable<File>) => {
+    const refused = compose.add(all);
+    if (refused !== null) app.toast.value = words.value.composer.refused[refused];
+    field.current?.focus();
+  };
   const write = (value: string) => {
     app.drafts.set(name, value);
     setText(value);
   };
+  const isEmpty = text.trim() === "" && files.length === 0;
   const send = () => {
-    if (text.trim() === "") return;
-    app.prompt(text);
+    if (isEmpty) return;
+    app.prompt(text, isRunning ? compose.mode.value : "queue");
     write("");
   };
   const key = (event: KeyboardEvent) => {
     // While a word is composed, as in Chinese, Enter takes the word.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    if (event.isComposing || event.keyCode === 229) return;
+    if (event.key === "Escape" && isRunning) {
+      event.stopPropagation();
+      if (event.timeStamp - escapedAt.current < TWICE_MS) void app.cancel();
+      escapedAt.current = event.timeStamp;
+    }
+    if (event.key === "ArrowUp" && text === "" && session !== null) {
+      const last = session.rows.findLast((row) => row.kind === "user" && !row.isDeleted);
+      if (last !== undefined) {
+        event.preventDefault();
+        write(last.content);
+      }
+    }
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     send();
+  };
+  const paste = (event: ClipboardEvent) => {
+    const pasted = event.clipboardData?.files;
+    if (pasted === undefined || pasted.length === 0) return;
+    event.preventDefault();
+    attach(pasted);
   };
   if (!app.may("session/prompt") && app.link.welcome.value !== null) return null;
   return (
     <form
-      class="composer"
+      class={`composer ${isOver ? "is-over" : ""}`}
       onSubmit={(event) => {
         event.preventDefault();
         send();
       }}
     >
+      {isOver && <p class="drop">{its.composer.drop}</p>}
+      {files.length > 0 && (
+        <ul class="files" aria-label={its.composer.files}>
+          {files.map((file) => (
+            <li key={file.id}>
+              {file.url !== "" ? <img src={file.url} alt="" /> : <Icon name="file" />}
+              <span class="name">{shown(file.name)}</span>
+              <span class="size">{size(file.size)}</span>
+              <button
+                type="button"
+                class="quiet tiny"
+                aria-label={its.composer.takeOut(shown(file.name))}
+                title={its.composer.takeOut(shown(file.name))}
+                onClick={() => compose.takeOut(file.id)}
+              >
+                <Icon name="close" />
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
       <textarea
         ref={field}
         rows={1}
@@ -56,15 +135,158 @@ export function Composer({ session }: { session: Session | null }) {
         value={text}
         onInput={(event) => write(event.currentTarget.value)}
         onKeyDown={key}
+        onPaste={paste}
       />
-      {isRunning && (
-        <button type="button" class="stop" disabled={app.isStopping.value} onClick={() => void app.cancel()}>
-          <span aria-hidden="true">■</span> {app.isStopping.value ? its.stopping : its.stop}
+      <div class="tools">
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          onChange={(event) => {
+            attach([...(event.currentTarget.files ?? [])]);
+            event.currentTarget.value = "";
+          }}
+        />
+        <button
+          type="button"
+          class="quiet tiny"
+          aria-label={its.composer.attach}
+          title={its.composer.attach}
+          onClick={() => picker.current?.click()}
+        >
+          <Icon name="clip" />
         </button>
-      )}
-      <button type="submit" class="primary" disabled={text.trim() === ""}>
-        {its.send}
-      </button>
+        <ChosenOptions session={session} />
+        <span class="rest" />
+        {isRunning && !isEmpty && (
+          <select
+            class="mode"
+            aria-label={its.composer.mode}
+            value={compose.mode.value}
+            onChange={(event) => (compose.mode.value = event.currentTarget.value as compose.Mode)}
+          >
+            {(["queue", "steer", "interrupt"] as const).map((each) => (
+              <option key={each} value={each}>
+                {its.composer.modes[each]}
+              </option>
+            ))}
+          </select>
+        )}
+        {isRunning && (
+          <button type="button" class="stop" disabled={app.isStopping.value} onClick={() => void app.cancel()}>
+            <span aria-hidden="true">■</span> {app.isStopping.value ? its.stopping : its.stop}
+          </button>
+        )}
+        <button type="submit" class="primary" disabled={isEmpty}>
+          {its.send}
+        </button>
+      </div>
     </form>
   );
+}
+
+/** With whom and how the session goes on: in one line, and to be changed behind it. */
+function ChosenOptions({ session }: { session: Session | null }) {
+  const its = words.value.composer;
+  const [isOpen, setOpen] = useState(false);
+  const panel = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const { agent, model, thinking, policy } = compose.choices.value;
+  const row = app.sessions.value.find((each) => each.session_id === compose.place.value);
+  const its_agent = row?.agent ?? session?.agent ?? (agent || "general");
+  const parts = [its_agent, model, thinking === "" ? "" : `${its.thinking}: ${its.efforts[thinking]}`, policy === "" ? "" : its.policies[policy]];
+  const line = parts.filter((each) => each !== "").map(shown).join(" · ");
+  useEffect(() => {
+    const from = button.current?.getBoundingClientRect();
+    if (!isOpen || panel.current === null || from === undefined) return;
+    void compose.readChoices();
+    panel.current.style.left = `${Math.max(8, Math.min(from.left, innerWidth - panel.current.offsetWidth - 8))}px`;
+    panel.current.style.bottom = `${innerHeight - from.top + 8}px`;
+    panel.current.querySelector("select")?.focus();
+  }, [isOpen]);
+  const known = compose.agents.value.some((each) => each.name === its_agent);
+  const offered = compose.models.value.flatMap((each) => each.models);
+  return (
+    <>
+      <button
+        ref={button}
+        type="button"
+        class="quiet small chosen"
+        aria-label={`${its.options}: ${line}`}
+        title={its.options}
+        aria-expanded={isOpen}
+        onClick={() => panel.current?.togglePopover()}
+      >
+        <Icon name="options" />
+        <span class="line">{line}</span>
+      </button>
+      <div
+        ref={panel}
+        class="options"
+        popover="auto"
+        role="group"
+        aria-label={its.options}
+        onToggle={({ newState }) => setOpen(newState === "open")}
+        onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), panel.current?.hidePopover(), button.current?.focus())}
+      >
+        <label>
+          {its.agent}
+          <select value={its_agent} onChange={(event) => void compose.chooseAgent(event.currentTarget.value)}>
+            {!known && <option value={its_agent}>{shown(its_agent)}</option>}
+            {compose.agents.value.map((each) => (
+              <option key={each.name} value={each.name}>
+                {shown(each.name)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          {its.model}
+          <select value={model} onChange={(event) => compose.choose({ model: event.currentTarget.value })}>
+            <option value="">{its.agents}</option>
+            {model !== "" && !offered.includes(model) && <option value={model}>{shown(model)}</option>}
+            {compose.models.value.map((each) => (
+              <optgroup key={each.provider} label={shown(each.provider)}>
+                {each.models.map((one) => (
+                  <option key={one} value={one}>
+                    {shown(one.slice(each.provider.length + 1))}
+                  </option>
+                ))}
+              </optgroup>
+            ))}
+          </select>
+        </label>
+        <label>
+          {its.thinking}
+          <select value={thinking} onChange={(event) => compose.choose({ thinking: event.currentTarget.value as typeof thinking })}>
+            <option value="">{its.agents}</option>
+            {(["off", "low", "medium", "high"] as const).map((each) => (
+              <option key={each} value={each}>
+                {its.efforts[each]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          {its.policy}
+          <select value={policy} onChange={(event) => compose.choose({ policy: event.currentTarget.value as typeof policy })}>
+            <option value="">{its.agents}</option>
+            {(["strict", "balanced", "auto"] as const).map((each) => (
+              <option key={each} value={each}>
+                {its.policies[each]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <p class="under">{its.holds}</p>
+      </div>
+    </>
+  );
+}
+
+function size(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  if (bytes < 1024 * 1024) return `${Math.round(bytes / 1024)} KB`;
+  return `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 }

@@ -22,7 +22,7 @@ export function Frame() {
   if (app.isLoggedOut.value) return <Login />;
   const at = app.route.value;
   void app.version.value;
-  const title = at.screen === "approvals" ? its.approvals : shown(app.open.value?.title ?? "") || "callboard";
+  const title = at.screen === "approvals" ? its.approvals : shown(app.title.value) || "callboard";
   return (
     <div class="frame" onKeyDown={(event) => event.key === "Escape" && setDrawn(false)}>
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>

@@ -2,6 +2,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import { Session } from "../fold/session";
 import { CallError, Link, type Method, type Methods, type Notifications, type Socket } from "../link";
+import * as compose from "./compose";
 import * as login from "./login";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
@@ -13,6 +14,9 @@ export interface Waiting {
   sessionId: string | null;
   text: string;
   problem: string;
+  mode: compose.Mode;
+  choices: compose.Choices;
+  files: readonly compose.GivenFile[];
 }
 
 export type Route = { screen: "chat"; id: string | null; messageId?: string } | { screen: "approvals" };
@@ -57,6 +61,12 @@ const firstVersion = signal("");
 export const isOtherVersion = computed(
   () => firstVersion.value !== "" && link.welcome.value !== null && link.welcome.value.server.version !== firstVersion.value,
 );
+/** The title of the open session; where no event said one, that of the list. */
+export const title = computed(() => {
+  void version.value;
+  const session = open.value;
+  return session?.title || (sessions.value.find((each) => each.session_id === session?.id)?.title ?? "");
+});
 export const may = (method: Method): boolean => link.welcome.value?.methods.includes(method) ?? false;
 
 export function routeOf(hash: string): Route {
@@ -262,6 +272,7 @@ async function show(isAgain = false): Promise<void> {
     if (reading !== session) return;
     session.takePage(page.messages);
     session.title ??= row.title;
+    session.agent ||= row.agent;
     if (row.is_active && session.turnId === "") session.turnId = "?";
     for (const each of questions.questions) session.questions.set(each.question_id, each);
     noteAsked(session);
@@ -310,9 +321,10 @@ export async function readEarlier(): Promise<void> {
 
 // ── inputs ───────────────────────────────────────────────────────────────────────────────────────
 
-export function prompt(text: string): void {
+export function prompt(text: string, mode: compose.Mode = "queue"): void {
   const sessionId = route.value.screen === "chat" ? route.value.id : null;
-  waiting.value = [...waiting.value, { key: crypto.randomUUID(), sessionId, text, problem: "" }];
+  const input = { key: crypto.randomUUID(), sessionId, text, problem: "", mode, choices: compose.choices.peek(), files: compose.takeFiles() };
+  waiting.value = [...waiting.value, input];
   void sendWaiting();
 }
 
@@ -341,13 +353,24 @@ export async function sendWaiting(): Promise<void> {
 async function send(input: Waiting): Promise<void> {
   let id = input.sessionId;
   if (id === null) {
-    const made = await link.request("session/new", { idempotency_key: `${input.key}-s` });
+    const { agent } = input.choices;
+    const made = await link.request("session/new", { ...(agent === "" ? {} : { agent }), idempotency_key: `${input.key}-s` });
     id = made.session_id;
     const sessionId = id;
     waiting.value = waiting.value.map((each) => (each.sessionId === null ? { ...each, sessionId } : each));
+    compose.moveTo(id);
     if (route.value.screen === "chat" && route.value.id === null) location.hash = `#/chat/${encodeURIComponent(id)}`;
   }
-  await link.request("session/prompt", { session_id: id, content: input.text, idempotency_key: input.key });
+  const options = compose.optionsOf(input.choices);
+  const attachments = await Promise.all(input.files.map(compose.encoded));
+  await link.request("session/prompt", {
+    session_id: id,
+    content: input.text,
+    mode: input.mode,
+    ...(options === null ? {} : { options }),
+    ...(attachments.length === 0 ? {} : { attachments }),
+    idempotency_key: input.key,
+  });
 }
 
 function setProblem(key: string, problem: string): void {
@@ -361,6 +384,13 @@ export function sendAgain(key: string): void {
 
 export function drop(key: string): void {
   waiting.value = waiting.value.filter((each) => each.key !== key);
+}
+
+/** Take an input back that is on record and waits for its turn. */
+export async function takeBack(inputId: string): Promise<void> {
+  const session = open.value;
+  if (session === null) return;
+  await link.request("session/cancel", { session_id: session.id, input_id: inputId, reason: "taken back in the console" }).catch(say);
 }
 
 export async function cancel(): Promise<void> {

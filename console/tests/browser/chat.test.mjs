@@ -138,3 +138,63 @@ test("sessions are found by what was said, renamed, saved, deleted and had back"
   await row("zebras").waitFor({ state: "detached" });
   await close();
 });
+
+test("files go along, agent and model are chosen, and what is sent while a turn runs goes where it is meant", async () => {
+  const { page, close } = await opened();
+  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==", "base64");
+  await page.locator("form.composer input[type=file]").setInputFiles([
+    { name: "red.png", mimeType: "image/png", buffer: png },
+    { name: "notes.py", mimeType: "", buffer: Buffer.from("print('hello')\n") },
+  ]);
+  await page.locator(".files").getByText("notes.py").waitFor();
+  // One more, as from the clipboard.
+  await composer(page).evaluate((element) => {
+    const data = new DataTransfer();
+    data.items.add(new File(["pasted"], "pasted.txt", { type: "text/plain" }));
+    element.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await page.locator(".files").getByText("pasted.txt").waitFor();
+  await page.getByRole("button", { name: "Take out pasted.txt" }).click();
+  await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(["dropped"], "dropped.txt", { type: "text/plain" }));
+    for (const type of ["dragover", "drop"]) document.body.dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true }));
+  });
+  await page.locator(".files").getByText("dropped.txt").waitFor();
+  assert.equal(await page.locator(".files li").count(), 3);
+  await page.getByRole("button", { name: /^Agent, model and mode/ }).click();
+  const panel = page.locator(".options");
+  await panel.getByLabel(/^Agent/).selectOption("general");
+  await panel.getByLabel(/^Thinking/).selectOption("high");
+  await picture(page, "composer");
+  await axe(page, "composer");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: /Thinking: high/ }).waitFor();
+  await say(page, "files come along");
+  await answer(page, "You said: files come along").waitFor();
+  await page.getByText("It came with: red.png image/png, notes.py text/plain, dropped.txt text/plain").waitFor();
+  await user(page, "files come along").getByText("red.png").waitFor();
+  assert.equal(await page.locator(".files").count(), 0);
+  await say(page, "slow now");
+  await page.getByText("I begin, and never end.").waitFor();
+  await say(page, "waits behind");
+  await user(page, "waits behind").getByText("waits for its turn").waitFor();
+  await page.getByRole("heading", { name: "files come along", level: 1 }).waitFor();
+  await picture(page, "queued");
+  await axe(page, "queued");
+  await user(page, "waits behind").getByRole("button", { name: "Take back" }).click();
+  await user(page, "waits behind").getByText("waits for its turn").waitFor({ state: "detached" });
+  await composer(page).fill("instead of it");
+  await page.getByLabel("While a turn runs").selectOption("interrupt");
+  await composer(page).press("Enter");
+  await answer(page, "You said: instead of it").waitFor();
+  await composer(page).press("ArrowUp");
+  assert.equal(await composer(page).inputValue(), "instead of it");
+  await composer(page).fill("slow again");
+  await composer(page).press("Enter");
+  await page.getByText("I begin, and never end.").nth(1).waitFor();
+  await composer(page).press("Escape");
+  await composer(page).press("Escape");
+  await page.getByText("broken off").nth(1).waitFor();
+  await close();
+});

@@ -67,7 +67,11 @@ def step(request: ModelRequest) -> Step:
     said = [item for each in request.rounds for item in each.items]
     if result := last_result(request) if not isinstance(said[-1], Input) else "":
         return reply(f"Done. It says: {result[:80]}")
-    text = next(item.text for item in reversed(said) if isinstance(item, Input))
+    last = next(item for item in reversed(said) if isinstance(item, Input))
+    text = last.text
+    if last.attachments:
+        names = ", ".join(f"{each.name} {each.media_type}" for each in last.attachments)
+        return reply(f"You said: {text}\n\nIt came with: {names}")
     match text.split()[0]:
         case "markdown":
             return reply(MARKDOWN, thinking="What is there? I look at the modules first.")

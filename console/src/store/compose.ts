@@ -1,0 +1,150 @@
+// What goes along with an input: which agent, model and mode, and files; each session keeps its own until the page is left.
+import { computed, signal } from "@preact/signals";
+import type { Methods } from "../link";
+import * as app from "./app";
+
+type Prompt = Methods["session/prompt"]["params"];
+export type Attachment = NonNullable<Prompt["attachments"]>[number];
+export type Mode = NonNullable<Prompt["mode"]>;
+type Options = NonNullable<Prompt["options"]>;
+export type AgentRow = Methods["agent/list"]["result"]["agents"][number];
+
+/** The bounds of `runtime/history.py`: more is refused by the server as well. */
+export const MAX_FILES = 16;
+export const MAX_BYTES = 20 * 1024 * 1024;
+const MAX_NAME = 255;
+
+export interface Choices {
+  /** For a session that is to be made. */
+  agent: string;
+  model: string;
+  thinking: "" | NonNullable<Options["thinking"]>;
+  policy: "" | NonNullable<Options["policy"]>;
+}
+
+export interface GivenFile {
+  id: string;
+  name: string;
+  type: string;
+  size: number;
+  /** An address in this page, of an image. */
+  url: string;
+  content: Blob;
+}
+
+const NONE: Choices = { agent: "", model: "", thinking: "", policy: "" };
+
+const chosen = signal<Readonly<Record<string, Choices>>>({});
+const given = signal<Readonly<Record<string, readonly GivenFile[]>>>({});
+export const agents = signal<readonly AgentRow[]>([]);
+/** Models by their provider. */
+export const models = signal<readonly { provider: string; models: readonly string[] }[]>([]);
+/** What an input does to a turn that runs. */
+export const mode = signal<Mode>("queue");
+
+/** The session that is written to: of a new one, nothing. */
+export const place = computed(() => (app.route.value.screen === "chat" ? (app.route.value.id ?? "") : ""));
+export const choices = computed(() => chosen.value[place.value] ?? NONE);
+export const files = computed(() => given.value[place.value] ?? []);
+
+export function choose(change: Partial<Choices>): void {
+  chosen.value = { ...chosen.value, [place.value]: { ...choices.value, ...change } };
+}
+
+/** What was chosen for a new session goes with it. */
+export function moveTo(id: string): void {
+  const { "": its, ...others } = chosen.value;
+  if (its !== undefined) chosen.value = { ...others, [id]: { ...its, agent: "" } };
+}
+
+export function optionsOf({ model, thinking, policy }: Choices): Options | null {
+  const options: Options = {};
+  if (model !== "") options.model = model;
+  if (thinking !== "") options.thinking = thinking;
+  if (policy !== "") options.policy = policy;
+  return Object.keys(options).length > 0 ? options : null;
+}
+
+/** Read what can be chosen, whenever somebody looks. */
+export async function readChoices(): Promise<void> {
+  try {
+    const [listed, providers] = await Promise.all([
+      app.may("agent/list") ? app.link.request("agent/list", {}) : { agents: [] },
+      app.may("provider/list") ? app.link.request("provider/list", {}) : { providers: [] },
+    ]);
+    agents.value = listed.agents;
+    models.value = providers.providers
+      .filter((each) => each.is_active && each.models.length > 0)
+      .map((each) => ({ provider: each.name, models: each.models.map((name) => (name.startsWith(`${each.name}/`) ? name : `${each.name}/${name}`)) }));
+  } catch (error) {
+    if (!app.isGone(error)) app.say(error);
+  }
+}
+
+/** Give a session another agent, or choose that of a new one. */
+export async function chooseAgent(agent: string): Promise<void> {
+  if (place.value === "") return choose({ agent });
+  try {
+    await app.link.request("session/set_agent", { session_ids: [place.value], agent });
+    await app.readSessions();
+  } catch (error) {
+    app.say(error);
+  }
+}
+
+export type Refused = "many" | "large" | "empty";
+
+/** Add files to what is written; return why not all were taken. */
+export function add(all: Iterable<File>): Refused | null {
+  const own = [...files.value];
+  let size = own.reduce((sum, each) => sum + each.size, 0);
+  let refused: Refused | null = null;
+  for (const file of all) {
+    if (file.size === 0) refused = "empty";
+    else if (own.length >= MAX_FILES) refused = "many";
+    else if (size + file.size > MAX_BYTES) refused = "large";
+    else {
+      size += file.size;
+      const url = file.type.startsWith("image/") && file.type !== "image/svg+xml" ? URL.createObjectURL(file) : "";
+      own.push({ id: crypto.randomUUID(), name: file.name.slice(-MAX_NAME), type: file.type, size: file.size, url, content: file });
+    }
+  }
+  given.value = { ...given.value, [place.value]: own };
+  return refused;
+}
+
+export function takeOut(id: string): void {
+  const own = files.value;
+  for (const each of own) if (each.id === id && each.url !== "") URL.revokeObjectURL(each.url);
+  given.value = { ...given.value, [place.value]: own.filter((each) => each.id !== id) };
+}
+
+/** Take what was added, for an input that goes out. */
+export function takeFiles(): readonly GivenFile[] {
+  const own = files.value;
+  given.value = { ...given.value, [place.value]: [] };
+  for (const each of own) if (each.url !== "") URL.revokeObjectURL(each.url);
+  return own;
+}
+
+export async function encoded(file: GivenFile): Promise<Attachment> {
+  const bytes = new Uint8Array(await file.content.arrayBuffer());
+  const data = await new Promise<string>((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,/, ""));
+    reader.onerror = () => reject(new Error(`${file.name} can't be read: ${reader.error?.message ?? ""}`));
+    reader.readAsDataURL(file.content);
+  });
+  return { media_type: mediaType(file.type, bytes), data, name: file.name };
+}
+
+/** What a browser says of a file, or whether it is text: of source code it says nothing, or what no provider knows. */
+export function mediaType(type: string, bytes: Uint8Array): string {
+  if (/^(image\/(png|jpeg|gif|webp)|application\/pdf)$/.test(type)) return type;
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return "text/plain";
+  } catch {
+    return type || "application/octet-stream";
+  }
+}
