@@ -5,6 +5,7 @@ import { left, shown } from "../parts/text";
 import { link, may, readApprovals, say, type ApprovalRow } from "../store/app";
 import { words } from "../store/settings";
 import { Arguments } from "./call";
+import { Change, type Judged } from "./change";
 
 type Request = Methods["approval/get"]["result"];
 
@@ -15,12 +16,14 @@ const TICK_MS = 1000;
 export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean }) {
   const its = words.value;
   const [request, setRequest] = useState<Request | null>(null);
-  const [shownAt] = useState(() => performance.now());
+  const [shownAt, setShownAt] = useState(() => performance.now());
   const [now, setNow] = useState(() => Date.now());
   const [reason, setReason] = useState("");
   const [scope, setScope] = useState("");
   const [armed, setArmed] = useState("");
   const [isBusy, setBusy] = useState(false);
+  const [isChanging, setChanging] = useState(false);
+  const [judged, setJudged] = useState<{ json: string; request: Judged } | null>(null);
 
   useEffect(() => {
     let isOver = false;
@@ -35,10 +38,13 @@ export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean
     };
   }, [row.approval_id]);
 
+  const tier = (isChanging ? judged?.request.tier : null) ?? row.tier;
   const answer = async (decision: "allow" | "deny", remember?: string) => {
     if (performance.now() - shownAt < SETTLE_MS || isBusy) return;
-    const what = `${decision}:${remember ?? ""}`;
-    if (decision === "allow" && row.tier === "elevated" && armed !== what) {
+    const changed = decision === "allow" && isChanging ? judged : null;
+    if (decision === "allow" && isChanging && changed === null) return;
+    const what = `${decision}:${remember ?? ""}:${changed?.json ?? ""}`;
+    if (decision === "allow" && tier === "elevated" && armed !== what) {
       setArmed(what);
       return;
     }
@@ -48,8 +54,9 @@ export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean
         approval_id: row.approval_id,
         decision,
         reason: decision === "deny" ? reason : "",
+        ...(changed === null ? {} : { arguments: changed.json }),
         ...(remember === undefined ? {} : { remember: { scope: remember } }),
-        idempotency_key: `${row.approval_id}:${what}`,
+        idempotency_key: crypto.randomUUID(),
       });
     } catch (error) {
       say(error);
@@ -63,12 +70,12 @@ export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean
   const rest = (row.expires_at_ms ?? 0) - now;
   const title = `ask-${row.approval_id}`;
   return (
-    <section class={`ask tier-${row.tier}`} aria-labelledby={title}>
+    <section class={`ask tier-${tier}`} aria-labelledby={title}>
       <header>
         <h3 id={title}>
           {its.ask.title} <code>{shown(row.tool)}</code>
         </h3>
-        <span class="tier">{its.tiers[row.tier] ?? row.tier}</span>
+        <span class="tier">{its.tiers[tier] ?? tier}</span>
       </header>
       {request?.origin && (
         <p>
@@ -78,12 +85,12 @@ export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean
       <p class="why">
         <span class="label">{its.ask.why}:</span> {shown(row.reason)}
       </p>
-      {isFull && (row.preview ?? "") === "" && <Arguments json={row.arguments} />}
+      {isFull && (row.preview ?? "") === "" && !isChanging && <Arguments json={row.arguments} />}
       {(row.preview ?? "") !== "" && (
         <>
           <h4>{its.ask.preview}</h4>
           <Preview text={row.preview ?? ""} />
-          {isFull && (
+          {isFull && !isChanging && (
             <details>
               <summary>{its.arguments}</summary>
               <Arguments json={row.arguments} />
@@ -91,19 +98,58 @@ export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean
           )}
         </>
       )}
+      {isChanging && (
+        <>
+          <h4>{its.change.title}</h4>
+          <Change
+            row={row}
+            judge={(found) => {
+              setJudged(found);
+              setArmed("");
+              // A press that was meant for what stood there before counts as little as at the beginning.
+              if (found !== null) setShownAt(performance.now());
+            }}
+          />
+          <div class="judged" role="status">
+            {judged === null ? (
+              <p class="under">{its.change.judging}</p>
+            ) : (
+              <>
+                <p class="why">
+                  <span class="label">{its.change.judged}:</span> {its.tiers[judged.request.tier] ?? judged.request.tier} · {shown(judged.request.reason)}
+                </p>
+                {(judged.request.preview ?? "") !== "" && <Preview text={judged.request.preview ?? ""} />}
+              </>
+            )}
+          </div>
+        </>
+      )}
       {may("approval/resolve") ? (
         <div class="answers">
           <div class="buttons">
-            <button type="button" class="primary" disabled={isBusy} onClick={() => void answer("allow")}>
-              {armed === "allow:" ? its.ask.allowReally : its.ask.allow}
+            <button type="button" class="primary" disabled={isBusy || (isChanging && judged === null)} onClick={() => void answer("allow")}>
+              {armed.startsWith("allow::") ? its.ask.allowReally : isChanging ? its.change.allow : its.ask.allow}
+            </button>
+            <button
+              type="button"
+              aria-expanded={isChanging}
+              disabled={isBusy}
+              onClick={() => {
+                setChanging(!isChanging);
+                setJudged(null);
+                setArmed("");
+                setShownAt(performance.now());
+              }}
+            >
+              {isChanging ? its.change.leave : its.change.begin}
             </button>
             <button type="button" disabled={isBusy} onClick={() => void answer("deny")}>
               {its.ask.deny}
             </button>
-            {scopes.length > 0 && wanted !== undefined && (
+            {scopes.length > 0 && wanted !== undefined && !isChanging && (
               <span class="remember">
                 <button type="button" disabled={isBusy} onClick={() => void answer("allow", wanted)}>
-                  {armed === `allow:${wanted}` ? its.ask.allowReally : its.ask.remember}
+                  {armed === `allow:${wanted}:` ? its.ask.allowReally : its.ask.remember}
                 </button>
                 <select
                   aria-label={its.ask.rememberFor}

@@ -1,7 +1,6 @@
 // The chat: messages as they come, calls and questions in their place, and where a person writes.
-import { useState } from "preact/hooks";
 import { itemsOf, lastTurn, type Item, type LastTurn } from "../fold/view";
-import type { Question, Row, Session } from "../fold/session";
+import type { Row, Session } from "../fold/session";
 import { WindowedList } from "../parts/list";
 import { copy, Markdown } from "../parts/markdown";
 import { Icon } from "../parts/icon";
@@ -12,6 +11,7 @@ import * as turns from "../store/turns";
 import { words } from "../store/settings";
 import { Calls } from "./call";
 import { Composer } from "./composer";
+import { Asked } from "./question";
 
 const ESTIMATE = 120;
 
@@ -249,50 +249,6 @@ function Plan({ session }: { session: Session }) {
         ))}
       </ol>
     </details>
-  );
-}
-
-function Asked({ question }: { question: Question }) {
-  const its = words.value.question;
-  const [text, setText] = useState("");
-  const answer = (params: { text?: string; option?: number }) => {
-    app.link
-      .request("question/answer", { question_id: question.question_id, ...params, idempotency_key: crypto.randomUUID() })
-      .catch(app.say);
-  };
-  const options = question.options ?? [];
-  const isForm = question.form != null;
-  return (
-    <section class="ask question" aria-label={its.title}>
-      <h3>{its.title}</h3>
-      <p class="plain">{shown(question.question)}</p>
-      {isForm ? (
-        <p>{its.form}</p>
-      ) : (
-        app.may("question/answer") && (
-          <form
-            onSubmit={(event) => {
-              event.preventDefault();
-              if (text.trim() !== "") answer({ text });
-            }}
-          >
-            <div class="buttons">
-              {options.map((each, at) => (
-                <button key={at} type="button" onClick={() => answer({ option: at })}>
-                  {shown(each)}
-                </button>
-              ))}
-            </div>
-            <div class="line">
-              <input type="text" aria-label={its.answer} value={text} onInput={(event) => setText(event.currentTarget.value)} />
-              <button type="submit" class="primary" disabled={text.trim() === ""}>
-                {its.answer}
-              </button>
-            </div>
-          </form>
-        )
-      )}
-    </section>
   );
 }
 

@@ -95,7 +95,14 @@ export const en = {
   question: {
     title: "It asks you",
     answer: "Answer",
-    form: "This question is a form, which the console can't show yet: `callboard attach` at a terminal does.",
+    open: "Open the page …",
+    known: { decline: "Decline", "I have opened it": "I have opened it" } as Record<string, string>,
+    problems: {
+      required: (_: number) => "This must be filled in.",
+      number: (_: number) => "This is not a number that fits.",
+      least: (bound: number) => `At least ${bound}.`,
+      most: (bound: number) => `At most ${bound}.`,
+    },
   },
   link: {
     idle: "not connected",
@@ -132,6 +139,15 @@ export const en = {
   image: "image",
   link_: { title: "Open this address?", open: "Open", cancel: "Cancel" },
   show: { all: "Show all", less: "Show less" },
+  change: {
+    begin: "Change",
+    leave: "Leave as it was",
+    title: "Change it",
+    judging: "What is written is looked at …",
+    judged: "Changed like this",
+    allow: "Allow the change",
+    noJson: "This is no JSON.",
+  },
   composer: {
     attach: "Attach files",
     files: "Files that go along",

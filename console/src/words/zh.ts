@@ -90,7 +90,14 @@ export const zh: Words = {
   question: {
     title: "它向您提问",
     answer: "回答",
-    form: "这个问题是一份表单，控制台暂时无法显示；请在终端运行 `callboard attach`。",
+    open: "打开页面…",
+    known: { decline: "拒绝", "I have opened it": "我已打开" },
+    problems: {
+      required: () => "此项必填。",
+      number: () => "不是合适的数字。",
+      least: (bound) => `至少 ${bound}。`,
+      most: (bound) => `至多 ${bound}。`,
+    },
   },
   link: {
     idle: "未连接",
@@ -121,6 +128,15 @@ export const zh: Words = {
   image: "图片",
   link_: { title: "打开这个地址吗？", open: "打开", cancel: "取消" },
   show: { all: "显示全部", less: "收起" },
+  change: {
+    begin: "修改",
+    leave: "恢复原样",
+    title: "修改内容",
+    judging: "正在评估所写内容…",
+    judged: "修改后",
+    allow: "允许修改后的调用",
+    noJson: "不是 JSON。",
+  },
   composer: {
     attach: "附加文件",
     files: "随消息发送的文件",

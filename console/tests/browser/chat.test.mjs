@@ -198,3 +198,42 @@ test("files go along, agent and model are chosen, and what is sent while a turn 
   await page.getByText("broken off").nth(1).waitFor();
   await close();
 });
+
+test("a form is filled in, and a call is changed and judged again before it is allowed", async () => {
+  const { page, close } = await opened();
+  await say(page, "form please");
+  const form = page.locator("section.question");
+  await form.getByLabel("Your name *").waitFor();
+  await form.getByRole("button", { name: "Answer" }).click();
+  await form.getByText("This must be filled in.").waitFor();
+  await form.getByLabel("Your name *").fill("Ada");
+  await form.getByLabel("How many").fill("13");
+  await form.getByRole("button", { name: "Answer" }).click();
+  await form.getByText("At most 12.").waitFor();
+  await picture(page, "form");
+  await axe(page, "form");
+  await form.getByLabel("How many").fill("3");
+  await form.getByLabel(/^–|Inside|place/).first().selectOption({ label: "Outside" });
+  await form.getByLabel("milk").check();
+  await form.getByRole("button", { name: "Answer" }).click();
+  await page.getByText(/It says: .*Ada/).waitFor();
+  await page.locator(".call summary").click();
+  const said = (await page.locator(".call .long").last().innerText()).replaceAll("\\", "");
+  assert.ok(said.includes('{"name":"Ada","people":3,"place":"out","food":["milk"],"quiet":false}'), said);
+  await page.locator(".call summary").click();
+  await say(page, "write it down");
+  const ask = page.locator("section.ask");
+  await ask.getByRole("button", { name: "Change" }).click();
+  await ask.getByLabel("content").fill("Buy bread.\n");
+  await ask.getByText("+Buy bread.").waitFor();
+  await picture(page, "changed-call");
+  await axe(page, "changed call");
+  await ask.getByLabel("path").fill("bread.md");
+  // What was judged is not what is written now.
+  assert.equal(await ask.getByRole("button", { name: "Allow the change" }).isDisabled(), true);
+  await ask.locator(".judged").getByText("+++ bread.md").waitFor();
+  await page.waitForTimeout(500);
+  await ask.getByRole("button", { name: "Allow the change" }).click();
+  await page.getByText(/Done\. It says: .*bread\.md/).waitFor();
+  await close();
+});

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from typing import Any
 
 import trio
 
@@ -16,7 +17,10 @@ from callboard.config.keys.tokens import local_credential
 from callboard.config.settings import Settings
 from callboard.providers.provider import ModelRequest
 from callboard.providers.testing.script import Step, fail, last_result, reply, stall
+from callboard.runtime.definitions import Capability, Tier, ToolResult
+from callboard.runtime.event_types.people import FormField, QuestionForm
 from callboard.runtime.history import Input
+from callboard.tools.tool import FunctionTool, ToolContext
 from support.gateway.daemon_scene import open_daemon
 
 MARKDOWN = """\
@@ -58,6 +62,48 @@ HOSTILE = """\
 """
 
 
+FIELDS = (
+    FormField(name="name", title="Your name", required=True, least=2, most=40),
+    FormField(name="mail", title="E-mail", form="email", description="For the confirmation."),
+    FormField(name="people", kind="integer", title="How many", least=1, most=12, default=2),
+    FormField(name="place", kind="choice", options=("in", "out"), labels=("Inside", "Outside")),
+    FormField(name="food", kind="choices", title="Allergies", options=("nuts", "milk", "fish")),
+    FormField(name="quiet", kind="yes_no", title="A quiet table"),
+)
+
+
+async def _book_table(context: ToolContext) -> ToolResult:
+    """Books a table, as a person fills in."""
+    assert context.channel is not None
+    form = QuestionForm(fields=FIELDS, asked_by="tables")
+    answer = await context.channel.ask(
+        "The server tables asks: Which table?", ("decline",), form=form
+    )
+    return ToolResult(output={"said": answer.text})
+
+
+book_table = FunctionTool(
+    _book_table,
+    name="book_table",
+    tier=Tier.READ_ONLY,
+    needs=[Capability.CHANNEL],
+    timeout_seconds=600,
+    waits=True,
+)
+
+
+CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "ask": [("ask_user", {"question": "Tea or coffee?", "options": ["Tea", "Coffee"]})],
+    "form": [("book_table", {})],
+    "write": [("write_file", {"path": "notes.md", "content": "# Notes\n\nBuy milk.\nCall Ada.\n"})],
+    "both": [
+        ("get_current_time", {"timezone": "Asia/Tokyo"}),
+        ("list_files", {}),
+        ("read_file", {"path": "gone.md"}),
+    ],
+}
+"""What the model calls, by the first word."""
+
 failed: set[str] = set()
 """What was refused once."""
 
@@ -81,17 +127,6 @@ def step(request: ModelRequest) -> Step:
             return reply(
                 HOSTILE, calls=[("write_file", {"path": HOSTILE[:60], "content": HOSTILE})]
             )
-        case "write":
-            changed = {"path": "notes.md", "content": "# Notes\n\nBuy milk.\nCall Ada.\n"}
-            return reply("I write it down.", calls=[("write_file", changed)])
-        case "both":
-            return reply(
-                calls=[
-                    ("get_current_time", {"timezone": "Asia/Tokyo"}),
-                    ("list_files", {}),
-                    ("read_file", {"path": "gone.md"}),
-                ]
-            )
         case "fail":
             is_again = text in failed
             failed.add(text)
@@ -100,10 +135,8 @@ def step(request: ModelRequest) -> Step:
             return stall("I begin, and never end.")
         case "count":
             return reply([f"{number} " for number in range(1, 400)], piece_seconds=0.01)
-        case "ask":
-            return reply(
-                calls=[("ask_user", {"question": "Tea or coffee?", "options": ["Tea", "Coffee"]})]
-            )
+        case word if word in CALLS:
+            return reply("I write it down." if word == "write" else "", calls=CALLS[word])
         case _:
             return reply(f"You said: {text}")
 
@@ -113,7 +146,10 @@ async def serve() -> None:
     strict = Settings(policy=callboard.Preset.STRICT)
     model = callboard.ScriptedModel([step] * 5000)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with open_daemon(model, configured=strict) as daemon, trio.open_nursery() as nursery:
+        async with (
+            open_daemon(model, configured=strict, tools=[book_table]) as daemon,
+            trio.open_nursery() as nursery,
+        ):
             state = daemon.gateway.daemon
             state.local, _ = local_credential()
 
