@@ -3,6 +3,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 import { Session } from "../fold/session";
 import { CallError, Link, type Method, type Methods, type Notifications, type Socket } from "../link";
 import * as compose from "./compose";
+import { Drafts } from "./drafts";
 import * as login from "./login";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
@@ -55,7 +56,7 @@ export const isStopping = signal(false);
 /** Grows when a call of the open session may have changed files, or that was undone. */
 export const filesChanged = signal(0);
 /** What was written and not sent, by the id of the session; of a new session, by nothing. */
-export const drafts = new Map<string, string>();
+export const drafts = new Drafts();
 /** The version of the daemon that this page came from. */
 const firstVersion = signal("");
 export const isOtherVersion = computed(
@@ -141,6 +142,7 @@ export function begin(): void {
 function ended(): void {
   link.stop();
   login.forget();
+  drafts.clear();
   batch(() => {
     wasEnded.value = true;
     isLoggedOut.value = true;

@@ -62,7 +62,9 @@ test("an answer streams as Markdown, is stopped, and goes on behind a reload", a
   await page.getByText("broken off").waitFor();
   await say(page, "count up");
   await page.getByText(/1 2 3 4 5/).waitFor();
+  await composer(page).fill("not sent yet");
   await page.reload();
+  await page.waitForFunction(() => document.querySelector("form.composer textarea")?.value === "not sent yet");
   await page.getByText(/398 399/).waitFor();
   assert.equal(await page.getByText(/1 2 3 4 5/).count(), 1);
   await close();
