@@ -10,7 +10,10 @@ from ..embedding.runtime import host_of
 from ..embedding.turn import TurnEvent
 from ..runtime.errors import ActorStopped, NotFoundError
 from ..runtime.events import (
+    ApprovalAsked,
     CallProgress,
+    CallProposed,
+    Event,
     HistoryGiven,
     InputAccepted,
     InputCancelled,
@@ -51,6 +54,8 @@ class RecordedTurn:
         at_ms: When it was stored.
         given: What its client said was said before, if the session began with it.
         agent: Of its session.
+        called_at_ms: When each of its calls was proposed, or last asked about, as far as it was read.
+        ended_at_ms: When it ended, once that was read.
         is_at_head: Whether all that had happened has been read.
         is_over: Whether the turn has ended, and that was read.
 
@@ -73,7 +78,8 @@ class RecordedTurn:
         self.input_id = input_id
         self.accepted: InputAccepted | None = None
         self.given: tuple[Item, ...] = ()
-        self.at_ms = 0
+        self.at_ms = self.ended_at_ms = 0
+        self.called_at_ms: dict[str, int] = {}
         self.agent = ""
         self.is_at_head = self.is_over = False
         self._requester = requester
@@ -190,7 +196,7 @@ class RecordedTurn:
             match update:
                 case Stored(seq=seq) if seq <= self._seq:
                     continue
-                case Stored(seq=seq, event=event):
+                case Stored(seq=seq, event=event, at_ms=at_ms):
                     self._seq = seq
                     if isinstance(event, InputCancelled) and event.input_id == self.input_id:
                         event = TurnEnded(turn_id="", outcome="cancelled", message=event.reason)
@@ -198,6 +204,7 @@ class RecordedTurn:
                         self._turn_id = event.turn_id
                     elif not self._turn_id:
                         continue
+                    self._note_time(event, at_ms)
                     if isinstance(event, MessageCompleted):
                         if not self._has_pieces:
                             yield from _pieces_of(event)
@@ -215,6 +222,15 @@ class RecordedTurn:
                     yield update
                 case _:
                     pass
+
+    def _note_time(self, event: Event, at_ms: int) -> None:
+        match event:
+            case CallProposed(call_id=name) | ApprovalAsked(call_id=name):
+                self.called_at_ms[name] = at_ms
+            case TurnEnded():
+                self.ended_at_ms = at_ms
+            case _:
+                pass
 
 
 def _pieces_of(message: MessageCompleted) -> Generator[AnyStreamEvent]:

@@ -260,7 +260,7 @@ class ChatRequest(CommonRequest, kw_only=True):
         if form is None or form.type == "text":
             return None
         if form.type == "json_object":
-            return '{"type":"object"}'
+            return ANY_OBJECT
         if form.json_schema is None:
             raise ApiProblem("json_schema is missing", "response_format")
         return checked_schema(form.json_schema.schema, "response_format")
@@ -316,6 +316,9 @@ def given_tools(
             raise ApiProblem(f"all tools together have {MAX_TOOLS_CHARS} bytes at most", param)
     return tuple(given)
 
+
+ANY_OBJECT = '{"type":"object"}'
+"""The schema of an answer that is JSON and no more."""
 
 NO_PARAMETERS = '{"type":"object","properties":{}}'
 

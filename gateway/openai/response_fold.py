@@ -7,6 +7,7 @@ the text was cut. An attempt of a model call that failed leaves room for what it
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -355,6 +356,8 @@ class ResponseFold:
         self.is_complete = True
         self.body.status = status
         self.body.usage = self.view.usage.of_response
+        if status == "completed":
+            self.body.completed_at = int(time.time())
         # OpenAI has no event for a cancelled response: its stream ends as one that failed.
         kind = "failed" if status == "cancelled" else status
         self._tell(f"response.{kind}", response=self.body)

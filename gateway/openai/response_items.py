@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
@@ -178,11 +176,33 @@ class ResponseError(msgspec.Struct):
     message: str
 
 
+class ReasoningOptions(msgspec.Struct):
+    """How much the model was asked to reason."""
+
+    effort: str
+    summary: str | None = None
+
+
+class TextForm(msgspec.Struct, omit_defaults=True):
+    """The form of an answer; a schema has a name, whatever its client called it."""
+
+    type: str
+    name: str = ""
+    schema: msgspec.Raw | UnsetType = UNSET
+
+
+class AnswerText(msgspec.Struct):
+    """How the answer is written."""
+
+    format: TextForm
+
+
 class ResponseBody(msgspec.Struct, kw_only=True):
-    """A response."""
+    """A response, with every field that Open Responses wants; what nothing was said of is as OpenAI has it then."""
 
     id: str
     created_at: int
+    completed_at: int | None = None
     model: str
     status: str
     output: list[OutputItem]
@@ -198,11 +218,20 @@ class ResponseBody(msgspec.Struct, kw_only=True):
     object: str = "response"
     parallel_tool_calls: bool = True
     tool_choice: str = "auto"
-    temperature: float | None = None
-    top_p: float | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    top_logprobs: int = 0
     max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    reasoning: ReasoningOptions | None = None
     truncation: str = "auto"
-    text: dict[str, Any] = msgspec.field(default_factory=lambda: {"format": {"type": "text"}})
+    service_tier: str = "default"
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    text: AnswerText
 
 
 class ResponseEvent(msgspec.Struct, kw_only=True):

@@ -14,16 +14,19 @@ import msgspec
 
 from ...embedding.runtime import host_of
 from ...embedding.turn import TurnEvent
-from ...runtime.definitions import Attachment
+from ...runtime.budget import Budget
+from ...runtime.definitions import Attachment, ThinkingEffort
 from ...runtime.errors import NotFoundError
 from ...runtime.events import ApprovalAnswered, CallFinished, TurnStarted
 from ...runtime.history import Answer, Call, Input, Item, Result, text_of
 from ...runtime.turn_options import ClientContext, TurnOptions
 from ..connection.caller import Requester
 from ..recorded_turn import RecordedTurn
+from .chat_request import ANY_OBJECT
 from .problems import ApiProblem
 from .response_fold import ResponseFold
 from .response_items import (
+    AnswerText,
     ApprovalResponseItem,
     FunctionCallItem,
     FunctionOfClient,
@@ -33,8 +36,10 @@ from .response_items import (
     InputMessageItem,
     MessageItem,
     OutputText,
+    ReasoningOptions,
     ResponseBody,
     ResponseEvent,
+    TextForm,
 )
 from .turn_view import AnswerParts, TurnView
 
@@ -132,8 +137,7 @@ class RecordedResponse:
                 return told
             if self._parts.begins(self._fold.view, event):
                 if self._parts.number > self._place.part:
-                    self.is_complete = True
-                    return told + self._fold.wait()
+                    return told + self._wait()
                 self._begin()
             if isinstance(event, TurnStarted):
                 self.turn_id = event.turn_id
@@ -142,8 +146,20 @@ class RecordedResponse:
             if self.is_begun:
                 told += self._first() + more
         if self._turn.is_at_head and not self._fold.is_complete and self._fold.is_waiting:
-            told += self._fold.wait()
+            told += self._wait()
         self.is_complete = self._fold.is_complete
+        if self.body.completed_at is not None and self.view.ended is not None:
+            self.body.completed_at = self._turn.ended_at_ms // 1000
+        return told
+
+    def _wait(self) -> list[ResponseEvent]:
+        """Return the end of a response whose turn waited for its client, from when its last call was asked for."""
+        at_ms = max(
+            (self._turn.called_at_ms.get(each, 0) for each in self.view.open_calls), default=0
+        )
+        told = self._fold.wait()
+        self.body.completed_at = (at_ms or self._turn.at_ms) // 1000
+        self.is_complete = True
         return told
 
     def _first(self) -> list[ResponseEvent]:
@@ -156,7 +172,9 @@ class RecordedResponse:
     def _begin(self) -> None:
         place = msgspec.structs.replace(self._place, part=self._parts.number)
         client = self._turn.client
-        body = body_of(place, self._model, client, self._options)
+        assert self._turn.accepted is not None
+        budget = self._turn.accepted.budget
+        body = body_of(place, self._model, client, self._options, budget)
         body.created_at, body.status = self._turn.at_ms // 1000, self._status
         self._fold = ResponseFold(
             body,
@@ -247,10 +265,19 @@ def no_response(name: str) -> ApiProblem:
     return ApiProblem(f"there is no response {name!r:.200}", status=404, code="not_found")
 
 
+EFFORT_WORDS = {effort: effort.value for effort in ThinkingEffort} | {ThinkingEffort.OFF: "none"}
+"""Words of OpenAI for how much a model reasons."""
+
+
 def body_of(
-    place: ResponsePlace, model: str, client: ClientContext, options: TurnOptions
+    place: ResponsePlace,
+    model: str,
+    client: ClientContext,
+    options: TurnOptions,
+    budget: Budget | None,
 ) -> ResponseBody:
     """Return a response as it begins."""
+    effort, temperature = options.thinking, options.temperature
     return ResponseBody(
         id=place.name,
         created_at=int(time.time()),
@@ -263,6 +290,17 @@ def body_of(
         ],
         instructions=client.instructions or None,
         metadata=client.metadata,
-        temperature=options.temperature,
+        temperature=1.0 if temperature is None else temperature,
         max_output_tokens=options.max_output_tokens,
+        max_tool_calls=None if budget is None else budget.tool_calls,
+        reasoning=None if effort is None else ReasoningOptions(EFFORT_WORDS[effort]),
+        text=AnswerText(_form(options.answer_schema)),
     )
+
+
+def _form(schema: str | None) -> TextForm:
+    if schema is None:
+        return TextForm("text")
+    if schema == ANY_OBJECT:
+        return TextForm("json_object")
+    return TextForm("json_schema", "answer", msgspec.Raw(schema.encode()))

@@ -14,6 +14,7 @@ from ...runtime.text import without_surrogates
 from ...runtime.turn_options import MAX_CLIENT_TOOLS, ClientContext, GivenTool, TurnOptions
 from .asked import WantedTurn
 from .chat_request import (
+    ANY_OBJECT,
     MAX_MESSAGES,
     CommonRequest,
     effort_of,
@@ -22,6 +23,9 @@ from .chat_request import (
 )
 from .content import NO_WORDS, NULL, checked_schema, data_url, decoded_items, is_given
 from .problems import ApiProblem
+
+LOGPROBS = "message.output_text.logprobs"
+"""What `include` names if it asks for probabilities."""
 
 
 class InputPart(msgspec.Struct):
@@ -78,6 +82,7 @@ class TextOptions(msgspec.Struct):
     """How the answer is written."""
 
     format: TextFormat | None = None
+    verbosity: msgspec.Raw = NULL
 
 
 class ResponseRequest(CommonRequest, kw_only=True):
@@ -95,12 +100,25 @@ class ResponseRequest(CommonRequest, kw_only=True):
     tools: Annotated[list[ResponseTool], msgspec.Meta(max_length=MAX_CLIENT_TOOLS)] | None = None
     conversation: msgspec.Raw = NULL
     prompt: msgspec.Raw = NULL
+    include: list[str] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    stream_options: msgspec.Raw = NULL
+    presence_penalty: msgspec.Raw = NULL
+    frequency_penalty: msgspec.Raw = NULL
 
+    passes_over: ClassVar[tuple[str, ...]] = (
+        "stream_options",
+        "presence_penalty",
+        "frequency_penalty",
+        *CommonRequest.passes_over,
+    )
     refuses: ClassVar[tuple[str, ...]] = ("conversation", "prompt")
 
     def check(self) -> None:
         """Raise `ApiProblem` for what would change the answer and can't be had."""
         super().check()
+        if LOGPROBS in (self.include or ()):
+            raise ApiProblem("there are no log probabilities here: leave it out", "include")
         for number, tool in enumerate(self.tools or ()):
             if tool.type == "mcp" and tool.server_label == SERVER:
                 continue
@@ -113,6 +131,18 @@ class ResponseRequest(CommonRequest, kw_only=True):
             raise ApiProblem("nobody hears the calls of tools of yours: leave it out", "background")
         if self.background and self.store is False:
             raise ApiProblem("what goes on alone is stored: leave store out", "background")
+
+    @property
+    def ignored(self) -> list[str]:
+        """The parameters that were given and are passed over."""
+        names = super().ignored
+        if self.include:
+            names.append("include")
+        if self.truncation == "disabled":
+            names.append("truncation")
+        if self.text is not None and is_given(self.text.verbosity):
+            names.append("text.verbosity")
+        return names
 
     @property
     def wants_approvals(self) -> bool:
@@ -143,6 +173,12 @@ class ResponseRequest(CommonRequest, kw_only=True):
         )
 
     @property
+    def budget(self) -> Budget | None:
+        """What its turn may use."""
+        most = self.max_tool_calls
+        return None if most is None else Budget(tool_calls=most)
+
+    @property
     def _schema(self) -> str | None:
         form = None if self.text is None else self.text.format
         if form is None or form.type == "text":
@@ -151,7 +187,7 @@ class ResponseRequest(CommonRequest, kw_only=True):
             return checked_schema(form.schema, "text.format")
         if form.type == "json_schema":
             raise ApiProblem("schema is missing", "text.format")
-        return '{"type":"object"}'
+        return ANY_OBJECT
 
     @property
     def style(self) -> ResponseStyle:
@@ -159,6 +195,7 @@ class ResponseRequest(CommonRequest, kw_only=True):
         return ResponseStyle(
             model=self.model,
             options=self.options,
+            budget=self.budget,
             previous_response_id=self.previous_response_id,
             stream=bool(self.stream),
             background=bool(self.background),
@@ -173,6 +210,7 @@ class ResponseStyle(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     options: TurnOptions
+    budget: Budget | None
     previous_response_id: str | None
     stream: bool
     background: bool
@@ -259,9 +297,7 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
             request.wants_approvals,
         ),
         session_id=session_id,
-        budget=(
-            None if request.max_tool_calls is None else Budget(tool_calls=request.max_tool_calls)
-        ),
+        budget=request.budget,
         approvals=approvals,
         is_alone=request.store is False,
         is_private=request.store is False,

@@ -301,7 +301,7 @@ def _bytes(events: list[ResponseEvent]) -> bytes:
 def _begun(
     place: ResponsePlace, request: ResponseStyle, client: ClientContext, *, shows_calls: bool
 ) -> ResponseFold:
-    body = body_of(place, request.model, client, request.options)
+    body = body_of(place, request.model, client, request.options, request.budget)
     _echo(body, request)
     return ResponseFold(
         body,
