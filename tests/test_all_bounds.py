@@ -330,6 +330,7 @@ ALONE: dict[str, str] = {
         cli/chat/talk: MAX_MADE MAX_SHOWN_CHARS
         cli/chat/view: MAX_PROMPTS MAX_PROMPT_ROWS MAX_SHOWN_CALLS MAX_SHOWN_INPUTS MAX_TAIL_CHARS MAX_TAIL_LINES
         cli/completion: MAX_OFFERED MAX_SAID_CHARS
+        cli/show/ended_calls: MAX_ENDED_CALLS MAX_ENDED_CHARS MAX_ENDED_LINES
         cli/daemon/logs: MAX_LINES
         cli/daemon/serve_log: MAX_QUEUED MAX_SERVE_LOG_BYTES
         cli/daemon/stop: MAX_ANSWER_BYTES

@@ -468,9 +468,8 @@ def _bindings(press: Callable[[str], None], completer: Completer, pastes: Pastes
     def cycle(event: KeyPressEvent) -> None:
         press("s-tab")
 
-    @bindings.add("c-v")
-    def paste_image(event: KeyPressEvent) -> None:
-        press("c-v")
+    for key in ("c-v", "c-o"):
+        bindings.add(key)(lambda event, key=key: press(key))
 
     @bindings.add(Keys.BracketedPaste)
     def paste(event: KeyPressEvent) -> None:

@@ -21,9 +21,11 @@ from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..run.attachments import file_size
 from ..run.choice import shown
 from ..sharing.holder import Holder
+from ..show.ended_calls import output_lines
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.folding import fitted
 from ..terminal.markdown_live import MarkdownRows
+from ..terminal.style import Style
 from .place import ChatOptions
 from .questions import ChatQuestions, waiting_questions
 from .status_line import (
@@ -148,6 +150,11 @@ class ShownSession:
         self._rows.write(dim(f"session {row.session_id}  {folder}  {title}", "dim") + "\n")
         if self._skips:
             self._rows.write(dim(f"(all of it: callboard show {row.session_id})", "dim") + "\n")
+
+    @property
+    def style(self) -> Style:
+        """What the terminal can show."""
+        return self._surface.style
 
     @property
     def turn(self) -> TurnOptions:
@@ -343,6 +350,15 @@ class ShownSession:
     def print(self, text: str) -> None:
         """Print text as it comes, whose control characters are escaped already."""
         self._rows.aside(text)
+
+    def show_output(self) -> None:
+        """Print the output of the call that ended last; once more, of the one before."""
+        found = None if self.view is None else self.view.ended_calls.next()
+        if self.view is None or found is None:
+            self.say("  no call has ended yet")
+            return
+        lines = output_lines(found[1], self._surface.style, self.view.session_id)
+        self.say("\n".join(["", *lines]))
 
     def say(self, text: str) -> None:
         """Print lines of callboard's own."""

@@ -19,6 +19,7 @@ from ...runtime.event_types.plan import plan_lines
 from ...runtime.store.rows import SessionRow
 from ..ask.pending_questions import PendingQuestion
 from ..record_names import MAX_LOOKED_AT, begins, nothing_here, only
+from ..show.ended_calls import output_lines
 from ..show.usage import usage_line
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import counted, minute
@@ -184,6 +185,10 @@ def _help(chat: Talk, argument: str) -> None:
             "takes back the last prompt that waits; else edits an earlier one, and goes on from there in a copy",
         ),
         ("Ctrl-V", "attaches the image on the clipboard to the next prompt"),
+        (
+            "Ctrl-O",
+            "shows the output of the call that ended last; once more, of the one before",
+        ),
         ("Shift-Tab", "takes the next policy"),
         (
             "Ctrl-C",
@@ -459,6 +464,20 @@ async def _copy(chat: Talk, argument: str) -> None:
     )
 
 
+def _calls(chat: Talk, argument: str) -> None:
+    """List the calls that ended last; with a number, print the output of one."""
+    view = _session_of(chat)
+    if not argument:
+        lines = view.ended_calls.lines(chat.style)
+        more = "  /calls N shows the output of one, Ctrl-O that of the last"
+        chat.say("\n".join([*lines, more]) if lines else "  no call has ended yet")
+        return
+    number = int(argument) if argument.isascii() and argument.isdecimal() else 0
+    if (call := view.ended_calls.get(number)) is None:
+        raise NotFoundError(f"there is no call {argument!r} here; /calls lists them by numbers")
+    chat.say("\n".join(output_lines(call, chat.style, view.session_id)))
+
+
 def _plan(chat: Talk, argument: str) -> None:
     lines = plan_lines(_session_of(chat).plan)
     chat.say("\n".join(f"  {safe_line(line)}" for line in lines) or "  there is no plan")
@@ -495,6 +514,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "retry": SlashCommand("/retry", "run the last turn again if it was not answered", _retry),
     "regenerate": SlashCommand("/regenerate", "have the last turn answered again", _regenerate),
     "copy": SlashCommand("/copy [code]", "copy the last answer, or its last code", _copy),
+    "calls": SlashCommand(
+        "/calls [N]", "list the calls that ended, or show the output of one", _calls
+    ),
     "plan": SlashCommand("/plan", "show the model's plan", _plan),
     "thinking": SlashCommand("/thinking", "show the model's last reasoning", _thinking),
     "sessions": SlashCommand(
@@ -525,7 +547,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "quit": SlashCommand("/quit", "leave; the session goes on in the daemon", _quit),
 }
 GROUPS = {
-    "Turns": ("steer", "now", "cancel", "retry", "regenerate", "copy", "plan", "thinking"),
+    "Turns": ("steer", "now", "cancel", "retry", "regenerate", "copy", "calls", "plan", "thinking"),
     "Sessions": ("sessions", "new", "switch", "fork", "search", "rename"),
     "Models and permissions": ("model", "policy", "agents", "agent", "tools", "approvals"),
     "Files, figures, chat": ("undo", "usage", "cost", "status", "help", "quit"),

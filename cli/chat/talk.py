@@ -95,6 +95,7 @@ class Talk(ShownSession):
         self._screen.pressed |= {
             "s-tab": self.cycle_policy,
             "c-v": self.paste_image,
+            "c-o": self.show_output,
             ESC_ESC: self.edit_earlier,
         }
         self._is_pasting = False

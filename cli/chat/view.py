@@ -14,6 +14,8 @@ from ...client.subscriptions import RemoteEvent
 from ...runtime.definitions import InputMode, InputSource
 from ...runtime.event_types.plan import PlanItem
 from ...runtime.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
     CallDeferred,
     CallFinished,
     CallProgress,
@@ -27,6 +29,8 @@ from ...runtime.events import (
     MessageDiscarded,
     MessageSent,
     PlanSet,
+    QuestionAnswered,
+    QuestionAsked,
     Stored,
     TitleSet,
     TurnEnded,
@@ -38,6 +42,7 @@ from ...runtime.store.recovery import CUT_OFF
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
 from ..run.attachments import file_size
 from ..show.call_text import CallText
+from ..show.ended_calls import EndedCalls
 from ..show.live_pieces import LivePieces
 from ..show.question_text import block
 from ..show.transcript import Transcript, TurnEvent
@@ -71,6 +76,28 @@ class _Running:
         self.text = text
         self.began = began
         self.tail = ""
+        self._asked: set[str] = set()
+        self._asked_at = 0.0
+
+    @property
+    def is_asked_about(self) -> bool:
+        """Whether a person is asked, whose time is not the call's."""
+        return bool(self._asked)
+
+    def start(self, now: float) -> None:
+        self.began = now
+        self._asked.clear()
+
+    def ask(self, question_id: str, now: float) -> None:
+        if not self._asked:
+            self._asked_at = now
+        self._asked.add(question_id)
+
+    def go_on(self, question_id: str, now: float) -> None:
+        if question_id in self._asked:
+            self._asked.remove(question_id)
+            if not self._asked:
+                self.began += now - self._asked_at
 
     def add(self, text: str) -> None:
         self.tail = f"{self.tail}\n{safe_text(text)}"[-MAX_TAIL_CHARS:]
@@ -98,6 +125,7 @@ class ChatView:
         plan: The model's plan.
         thinking: The model's last reasoning.
         answer: The last text of the model, as it wrote it.
+        ended_calls: The calls that ended last, with their outputs.
         prompts: The latest inputs that began a turn at once, each with its `seq`.
         waiting: The inputs that wait for their turn, by their ids.
         withdrawn: Those of them that the person takes back, of which nothing is printed.
@@ -125,6 +153,7 @@ class ChatView:
         self.plan: tuple[PlanItem, ...] = ()
         self.thinking = ""
         self.answer = ""
+        self.ended_calls = EndedCalls()
         self.prompts: deque[InputAccepted] = deque(maxlen=MAX_PROMPTS)
         self.waiting: dict[str, InputAccepted] = {}
         self.withdrawn: set[str] = set()
@@ -266,12 +295,16 @@ class ChatView:
                 text = CallText(event.name, event.arguments)
                 self._running[event.call_id] = _Running(text, self._now())
             case CallStarted():
-                # A person may have been asked before; their time is not the tool's.
                 if (running := self._running.get(event.call_id)) is not None:
-                    running.began = self._now()
+                    running.start(self._now())
                     if self._is_live and not running.text.code():
                         return  # its line stands above the input
-            case CallFinished() | CallDeferred():
+            case ApprovalAsked() | ApprovalAnswered() | QuestionAsked() | QuestionAnswered():
+                self._take_question(event)
+            case CallFinished():
+                running = self._running.pop(event.call_id, None)
+                self.ended_calls.add(event, running.text if running is not None else None)
+            case CallDeferred():
                 self._running.pop(event.call_id, None)
             case TurnEnded():
                 self._forget_answer()
@@ -285,6 +318,21 @@ class ChatView:
             case _:
                 pass
         self._transcript.show(event)  # type: ignore[arg-type]  # each is one of the union
+
+    def _take_question(
+        self, event: ApprovalAsked | ApprovalAnswered | QuestionAsked | QuestionAnswered
+    ) -> None:
+        """Let the clock of a call stand still while a person is asked: their time is not the tool's."""
+        if (running := self._running.get(event.call_id)) is None:
+            return
+        match event:
+            case ApprovalAsked(approval_id=question_id) | QuestionAsked(question_id=question_id):
+                running.ask(question_id, self._now())
+            case (
+                ApprovalAnswered(approval_id=question_id)
+                | QuestionAnswered(question_id=question_id)
+            ):
+                running.go_on(question_id, self._now())
 
     def _input(self, said: InputAccepted) -> None:
         if self.is_idle:
@@ -348,6 +396,8 @@ class ChatView:
 
     def _call_lines(self, running: _Running, now: float, width: int) -> list[str]:
         took = seconds(round((now - running.began) * 1000))
+        if running.is_asked_about:
+            took = "waits for an answer"
         sign = "⋯" if self._style.signs else "."
         head = fitted(f"{sign} {running.text.name} {took}  {running.text.subject}", width)
         tail = [line for line in running.tail.split("\n") if line.strip()][-MAX_TAIL_LINES:]

@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from ...runtime.definitions import CallStatus
+from ...runtime.events import CallFinished
 from ..terminal.escaping import safe_line, shortened
-from ..terminal.style import counted
+from ..terminal.style import counted, seconds
 
 MAX_SUBJECT_CHARS = 100
 """A command or a path on a line is cut here; `callboard show` has all of it."""
@@ -80,6 +82,15 @@ class CallText:
         self._lines = 0
         self._last.clear()
         return [*gap, *lines]
+
+
+def how_ended(call: CallFinished) -> str:
+    """Return the words behind a call's name: how it ended, where it did not succeed, and how long it ran.
+
+    A call that was denied never ran: its time is that of the question.
+    """
+    word = "" if call.status is CallStatus.SUCCESS else f" {call.status}"
+    return word if call.status is CallStatus.DENIED else f"{word} {seconds(call.duration_ms)}"
 
 
 def safe_code(line: str) -> str:

@@ -48,7 +48,7 @@ from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingD
 from ...tools.schema.validation import without_advice
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import Style, counted, dollars, seconds
-from .call_text import CallText
+from .call_text import CallText, how_ended
 from .event_lines import answer_line, event_line, trouble_line
 from .question_text import ANSWERED_BY
 
@@ -266,8 +266,7 @@ class Transcript:
         self._calls += 1
         is_good = call.status is CallStatus.SUCCESS
         self._failed_calls += not is_good
-        word = "" if is_good else f" {call.status}"
-        head = f"{safe_line(call.name)}{word} {seconds(call.duration_ms)}"
+        head = f"{safe_line(call.name)}{how_ended(call)}"
         said = safe_line(without_advice(call.display or _brief(call.result)))
         said = said.removeprefix(f"{known.name}: ")
         if call.status is CallStatus.DENIED:

@@ -122,7 +122,8 @@ def test_a_summary_tells_what_the_turn_cost_as_far_as_it_is_known() -> None:
 def test_each_end_of_a_call_is_named(status: CallStatus) -> None:
     line = shown(finished(status, display="what happened"))
     word = "" if status is CallStatus.SUCCESS else f" {status}"
-    assert f"read_file{word} 0 ms  what happened" in line
+    took = "" if status is CallStatus.DENIED else " 0 ms"  # it never ran
+    assert f"read_file{word}{took}  what happened" in line
 
 
 def test_a_result_without_a_line_of_its_own_is_shown_itself() -> None:
@@ -161,7 +162,7 @@ def test_what_a_program_runs_is_shown_when_it_begins_and_when_it_has_ended() -> 
     )
     denied = finished(CallStatus.DENIED, name="shell", display="denied by terminal")
     assert shown(proposed("shell", command="rm -rf /"), denied) == (
-        "✗ shell denied 0 ms  $ rm -rf /  denied at a terminal\n"
+        "✗ shell denied  $ rm -rf /  denied at a terminal\n"
     )
     wrote = finished(name="write_file", display="Wrote it")
     assert shown(proposed("write_file", content="x", path="notes/a.txt"), STARTED, wrote) == (
