@@ -26,7 +26,7 @@ def test_each_locked_package_has_one_version_and_hashes_and_no_address(lock: Pat
     assert len(packages) > 20
     for package in packages:
         first, *hashes = package.splitlines()
-        assert re.match(r"[a-z0-9._-]+==\S+ .*\\$", first), first
+        assert re.match(r"[a-z0-9._-]+(\[[a-z0-9,_-]+\])?==\S+ .*\\$", first), first
         assert hashes
         assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}( \\)?", line) for line in hashes)
     assert "://" not in text
