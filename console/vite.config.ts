@@ -9,13 +9,13 @@ export default defineConfig({
     outDir: "dist",
     target: "es2023",
     assetsInlineLimit: 0,
-    cssCodeSplit: false,
     modulePreload: { polyfill: false },
     license: false,
     rolldownOptions: {
       output: {
         entryFileNames: "assets/[name]-[hash].js",
-        chunkFileNames: "assets/[name]-[hash].js",
+        // A screen has the name of its folder.
+        chunkFileNames: ({ facadeModuleId, name }) => `assets/${/\/screens\/(\w+)\/screen\.tsx$/.exec(facadeModuleId ?? "")?.[1] ?? name}-[hash].js`,
         assetFileNames: "assets/[name]-[hash][extname]",
       },
     },

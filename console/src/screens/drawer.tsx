@@ -5,6 +5,7 @@ import { areThereMore, isTrash, listMore, look, may, query, route, search, sessi
 import { hits, purge, remove, rename, restore, save } from "../store/sessions";
 import { language, words } from "../store/settings";
 import { shown } from "../parts/text";
+import { Nav } from "./nav";
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -51,6 +52,13 @@ export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
             {isTrash.value ? its.drawer.back : its.drawer.trash}
           </button>
         )}
+        <details class="narrow-ways">
+          <summary class="way">
+            <Icon name="settings" />
+            {its.screensNav}
+          </summary>
+          <Nav close={close} />
+        </details>
       </div>
     </nav>
   );

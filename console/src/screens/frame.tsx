@@ -1,28 +1,51 @@
 // What stands around every screen: the top bar with the state of the connection, the drawer, and what just went wrong.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { AskDialog, LinkDialog } from "../parts/dialog";
+import { Icon } from "../parts/icon";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
 import { isTabOnly } from "../store/login";
-import { language, theme, words, type Language, type Theme } from "../store/settings";
+import type { Route } from "../store/route";
+import { words } from "../store/settings";
 import { Approvals } from "./approvals";
 import { Chat } from "./chat";
 import { Drawer } from "./drawer";
 import { Login } from "./login";
+import { Nav } from "./nav";
+import { PageScreen } from "./page";
+import { screenOf, type ScreenName } from "./routes";
 
 const TOAST_MS = 10_000;
+
+/** What is shown, in a few words; of the chat, the title of its session. */
+function titleOf(at: Route): string {
+  const its = words.value;
+  if (at.screen === "approvals") return its.approvals;
+  if (at.screen === "sessions") return its.sessions;
+  if (at.screen === "page") return screenOf(at.name) === null ? its.page.unknown : its.screens[at.name as ScreenName];
+  return shown(app.title.value);
+}
 
 export function Frame() {
   const its = words.value;
   const [isDrawn, setDrawn] = useState(false);
   const count = app.approvals.value.length;
-  useEffect(() => {
-    document.title = count > 0 ? `(${count}) callboard` : "callboard";
-  }, [count]);
-  if (app.isLoggedOut.value) return <Login />;
   const at = app.route.value;
   void app.version.value;
-  const title = at.screen === "approvals" ? its.approvals : shown(app.title.value) || "callboard";
+  const title = titleOf(at);
+  useEffect(() => {
+    document.title = `${count > 0 ? `(${count}) ` : ""}${title === "" ? "" : `${title} · `}callboard`;
+  }, [count, title]);
+  // What was there has gone: who reads by ear or by keys goes on at the beginning of what came.
+  const place = at.screen === "page" ? [at.name, ...at.parts].join("/") : at.screen;
+  const [first] = useState(place);
+  useEffect(() => {
+    if (at.screen === "sessions") {
+      setDrawn(true);
+      document.querySelector<HTMLInputElement>("#drawer input[type=search]")?.focus();
+    } else if (at.screen !== "chat" && place !== first) document.getElementById("main")?.focus();
+  }, [place]);
+  if (app.isLoggedOut.value) return <Login />;
   return (
     <div class="frame" onKeyDown={(event) => event.key === "Escape" && setDrawn(false)}>
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
@@ -42,7 +65,7 @@ export function Frame() {
           >
             ☰
           </button>
-          <h1>{title}</h1>
+          <h1>{title || "callboard"}</h1>
           {count > 0 && (
             <a class="badge" href="#/approvals" aria-label={its.waitingFor(count)}>
               <span class="on-wide">{its.waitingFor(count)}</span>
@@ -50,7 +73,7 @@ export function Frame() {
             </a>
           )}
           <Connection />
-          <Settings />
+          <Ways isBeside={at.screen === "page"} />
         </header>
         {isTabOnly.value && <p class="notice">{its.login.noCookie}</p>}
         {app.isOtherVersion.value && (
@@ -61,9 +84,16 @@ export function Frame() {
             </button>
           </p>
         )}
-        <main id="main" tabIndex={-1}>
-          {at.screen === "approvals" ? <Approvals /> : <Chat />}
-        </main>
+        <div class="beside">
+          <main id="main" tabIndex={-1}>
+            {at.screen === "page" ? <PageScreen name={at.name} parts={at.parts} /> : at.screen === "approvals" ? <Approvals /> : <Chat />}
+          </main>
+          {at.screen === "page" && (
+            <nav class="side" aria-label={its.screensNav}>
+              <Nav />
+            </nav>
+          )}
+        </div>
       </div>
       <Toast />
       <LinkDialog />
@@ -105,36 +135,28 @@ function Connection() {
   );
 }
 
-function Settings() {
+/** The screens behind a button; where there is room, they stand beside the screen that is open. */
+function Ways({ isBeside }: { isBeside: boolean }) {
   const its = words.value;
+  const panel = useRef<HTMLElement>(null);
+  const [isOpen, setOpen] = useState(false);
+  const close = () => panel.current?.hidePopover();
   return (
-    <details class="settings">
-      <summary aria-label={its.settings} title={its.settings}>
-        ⚙
-      </summary>
-      <div class="panel">
-        <label>
-          {its.language}
-          <select value={language.value} onChange={(event) => (language.value = event.currentTarget.value as Language)}>
-            <option value="en">English</option>
-            <option value="zh">中文</option>
-          </select>
-        </label>
-        <label>
-          {its.theme}
-          <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as Theme)}>
-            {Object.entries(its.themes).map(([name, text]) => (
-              <option key={name} value={name}>
-                {text}
-              </option>
-            ))}
-          </select>
-        </label>
-        <button type="button" onClick={() => void app.leave()}>
-          {its.logOut}
-        </button>
-      </div>
-    </details>
+    <div class={isBeside ? "settings is-beside" : "settings"}>
+      <button
+        type="button"
+        class="quiet tiny"
+        aria-label={its.screensNav}
+        title={its.screensNav}
+        aria-expanded={isOpen}
+        popovertarget="ways"
+      >
+        <Icon name="settings" />
+      </button>
+      <nav ref={panel} id="ways" class="panel" popover="auto" aria-label={its.screensNav} onToggle={({ newState }) => setOpen(newState === "open")}>
+        {isOpen && <Nav close={close} />}
+      </nav>
+    </div>
   );
 }
 

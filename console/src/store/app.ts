@@ -5,6 +5,7 @@ import { CallError, Link, type Method, type Methods, type Notifications, type So
 import * as compose from "./compose";
 import { Drafts } from "./drafts";
 import * as login from "./login";
+import { route, routeOf } from "./route";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
 export type ApprovalRow = Methods["approval/list"]["result"]["approvals"][number];
@@ -20,14 +21,14 @@ export interface Waiting {
   files: readonly compose.GivenFile[];
 }
 
-export type Route = { screen: "chat"; id: string | null; messageId?: string } | { screen: "approvals" };
-
 const PAGE = 100;
 const LIST = 100;
 /** What one page of the server has at most; beyond, people search. */
 const MAX_LIST = 1000;
 /** Changes of a list that come together are read once. */
 const SETTLE_MS = 150;
+
+export { route };
 
 export const link = new Link({
   open: () => new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, login.protocols()) as unknown as Socket,
@@ -51,7 +52,6 @@ export const toast = signal<string>("");
 export const toastAction = signal<{ text: string; name: string; run(): void } | null>(null);
 /** Whether the list is of deleted sessions. */
 export const isTrash = signal(false);
-export const route = signal<Route>(routeOf(location.hash));
 export const isStopping = signal(false);
 /** Grows when a call of the open session may have changed files, or that was undone. */
 export const filesChanged = signal(0);
@@ -69,14 +69,6 @@ export const title = computed(() => {
   return session?.title || (sessions.value.find((each) => each.session_id === session?.id)?.title ?? "");
 });
 export const may = (method: Method): boolean => link.welcome.value?.methods.includes(method) ?? false;
-
-export function routeOf(hash: string): Route {
-  const parts = hash.replace(/^#\/?/, "").split("/");
-  if (parts[0] === "approvals") return { screen: "approvals" };
-  const id = parts[0] === "chat" && parts[1] !== undefined && parts[1] !== "new" ? decodeURIComponent(parts[1]) : null;
-  const messageId = id !== null && parts[2] !== undefined && parts[2] !== "" ? decodeURIComponent(parts[2]) : "";
-  return messageId === "" ? { screen: "chat", id } : { screen: "chat", id, messageId };
-}
 
 /** Say something with what can be done about it. */
 export function offer(text: string, name: string, run: () => void): void {

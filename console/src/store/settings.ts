@@ -1,10 +1,11 @@
 // What a person chose for this browser, kept in the page's own storage.
-import { computed, effect, signal } from "@preact/signals";
+import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
 import { en, type Words } from "../words/en";
 import { zh } from "../words/zh";
 
 export type Language = "en" | "zh";
 export type Theme = "system" | "light" | "dark" | "contrast";
+export type Density = "comfortable" | "compact";
 
 export function stored(name: string): string | null {
   try {
@@ -30,6 +31,11 @@ const chosen = stored("theme");
 export const theme = signal<Theme>(
   chosen === "light" || chosen === "dark" || chosen === "contrast" ? chosen : "system",
 );
+export const density = signal<Density>(stored("density") === "compact" ? "compact" : "comfortable");
+/** The texts of one screen, which are loaded with it: what the one language has, the other must have. */
+export function inBoth<T>(english: T, chinese: NoInfer<T>): ReadonlySignal<T> {
+  return computed(() => (language.value === "zh" ? chinese : english));
+}
 export const words = computed<Words>(() => (language.value === "zh" ? zh : en));
 
 export function follow(): void {
@@ -40,5 +46,9 @@ export function follow(): void {
   effect(() => {
     document.documentElement.dataset["theme"] = theme.value;
     store("theme", theme.value);
+  });
+  effect(() => {
+    document.documentElement.dataset["density"] = density.value;
+    store("density", density.value);
   });
 }

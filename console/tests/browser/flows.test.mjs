@@ -199,11 +199,19 @@ for (const [name, options] of [
       assert.deepEqual(small, []);
       await page.keyboard.press("Escape");
     }
-    await page.locator(".settings > summary").click();
-    await page.locator(".settings select").nth(1).selectOption("contrast");
+    await page.evaluate(() => (location.hash = "#/settings"));
+    await page.locator(".segments label").nth(5).click();
+    await picture(page, `${name}-contrast-settings`);
+    await axe(page, `${name} contrast settings`);
+    await page.goBack();
+    await page.getByText("128 项").waitFor();
     await picture(page, `${name}-contrast`);
     await axe(page, `${name} contrast`);
-    await page.locator(".settings .panel button").click();
+    if (name.includes("narrow")) {
+      await page.locator("button.menu").click();
+      await page.locator("#drawer summary.way").click();
+    } else await page.locator(".settings > button").click();
+    await page.locator("button.way:visible").click();
     await page.getByRole("button", { name: /^(Log in|登录)$/ }).waitFor();
     await close();
   });

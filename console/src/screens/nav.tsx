@@ -1,0 +1,37 @@
+// The way to the screens: at the right of the page, and on phones in the drawer.
+import { Icon } from "../parts/icon";
+import { leave, route } from "../store/app";
+import { hrefOf } from "../store/route";
+import { words } from "../store/settings";
+import { GROUPS, listed } from "./routes";
+
+export function Nav({ close }: { close?(): void }) {
+  const its = words.value;
+  const at = route.value;
+  const here = at.screen === "page" ? at.name : "";
+  return (
+    <>
+      {GROUPS.map((group) => {
+        const all = listed(group);
+        return (
+          all.length > 0 && (
+            <ul key={group} class="ways" aria-label={its.groups[group]}>
+              {all.map(([name, { icon }]) => (
+                <li key={name}>
+                  <a href={hrefOf(name)} aria-current={name === here ? "page" : undefined} onClick={close}>
+                    <Icon name={icon} />
+                    {its.screens[name]}
+                  </a>
+                </li>
+              ))}
+            </ul>
+          )
+        );
+      })}
+      <button type="button" class="quiet way" onClick={() => void leave()}>
+        <Icon name="out" />
+        {its.logOut}
+      </button>
+    </>
+  );
+}

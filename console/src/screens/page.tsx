@@ -1,0 +1,69 @@
+// A screen that is loaded when somebody comes to it; and what is said of one that there is not, or not for this login.
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Empty, Failed, Page, Reading } from "../parts/page";
+import { textOf } from "../store/lists";
+import * as app from "../store/app";
+import { words } from "../store/settings";
+import { screenOf, type ScreenProps } from "./routes";
+
+const loaded = new Map<string, ComponentType<ScreenProps>>();
+
+export function PageScreen({ name, parts }: { name: string; parts: readonly string[] }) {
+  const its = words.value.page;
+  const entry = screenOf(name);
+  const [problem, setProblem] = useState("");
+  const [, draw] = useState(0);
+  const View = loaded.get(name);
+  const load = () => {
+    setProblem("");
+    if (entry === null || loaded.has(name)) return;
+    entry.load().then(
+      (part) => {
+        loaded.set(name, part.default);
+        draw((count) => count + 1);
+      },
+      (error: unknown) => setProblem(textOf(error)),
+    );
+  };
+  useEffect(load, [name]);
+  const toChat = (
+    <a class="button" href="#/chat/new">
+      {its.toChat}
+    </a>
+  );
+  if (entry === null) {
+    return (
+      <Page>
+        <Empty icon="find" title={its.unknown} text={its.unknownText(location.hash)}>
+          {toChat}
+        </Empty>
+      </Page>
+    );
+  }
+  if (entry.needs !== null && app.link.welcome.value !== null && !app.may(entry.needs)) {
+    return (
+      <Page>
+        <Empty icon="key" title={its.refused} text={its.refusedText}>
+          {toChat}
+        </Empty>
+      </Page>
+    );
+  }
+  if (problem !== "") {
+    // The daemon may be another one by now, whose parts have other names.
+    return (
+      <Page>
+        <Failed text={`${its.notLoaded} ${problem}`} again={() => location.reload()} />
+      </Page>
+    );
+  }
+  if (View === undefined || app.link.welcome.value === null) {
+    return (
+      <Page>
+        <Reading />
+      </Page>
+    );
+  }
+  return <View parts={parts} />;
+}

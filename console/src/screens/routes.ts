@@ -1,0 +1,51 @@
+// The screens beyond the chat. Each is a part of its own that is loaded when somebody comes to it.
+//
+// To add one:
+// 1. `screens/NAME/screen.tsx` with `export default function Name({ parts }: ScreenProps)`: what is behind `#/NAME/` in the address
+//    is `parts`. Begin with `Page` and `PageHead` of parts/page.tsx; parts/form.tsx has fields and drafts, parts/table.tsx tables,
+//    parts/dialog.tsx `askFirst`, store/app.ts `say` and `offer` (a line with "Undo"), store/lists.ts `useResource`, which reads
+//    again when the daemon says that a list has changed.
+// 2. `words/screens/NAME.ts`: its texts in both languages, as `inBoth({…}, {…})`. Its name in the navigation is in words/en.ts and zh.ts.
+// 3. `look/screens/NAME.css`, imported by the screen, if look/page.css has not what it needs.
+// 4. Its row below, with the method without which there is nothing to show: who may not call that does not see it.
+// A screen that is not in the table does not exist: the navigation has no dead ends.
+import type { ComponentType } from "preact";
+import type { Method } from "../link";
+import type { IconName } from "../parts/icon";
+import { may } from "../store/app";
+import type { en } from "../words/en";
+
+export interface ScreenProps {
+  /** The decoded parts of the address behind the screen's name. */
+  parts: readonly string[];
+}
+
+export type ScreenName = keyof (typeof en)["screens"];
+
+export interface ScreenEntry {
+  /** Who may not call this does not see the screen; `null` is for everybody. */
+  needs: Method | null;
+  icon: IconName;
+  /** Where it stands in the navigation; `null` is nowhere. */
+  group: Group | null;
+  load(): Promise<{ default: ComponentType<ScreenProps> }>;
+}
+
+export const GROUPS = ["work", "watch", "set"] as const;
+export type Group = (typeof GROUPS)[number];
+
+/** In the order of the navigation. */
+export const screens: Partial<Record<ScreenName, ScreenEntry>> = {
+  settings: { needs: null, icon: "settings", group: "set", load: () => import("./settings/screen") },
+};
+
+/** The screen of this name, if there is one. */
+export function screenOf(name: string): ScreenEntry | null {
+  return Object.hasOwn(screens, name) ? (screens[name as ScreenName] ?? null) : null;
+}
+
+/** What of a group this login may see. */
+export function listed(group: Group): [ScreenName, ScreenEntry][] {
+  const all = Object.entries(screens) as [ScreenName, ScreenEntry][];
+  return all.filter(([, each]) => each.group === group && (each.needs === null || may(each.needs)));
+}

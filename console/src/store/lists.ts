@@ -1,0 +1,121 @@
+// What screens show is read once, and again whenever the daemon says that a list has changed: no tab shows for longer than a round trip
+// what another one has changed.
+import { batch, signal, useSignalEffect } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Method } from "../link";
+import type { ListName } from "../protocol";
+import * as app from "./app";
+
+/** A wait of the daemon's ends after ten minutes by itself. */
+const WAIT_MS = 660_000;
+
+/** The method that reads a list: who may not call it may not follow the list either. */
+const READ_BY: Record<ListName, Method> = {
+  agents: "agent/list",
+  default_model: "model/default",
+  hooks: "hook/list",
+  keys: "key/list",
+  models: "model/list",
+  prices: "price/list",
+  providers: "provider/list",
+  roots: "root/list",
+  schedules: "schedule/list",
+  settings: "settings/get",
+  skills: "skill/list",
+  tokens: "token/list",
+  tools: "tool/list",
+  usage: "usage/get",
+};
+
+const revisions = signal<Readonly<Partial<Record<ListName, number>>>>({});
+/** Following usage costs the daemon something, so it is followed once somebody has looked at it. */
+const followed = new Set<ListName>((Object.keys(READ_BY) as ListName[]).filter((name) => name !== "usage"));
+/** Whether the daemon refuses to tell of changes: then what is shown is read when somebody comes to it. */
+const isOff = signal(false);
+let isFollowing = false;
+let generation = 0;
+
+/** Follow all lists that this login may read, with one request at a time. */
+async function follow(): Promise<void> {
+  if (isFollowing) return;
+  isFollowing = true;
+  const own = ++generation;
+  try {
+    while (own === generation && app.link.state.peek().kind === "open") {
+      const names = [...followed].filter((name) => app.may(READ_BY[name]));
+      const known = Object.fromEntries(names.map((name) => [name, revisions.peek()[name] ?? 0]));
+      const answer = await app.link.request("list/wait", { known }, WAIT_MS);
+      if (own === generation) batch(() => (revisions.value = { ...revisions.peek(), ...answer.revisions }));
+    }
+  } catch (error) {
+    if (own !== generation || app.isGone(error)) return;
+    isOff.value = true;
+    app.say(error);
+  } finally {
+    if (own === generation) isFollowing = false;
+  }
+}
+
+function begin(lists: readonly ListName[]): void {
+  if (lists.some((name) => !followed.has(name))) {
+    for (const name of lists) followed.add(name);
+    generation += 1; // what waits does not know these: it is left to end by itself
+    isFollowing = false;
+  }
+  void follow();
+}
+
+export interface Resource<T> {
+  /** `null` until it was read once; what was read last stays while it is read again, or can't be. */
+  value: T | null;
+  problem: string;
+  isReading: boolean;
+  /** Read it again, as after a change of one's own. */
+  again(): Promise<void>;
+}
+
+/** Read something for a screen, and again when one of these lists has changed, when the connection is back, or with other `deps`. */
+export function useResource<T>(read: () => Promise<T>, lists: readonly ListName[], deps: readonly unknown[] = []): Resource<T> {
+  const [state, setState] = useState<{ value: T | null; problem: string; isReading: boolean }>({ value: null, problem: "", isReading: true });
+  const latest = useRef(0);
+  const reader = useRef(read);
+  reader.current = read;
+  const again = async () => {
+    const own = ++latest.current;
+    setState((old) => ({ ...old, isReading: true }));
+    try {
+      const value = await reader.current();
+      if (own === latest.current) setState({ value, problem: "", isReading: false });
+    } catch (error) {
+      if (own !== latest.current) return;
+      const problem = app.isGone(error) ? "" : textOf(error);
+      setState((old) => ({ ...old, problem, isReading: app.isGone(error) }));
+    }
+  };
+  /** The revisions that were there when it was read; `null` while it can't be. */
+  const known = useRef<string | null>(null);
+  useSignalEffect(() => {
+    const isOpen = app.link.state.value.kind === "open";
+    if (isOpen) queueMicrotask(() => begin(lists));
+    const all = lists.map((name) => (isOff.value || !app.may(READ_BY[name]) ? 0 : revisions.value[name]));
+    // First the revisions, then what they are of: nothing that happens in between is missed.
+    const now = isOpen && !all.includes(undefined) ? all.join() : null;
+    const isNew = now !== null && now !== known.current;
+    known.current = now;
+    if (isNew) void again();
+  });
+  const first = useRef(true);
+  useEffect(() => {
+    if (!first.current) {
+      setState({ value: null, problem: "", isReading: true });
+      if (known.current !== null) void again();
+    }
+    first.current = false;
+  }, deps);
+  useEffect(() => () => void (latest.current += 1), []);
+  return { ...state, again };
+}
+
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
