@@ -125,7 +125,7 @@ async def open_gateway(
         also |= mcp.routes | logins.routes | console.routes
         server = _server(daemon, table, settings, port, also)
         forget = host.force.watch(partial(_follow, daemon))
-        feeds.start_soon(_count, daemon, name="counts of events")
+        feeds.start_soon(_count, daemon, name="counts of events, and the log")
         feeds.start_soon(restart_on_crash, "webhooks", daemon.webhooks.run, name="webhooks")
         feeds.start_soon(restart_on_crash, "MCP", mcp.run, name="MCP")
         feeds.start_soon(restart_on_crash, "logins", logins.run, name="logins")
@@ -155,7 +155,8 @@ async def open_gateway(
 async def _count(daemon: DaemonState) -> None:
     forget = host_of(daemon.runtime).inboxes.watch(daemon.counts.take)
     try:
-        await trio.sleep_forever()
+        with daemon.log_end.kept():
+            await trio.sleep_forever()
     finally:
         forget()
 

@@ -34,6 +34,9 @@ PART_OF_ONE = (ast.operator, ast.unaryop, ast.expr_context)
 SETTINGS = (Limits, SandboxSettings, ServerSettings, SessionSettings)
 
 TESTED = {
+    "gateway/test_turn_and_log_methods.py::test_the_end_of_the_log_is_bounded_and_says_what_is_lost": """
+        gateway/shared/log_end: MAX_RECORD_CHARS
+    """,
     "gateway/test_request_sizes.py::test_a_request_has_room_for_all_that_its_method_takes": """
         actors/people/user_questions: MAX_ANSWER_CHARACTERS
         actors/permissions/asking: MAX_REASON_CHARACTERS
@@ -97,6 +100,7 @@ ALONE: dict[str, str] = {
         gateway/mcp/resources: PAGE_ROWS
         gateway/methods/session_files: PAGE_EVENTS
         gateway/shared/pages: STEP_ROWS
+        gateway/shared/turn_record: STEP_EVENTS
         providers/anthropic/models: PAGE_SIZE
         providers/replay: PIECE_BYTES
         runtime/backup/salvage: _BLOCK_BYTES
@@ -123,6 +127,7 @@ ALONE: dict[str, str] = {
         gateway/door/rate_limits: MAX_REMEMBERED
         gateway/mcp/tools: MAX_OWN_SESSIONS
         gateway/shared/idempotency: MAX_ANSWERS
+        gateway/shared/log_end: MAX_RECORDS
         providers/catalog/cache: MAX_FILE_BYTES
         providers/tool_sets: MAX_KEPT_TOOL_SETS
         runtime/http/http1: _KNOWN_BYTES _MAX_KNOWN_CHUNKS
@@ -232,6 +237,7 @@ ALONE: dict[str, str] = {
         gateway/mcp/server: MAX_SHOWN
         gateway/mcp/turn: MAX_LINE
         gateway/shared/stall_watch: MAX_FRAMES
+        gateway/shared/turn_record: MAX_BEGINNING_CHARS
         providers/catalog/catalog: MAX_LISTED_MODELS
         providers/error_answer: MAX_MESSAGE_CHARS
         runtime/changes/undo_report: MAX_PATHS

@@ -1625,6 +1625,37 @@ result: {
 was_running: boolean
 }
 }
+"turn/get": {
+params: {
+session_id: string
+turn_id?: (string | null)
+after_seq?: number
+texts?: boolean
+}
+result: {
+session_id: string
+turn_id: string
+events: Stored[]
+is_over: boolean
+has_more: boolean
+delegated: DelegatedSession[]
+running: RunningCall[]
+now_ms: number
+}
+}
+"log/tail": {
+params: {
+after?: number
+level?: ("debug" | "error" | "info" | "warning")
+limit?: number
+idempotency_key?: (string | null)
+}
+result: {
+records: LogRecord[]
+head: number
+is_cut: boolean
+}
+}
 "store/backup": {
 params: {
 idempotency_key?: (string | null)
@@ -2634,82 +2665,13 @@ duration_ms: (number | null)
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
- * via the `definition` "SettingRow".
+ * via the `definition` "Stored".
  */
-export interface SettingRow {
-name: string
-value: unknown
-needs_restart: boolean
-can_be_set?: boolean
-schema?: ({
-
-} | null)
-}
-/**
- * This interface was referenced by `Protocol`'s JSON-Schema
- * via the `definition` "PriceRow".
- */
-export interface PriceRow {
-model: string
-price: Price
-is_own: boolean
-}
-/**
- * This interface was referenced by `Protocol`'s JSON-Schema
- * via the `definition` "Price".
- */
-export interface Price {
-input: number
-output: number
-cached_input?: (number | null)
-cache_write?: (number | null)
-above?: (LongPrice | null)
-}
-/**
- * This interface was referenced by `Protocol`'s JSON-Schema
- * via the `definition` "LongPrice".
- */
-export interface LongPrice {
-tokens: number
-input: number
-output: number
-cached_input?: (number | null)
-cache_write?: (number | null)
-}
-/**
- * This interface was referenced by `Protocol`'s JSON-Schema
- * via the `definition` "UsageSum".
- */
-export interface UsageSum {
-name: string
-session_id?: (string | null)
-turn_id?: (string | null)
-agent?: (string | null)
-model?: (string | null)
-calls?: number
-input_tokens?: (number | null)
-output_tokens?: (number | null)
-cached_tokens?: (number | null)
-cache_write_tokens?: (number | null)
-reasoning_tokens?: (number | null)
-cost?: (number | null)
-unpriced_calls?: number
-uncounted_calls?: number
-estimated_tokens?: (number | null)
-began_at_ms?: number
-}
-/**
- * This interface was referenced by `Protocol`'s JSON-Schema
- * via the `definition` "ChangedCall".
- */
-export interface ChangedCall {
-call_id: string
+export interface Stored {
+session_id: string
+seq: number
 at_ms: number
-paths: string[]
-path_count: number
-state: ("broken_off" | "changed" | "undone")
-is_undoing?: boolean
-session_id?: string
+event: (SessionCreated | HistoryGiven | InputAccepted | InputDelivered | InputCancelled | TurnStarted | MessageCompleted | AttemptFailed | AttemptCharged | SessionBudgetSet | ModelSwitched | ProviderSetAside | HistoryCompacted | CallProposed | CallDeferred | ToolGivenUp | ChildAsks | QuestionAsked | QuestionAnswered | MessageSent | PlanSet | ChangesUndone | MemoryStored | MemoryForgotten | ApprovalAsked | ApprovalAnswered | GrantGiven | GrantRevoked | SessionTainted | FilesMarked | PrivateDataRead | CallStarted | CallFinished | TurnSuspended | TurnResumed | TurnEnded | TurnSetAside | AnswerRejected | AgentSwitched | TitleSet | MessagesDeleted | SessionDeleted | SessionRestored | SessionPurged)
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3386,6 +3348,108 @@ type: "session_purged"
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "DelegatedSession".
+ */
+export interface DelegatedSession {
+session_id: string
+call_id: string
+agent: string
+title: string
+is_active: boolean
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "LogRecord".
+ */
+export interface LogRecord {
+number: number
+at_ms: number
+level: ("debug" | "error" | "info" | "warning")
+logger: string
+message: string
+traceback?: string
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "SettingRow".
+ */
+export interface SettingRow {
+name: string
+value: unknown
+needs_restart: boolean
+can_be_set?: boolean
+schema?: ({
+
+} | null)
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "PriceRow".
+ */
+export interface PriceRow {
+model: string
+price: Price
+is_own: boolean
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "Price".
+ */
+export interface Price {
+input: number
+output: number
+cached_input?: (number | null)
+cache_write?: (number | null)
+above?: (LongPrice | null)
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "LongPrice".
+ */
+export interface LongPrice {
+tokens: number
+input: number
+output: number
+cached_input?: (number | null)
+cache_write?: (number | null)
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "UsageSum".
+ */
+export interface UsageSum {
+name: string
+session_id?: (string | null)
+turn_id?: (string | null)
+agent?: (string | null)
+model?: (string | null)
+calls?: number
+input_tokens?: (number | null)
+output_tokens?: (number | null)
+cached_tokens?: (number | null)
+cache_write_tokens?: (number | null)
+reasoning_tokens?: (number | null)
+cost?: (number | null)
+unpriced_calls?: number
+uncounted_calls?: number
+estimated_tokens?: (number | null)
+began_at_ms?: number
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "ChangedCall".
+ */
+export interface ChangedCall {
+call_id: string
+at_ms: number
+paths: string[]
+path_count: number
+state: ("broken_off" | "changed" | "undone")
+is_undoing?: boolean
+session_id?: string
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
  * via the `definition` "StreamBatch".
  */
 export interface StreamBatch {
@@ -3534,16 +3598,6 @@ retry_after_ms?: (number | null)
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
- * via the `definition` "Stored".
- */
-export interface Stored {
-session_id: string
-seq: number
-at_ms: number
-event: (SessionCreated | HistoryGiven | InputAccepted | InputDelivered | InputCancelled | TurnStarted | MessageCompleted | AttemptFailed | AttemptCharged | SessionBudgetSet | ModelSwitched | ProviderSetAside | HistoryCompacted | CallProposed | CallDeferred | ToolGivenUp | ChildAsks | QuestionAsked | QuestionAnswered | MessageSent | PlanSet | ChangesUndone | MemoryStored | MemoryForgotten | ApprovalAsked | ApprovalAnswered | GrantGiven | GrantRevoked | SessionTainted | FilesMarked | PrivateDataRead | CallStarted | CallFinished | TurnSuspended | TurnResumed | TurnEnded | TurnSetAside | AnswerRejected | AgentSwitched | TitleSet | MessagesDeleted | SessionDeleted | SessionRestored | SessionPurged)
-}
-/**
- * This interface was referenced by `Protocol`'s JSON-Schema
  * via the `definition` "ClientName".
  */
 export interface ClientName1 {
@@ -3561,4 +3615,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 18e0ec254c0ad9b029504e510265176ecc8598fd5bf6fc2d44e5095f5605df74
+// Of the schema: 00b60d8e6a1289df5735b4620729cabd72d56cc4bac0d37912431048b5bbd75a

@@ -14,7 +14,7 @@ Begin with `all`: the table of all methods, and their JSON Schema. By noun: `ses
     prompt, retry, lists, search, deletion, the options of one turn), `session_files` (export, import),
     `subscriptions` (sessions, topics and lists), `approvals` (also grants, questions and the policy check),
     `memories`, `providers` (also models), `agents`, `access` (keys and tokens), `runtime` (status, tools,
-    calls), `mcp`, `daemon` (backup, configuration, settings, prices, usage, undo, roots).
+    calls, turns, the log), `mcp`, `daemon` (backup, configuration, settings, prices, usage, undo, roots).
 Comes in: checked parameters, and the caller.
 Goes out: a result struct, or a `CallboardError`.
 Owns: nothing.

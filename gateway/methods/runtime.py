@@ -1,4 +1,4 @@
-"""`runtime/…`, `tool/…` and `call/cancel`: what the runtime has, and what it does."""
+"""`runtime/…`, `tool/…`, `turn/get`, `log/tail` and `call/cancel`: what the runtime has, and what it does."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import msgspec
 
 from ...embedding.runtime import host_of
 from ...runtime.errors import NotFoundError
-from ...runtime.identity import own_version
+from ...runtime.identity import now_ms, own_version
 from ...runtime.store.lists import CallFilter, CallPage
 from ...runtime.store.rows import CallRow
 from ...runtime.turns.activity import RuntimeStatus
 from ...runtime.wire.daemon import AskDefinitions, Definitions, ListCalls, Status, ToolList
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import CancelCall, Cancelled
+from ...runtime.wire.turns import DelegatedSession, LogTail, OneTurn, TailLog, TurnRecord
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 from ..feeds.frames import wire_json
 from ..shared.pages import PAGE_BYTES, page
+from ..shared.turn_record import calls_in, find_turn, inputs_of, page_of_turn
 from .providers import default_of
 
 STEP_CALLS = 10
@@ -129,3 +131,70 @@ async def cancel_call(caller: Caller, params: CancelCall) -> Cancelled:
     reason = f"cancelled by {caller.name}"
     activity = host_of(caller.runtime).activity
     return Cancelled(await activity.cancel(params.session_id, params.call_id, reason))
+
+
+@methods.add("turn/get", Role.OBSERVER, is_slow=True)
+async def get_turn(caller: Caller, params: OneTurn) -> TurnRecord:
+    """Return the events of a turn with their times: what ran when, and what waited."""
+    row = await caller.session(params.session_id)
+    store, session_id, turn_id = caller.runtime.store, row.session_id, params.turn_id
+    found = await find_turn(store, row, turn_id)
+    if found is None and turn_id is not None:
+        raise NotFoundError(f"{session_id} has no turn {turn_id}")
+    if found is None:
+        return TurnRecord(
+            session_id=session_id,
+            turn_id="",
+            events=[],
+            is_over=False,
+            has_more=False,
+            delegated=(),
+            running=(),
+            now_ms=now_ms(),
+        )
+    started, seq = found
+    begin = await inputs_of(store, started, seq, session_id)
+    events, is_over, has_more = await page_of_turn(
+        store, session_id, started, begin, params.after_seq, texts=params.texts
+    )
+    running = host_of(caller.runtime).activity.calls()
+    return TurnRecord(
+        session_id=session_id,
+        turn_id=started.turn_id,
+        events=events,
+        is_over=is_over,
+        has_more=has_more,
+        delegated=await _delegated(caller, session_id, calls_in(events)),
+        running=tuple(
+            each
+            for each in running
+            if (each.session_id, each.turn_id) == (session_id, started.turn_id)
+        ),
+        now_ms=now_ms(),
+    )
+
+
+async def _delegated(
+    caller: Caller, session_id: str, calls: list[str]
+) -> tuple[DelegatedSession, ...]:
+    """Return the sessions to which calls delegated."""
+    if not calls:
+        return ()
+    children = await caller.runtime.store.children(session_id)
+    return tuple(
+        DelegatedSession(
+            session_id=each.session_id,
+            call_id=each.parent_call_id,
+            agent=each.agent,
+            title=each.title,
+            is_active=each.is_active,
+        )
+        for each in children
+        if each.parent_call_id in calls and caller.sees(each)
+    )
+
+
+@methods.add("log/tail", Role.ADMIN)
+def tail_log(caller: Caller, params: TailLog) -> LogTail:
+    """Return what the daemon logged last, with secrets masked."""
+    return caller.daemon.log_end.tail(params.after, params.level, page(params.limit))

@@ -26,6 +26,7 @@ from ..quotas import Quotas
 from .event_counts import EventCounts
 from .heartbeat import Heartbeat
 from .idempotency import IdempotentRequests
+from .log_end import LogEnd
 from .stall_watch import StallWatch
 from .uploads import Uploads
 
@@ -118,6 +119,7 @@ class DaemonState:
         left_options: Sessions whose given options are those of a command that is not connected any more.
         is_stopping: Whether new connections and inputs are refused.
         counts: What has happened since.
+        log_end: What was logged last.
         heartbeat, stall_watch: Whether it lives, where it is a process of its own.
         take_settings: Has other settings of the door hold; the door itself gives it.
         started_at: When it began, on the monotonic clock.
@@ -156,6 +158,7 @@ class DaemonState:
         self.epoch = epoch
         self._added_roots: list[str] = []
         self.counts = EventCounts()
+        self.log_end = LogEnd()
         self.heartbeat: Heartbeat | None = None
         self.stall_watch: StallWatch | None = None
         self.take_settings: Callable[[ServerSettings], None] = lambda _: None

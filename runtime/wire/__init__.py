@@ -7,7 +7,7 @@ programs talk to each other. Every text and list that a client can send has a li
 
 `rpc` has the frames and decides which error code each of our errors gets. `hello` is the handshake: versions,
 epoch, role, limits. `topics` has subscriptions to topics and every notification. The rest is one module for
-each noun of the methods: `sessions`, `approvals` (with grants, questions and policy checks), `providers`
+each noun of the methods: `sessions`, `turns` (also the log), `approvals` (with grants, questions and policy checks), `providers`
 (with keys and models), `memories`, `agents`, `lists` (which have changed), and `daemon` (status, tokens, backups, configuration, undo, roots).
 What a method does is in `gateway/methods`; names of Python classes are never on the wire.
 

@@ -61,6 +61,7 @@ from ..runtime.wire.schedules import (
     schedule_draft,
 )
 from ..runtime.wire.skills import AllowSkill, ListSkills, OneSkill
+from ..runtime.wire.turns import LogTail, TailLog
 from .files import Asking
 
 if TYPE_CHECKING:  # what a request needs of these is imported when it is made
@@ -275,6 +276,17 @@ class ClientUpkeep(_Requests):
     async def add_root(self, path: str) -> Sequence[str]:
         """Add a folder below which sessions may work, until the daemon ends."""
         return (await self._client.request("root/add", WorkspaceRoot(path), WorkspaceRoots)).roots
+
+    async def log(
+        self,
+        *,
+        after: int = 0,
+        level: Literal["debug", "info", "warning", "error"] = "info",
+        limit: int = 200,
+    ) -> LogTail:
+        """Return what the daemon logged last, of at least a level, behind the record with this number."""
+        params = TailLog(after=after, level=level, limit=limit)
+        return await self._client.request("log/tail", params, LogTail)
 
     async def backup(self) -> BackupMade:
         """Copy the store into a new file of the daemon's data folder, while work goes on."""

@@ -39,6 +39,7 @@ from ..runtime.wire.daemon import Changes, Status, UndoChanges
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
 from ..runtime.wire.lists import KnownLists, ListRevisions
+from ..runtime.wire.turns import OneTurn, TurnRecord
 from .address import find_address, wait_own
 from .administration import (
     ClientAgents,
@@ -339,6 +340,25 @@ class Client(ClientPrompts, ToolRequests):
     async def changes(self, session_id: str) -> Sequence[ChangedCall]:
         """Return the calls whose changes of files can be undone or were, in their order."""
         return (await self.request("session/changes", wire.OneSession(session_id), Changes)).changes
+
+    async def turn(
+        self,
+        session_id: str,
+        turn_id: str | None = None,
+        *,
+        after_seq: int = 0,
+        texts: bool = True,
+    ) -> TurnRecord:
+        """Return a page of the events of a turn, by default the session's latest, with their times.
+
+        Args:
+            session_id: Its session.
+            turn_id: The turn.
+            after_seq: Only events behind this one: of a page with `has_more`, its last.
+            texts: Whether what was said is whole, or cut to its beginning.
+        """
+        params = OneTurn(session_id=session_id, turn_id=turn_id, after_seq=after_seq, texts=texts)
+        return await self.request("turn/get", params, TurnRecord)
 
     async def cancel_call(self, session_id: str, call_id: str) -> bool:
         """Cancel one running call; its turn goes on. Return whether it ran."""
