@@ -320,10 +320,12 @@ async def test_an_unused_login_ends_after_a_night_and_a_remembered_one_after_a_m
     rest = int(days * 24 * 3600 * 1000)
     await browser.log_in(ticket=browser.ticket(), remember=remember)
     assert ("Max-Age" in browser.set_cookie) is remember
-    monkeypatch.setattr(console_logins, "now_ms", lambda: start + rest - 60_000)
-    assert await browser.opens() == 101
-    with trio.fail_after(PATIENCE):  # it was seen then, and lasts as long again
-        await until(lambda: not browser.daemon.gateway.daemon.connections)
+    kept = ConsoleLogins(browser.daemon.credentials.path.parent)
+    late = start + rest - 60_000
+    monkeypatch.setattr(console_logins, "now_ms", lambda: late)
+    async with open_page(browser):
+        with trio.fail_after(PATIENCE):  # it is seen then, and lasts as long again
+            await until(lambda: [each.used_at_ms for each in kept.list()] == [late])
     monkeypatch.setattr(console_logins, "now_ms", lambda: start + 2 * rest - 120_000)
     assert await browser.opens() == 101
     monkeypatch.setattr(console_logins, "now_ms", lambda: start + 4 * rest)
