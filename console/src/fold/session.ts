@@ -30,6 +30,28 @@ export interface Row {
   outputTokens: number | null;
   isSetAside: boolean;
   isDeleted: boolean;
+  /** Grows with each change, so that what shows the row is drawn again only then. */
+  stamp: number;
+}
+
+/** Messages of the record that are not here: those between two that are. */
+export interface Gap {
+  from: number;
+  to: number;
+}
+
+/** What a tab keeps of a session, to show it at once after a reload. */
+export interface Kept {
+  id: string;
+  seq: number;
+  epoch: string;
+  rows: Row[];
+  title: string | null;
+  agent: string;
+  turnId: string;
+  plan: Session["plan"];
+  waiting: string[];
+  files: [string, { name: string; type: string }[]][];
 }
 
 const EMPTY: Omit<Row, "id" | "position" | "kind"> = {
@@ -48,6 +70,7 @@ const EMPTY: Omit<Row, "id" | "position" | "kind"> = {
   outputTokens: null,
   isSetAside: false,
   isDeleted: false,
+  stamp: 1,
 };
 
 const KINDS: Record<string, Kind> = {
@@ -66,7 +89,7 @@ const SILENT = new Set([
   ...["files_marked", "private_data_read", "history_given", "session_deleted", "session_restored", "session_purged"],
 ]);
 
-/** What the page holds of one session at most; older pages are read again when somebody scrolls there. */
+/** The last of a call's output that is shown while it runs. */
 export const MAX_OUTPUT_CHARS = 64 * 1024;
 
 export function rowOf(message: MessageRow): Row {
@@ -90,6 +113,7 @@ export function rowOf(message: MessageRow): Row {
     outputTokens: message.output_tokens ?? null,
     isSetAside: message.is_set_aside ?? false,
     isDeleted: message.is_deleted ?? false,
+    stamp: 1,
   };
 }
 
@@ -112,7 +136,11 @@ export class Session {
   /** Events of types that this page does not know. */
   unknown = 0;
   seq = 0;
+  /** Grows with each change but those of the answer that is being written and of output: the list is made again only then. */
+  revision = 0;
   #at = new Map<string, Row>();
+  /** Positions behind which the record has nothing for a while, where one would expect more. */
+  readonly #ends = new Set<number>();
   /** The rows of events, whose position no page has said yet. */
   readonly #guessed = new Set<string>();
 
@@ -120,6 +148,7 @@ export class Session {
 
   /** Take a page of the record: it may come in any order, and say what events have said. */
   takePage(messages: readonly MessageRow[]): void {
+    this.revision += 1;
     for (const message of messages) {
       const row = rowOf(message);
       this.#guessed.delete(row.id);
@@ -127,7 +156,7 @@ export class Session {
       if (known === undefined) {
         this.#at.set(row.id, row);
         this.rows.push(row);
-      } else Object.assign(known, row);
+      } else Object.assign(known, row, { stamp: known.stamp + 1 });
     }
     const sure = this.rows.filter((row) => !this.#guessed.has(row.id)).sort((one, other) => one.position - other.position);
     // What events alone have said is newer than every page: one that had it would have said so.
@@ -137,8 +166,79 @@ export class Session {
     this.rows = [...sure, ...guessed];
   }
 
+  /** Take what a page said of a gap: what it has not, the record has not. */
+  takeGap({ from, to }: Gap, messages: readonly MessageRow[], isLatestFirst: boolean, hasMore: boolean): void {
+    this.takePage(messages);
+    const positions = messages.map((each) => each.position).sort((one, other) => one - other);
+    const last = positions.at(-1) ?? from - 1;
+    const first = positions[0] ?? to + 1;
+    let before = isLatestFirst ? first : from - 1;
+    for (const each of isLatestFirst ? positions.slice(1) : positions) {
+      if (each > before + 1) this.#ends.add(before);
+      before = each;
+    }
+    if (isLatestFirst && last < to) this.#ends.add(last);
+    if (!hasMore) this.#ends.add(isLatestFirst ? from - 1 : last);
+  }
+
+  /** The messages in front of a row that are not here; `null` if there are none. */
+  gapBefore(at: number): Gap | null {
+    const row = this.rows[at]!;
+    const before = this.rows[at - 1]?.position ?? 0;
+    if (row.position <= before + 1 || this.#guessed.has(row.id) || this.#ends.has(before)) return null;
+    return { from: before + 1, to: row.position - 1 };
+  }
+
+  /** The gap that has this position, if one does. */
+  gapWith(position: number): Gap | null {
+    const at = this.rows.findIndex((row) => row.position > position);
+    const gap = at < 0 || this.rows[at - 1]?.position === position ? null : this.gapBefore(at);
+    return gap !== null && gap.from <= position ? gap : null;
+  }
+
+  /** What a tab may keep of it: its end, if it is known how that follows on the record. */
+  kept(epoch: string, most: number): Kept {
+    const rows = this.rows.slice(-most);
+    return {
+      ...{ id: this.id, seq: this.seq, epoch, rows, title: this.title, agent: this.agent, turnId: this.turnId, plan: this.plan },
+      waiting: [...this.waiting],
+      files: [...this.files].filter(([id]) => rows.some((row) => row.id === id)),
+    };
+  }
+
+  static from(kept: Kept): Session {
+    const session = new Session(kept.id);
+    session.rows = kept.rows;
+    for (const row of kept.rows) session.#at.set(row.id, row);
+    session.seq = kept.seq;
+    session.title = kept.title;
+    session.agent = kept.agent;
+    session.turnId = kept.turnId;
+    session.plan = kept.plan;
+    for (const each of kept.waiting) session.waiting.add(each);
+    for (const [id, its] of kept.files) session.files.set(id, its);
+    return session;
+  }
+
+  /** Take the questions that wait for an answer now. */
+  asksAre(questions: readonly Question[]): void {
+    const ids = new Set(questions.map((each) => each.question_id));
+    if (questions.every((each) => this.questions.has(each.question_id)) && this.questions.size === ids.size) return;
+    this.revision += 1;
+    this.questions.clear();
+    for (const each of questions) this.questions.set(each.question_id, each);
+  }
+
+  /** Note which question a call waits for. */
+  ask(callId: string, approvalId: string): void {
+    if (this.asked.get(callId) === approvalId) return;
+    this.asked.set(callId, approvalId);
+    this.#touch(`call:${callId}`);
+  }
+
   snapshot(snapshot: Snapshot): void {
     this.seq = Math.max(this.seq, snapshot.seq);
+    this.revision += 1;
     this.live.clear();
     if (snapshot.answer != null) this.live.take(snapshot.answer);
     this.outputs.clear();
@@ -158,10 +258,13 @@ export class Session {
   }
 
   #take(event: Event, seq: number): void {
+    if (event.type === "stream_batch") {
+      if (event.stream_id !== this.live.streamId) this.revision += 1;
+      this.live.take(event);
+      return;
+    }
+    if (event.type !== "call_progress") this.revision += 1;
     switch (event.type) {
-      case "stream_batch":
-        this.live.take(event);
-        return;
       case "call_progress": {
         const text = this.outputs.get(event.call_id);
         const all = text === undefined ? event.text : `${text}\n${event.text}`;
@@ -180,11 +283,11 @@ export class Session {
         return;
       case "input_delivered":
       case "input_cancelled":
-        this.waiting.delete(event.input_id);
+        this.#arrived(event.input_id);
         return;
       case "turn_started":
         this.turnId = event.turn_id;
-        for (const each of event.input_ids) this.waiting.delete(each);
+        for (const each of event.input_ids) this.#arrived(each);
         return;
       case "turn_resumed":
         this.turnId = event.turn_id;
@@ -246,7 +349,7 @@ export class Session {
         const call = this.#at.get(`call:${event.call_id}`);
         const input = event.arguments ?? call?.input ?? "";
         const durationMs = event.duration_ms ?? 0;
-        if (call !== undefined) Object.assign(call, { status: event.status, durationMs, input });
+        if (call !== undefined) Object.assign(call, { status: event.status, durationMs, input, stamp: call.stamp + 1 });
         this.#say(`result:${event.call_id}`, "result", {
           turnId: event.turn_id,
           callId: event.call_id,
@@ -264,6 +367,7 @@ export class Session {
         return;
       case "approval_answered":
         if (this.asked.get(event.call_id) === event.approval_id) this.asked.delete(event.call_id);
+        this.#touch(`call:${event.call_id}`);
         if (event.decision === "allow") this.#status(event.call_id, "pending");
         return;
       case "question_asked":
@@ -293,12 +397,14 @@ export class Session {
         this.#say(`summary:${seq}`, "system", { content: `Summary: ${event.summary}` });
         return;
       case "turn_set_aside":
-        for (const row of this.rows) if (row.turnId === event.turn_id) row.isSetAside = true;
+        for (const row of this.rows) if (row.turnId === event.turn_id) Object.assign(row, { isSetAside: true, stamp: row.stamp + 1 });
         return;
       case "messages_deleted":
         for (const id of event.message_ids) {
           const row = this.#at.get(id);
-          if (row !== undefined) Object.assign(row, { isDeleted: true, content: "", thinking: "", input: "", output: "" });
+          if (row !== undefined) {
+            Object.assign(row, { isDeleted: true, content: "", thinking: "", input: "", output: "", stamp: row.stamp + 1 });
+          }
         }
         return;
       case "title_set":
@@ -319,7 +425,18 @@ export class Session {
 
   #status(callId: string, status: string): void {
     const call = this.#at.get(`call:${callId}`);
-    if (call !== undefined) call.status = status;
+    if (call !== undefined) Object.assign(call, { status, stamp: call.stamp + 1 });
+  }
+
+  #arrived(inputId: string): void {
+    this.waiting.delete(inputId);
+    this.#touch(inputId);
+  }
+
+  #touch(id: string): void {
+    this.revision += 1;
+    const row = this.#at.get(id);
+    if (row !== undefined) row.stamp += 1;
   }
 
   #say(id: string, kind: Kind, fields: Partial<Row>): void {

@@ -1,18 +1,31 @@
 // What a list of messages shows: a call and its result are one card, and calls that ran side by side one group.
-import type { Row, Session } from "./session";
+import type { Gap, Row, Session } from "./session";
 
 export interface CallView {
   row: Row;
   result: Row | undefined;
   approvalId: string | undefined;
-  progress: string;
 }
 
-export type Item =
-  | { kind: "message"; id: string; row: Row }
-  | { kind: "calls"; id: string; calls: CallView[] }
-  | { kind: "live"; id: string }
-  | { kind: "question"; id: string };
+/** `stamp` grows with each change of what an item shows; `position` is where it stands in the record. */
+export type Item = { id: string; stamp: number; position: number } & (
+  | { kind: "message"; row: Row }
+  | { kind: "calls"; calls: CallView[] }
+  | { kind: "gap"; gap: Gap }
+  | { kind: "live" }
+  | { kind: "question" }
+);
+
+/** Make the list of a session; the one before it, if nothing of it changed since. */
+export function lister(): (session: Session) => readonly Item[] {
+  let last: { session: Session; revision: number; items: readonly Item[] } | null = null;
+  return (session) => {
+    if (last?.session !== session || last.revision !== session.revision) {
+      last = { session, revision: session.revision, items: itemsOf(session) };
+    }
+    return last.items;
+  };
+}
 
 export function itemsOf(session: Session): Item[] {
   const items: Item[] = [];
@@ -24,28 +37,38 @@ export function itemsOf(session: Session): Item[] {
     if (row.kind === "result") results.set(row.callId, row);
     else if (row.kind === "call") calls.add(row.callId);
   }
-  for (const row of session.rows) {
+  let end = 0;
+  for (let at = 0; at < session.rows.length; at++) {
+    const row = session.rows[at]!;
+    const { position, stamp } = row;
+    end = position;
+    const gap = session.gapBefore(at);
+    if (gap !== null) items.push({ kind: "gap", id: `gap:${gap.from}`, gap, stamp: gap.to, position: gap.from });
     if (row.isDeleted) continue;
     if (row.kind === "result") {
       if (calls.has(row.callId)) continue;
       // Its call is on an earlier page.
-      items.push({ kind: "calls", id: row.id, calls: [{ row, result: row, approvalId: undefined, progress: "" }] });
+      items.push({ kind: "calls", id: row.id, calls: [{ row, result: row, approvalId: undefined }], stamp, position });
       continue;
     }
     if (row.kind === "call") {
       const result = results.get(row.callId);
       const approvalId = session.asked.get(row.callId);
-      const view: CallView = { row, result, approvalId, progress: session.outputs.get(row.callId) ?? "" };
+      const view: CallView = { row, result, approvalId };
       const last = items.at(-1);
-      if (last?.kind === "calls" && last.calls[0]?.row.turnId === row.turnId && isBeside(last, row)) last.calls.push(view);
-      else items.push({ kind: "calls", id: row.id, calls: [view] });
+      const both = stamp + (result?.stamp ?? 0);
+      if (last?.kind === "calls" && last.calls[0]?.row.turnId === row.turnId && isBeside(last, row)) {
+        last.calls.push(view);
+        last.stamp += both;
+      } else items.push({ kind: "calls", id: row.id, calls: [view], stamp: both, position });
       continue;
     }
     if (row.kind === "assistant" && row.content === "" && row.thinking === "") continue;
-    (session.waiting.has(row.id) ? waiting : items).push({ kind: "message", id: row.id, row });
+    (session.waiting.has(row.id) ? waiting : items).push({ kind: "message", id: row.id, row, stamp, position });
   }
-  if (session.live.isThere) items.push({ kind: "live", id: `live:${session.live.streamId}` });
-  for (const id of session.questions.keys()) items.push({ kind: "question", id });
+  const behind = { stamp: 0, position: end + 1 };
+  if (session.live.isThere) items.push({ kind: "live", id: `live:${session.live.streamId}`, ...behind });
+  for (const id of session.questions.keys()) items.push({ kind: "question", id, ...behind });
   return [...items, ...waiting];
 }
 
@@ -66,7 +89,7 @@ export function lastTurn(session: Session, items: readonly Item[]): LastTurn | n
   if (session.turnId !== "" || session.waiting.size > 0 || session.live.isThere) return null;
   for (let at = items.length - 1; at >= 0; at--) {
     const item = items[at]!;
-    if (item.kind === "live" || item.kind === "question") return null;
+    if (item.kind === "live" || item.kind === "question" || item.kind === "gap") return null;
     if (item.kind === "calls") return { itemId: item.id, isAnswered: false };
     const { row } = item;
     if (row.kind === "system" || row.isSetAside) continue;

@@ -1,48 +1,98 @@
-// The arithmetic of a windowed list: heights that are measured or estimated, and what of them is in sight.
+// The arithmetic of a windowed list: heights that are measured or estimated, where each item begins, and what is in sight.
 
 export interface Window {
   from: number;
   to: number;
-  before: number;
-  after: number;
 }
 
-export class Heights {
-  #known = new Map<string, number>();
+export interface Sized {
+  readonly id: string;
+  /** Another one says that the content is another one. */
+  readonly stamp: number;
+}
 
-  constructor(readonly estimate: number) {}
+export class Heights<Item extends Sized> {
+  /** Measured heights by id: they outlive the list of items, which is made again with each change. */
+  readonly #known = new Map<string, number>();
+  #items: readonly Item[] = [];
+  #at = new Map<string, number>();
+  /** Where each item begins, and where the last one ends; right up to `#right`. */
+  #starts = new Float64Array(1);
+  #right = 0;
 
-  /** Note a height; return by how much it differs from what was taken for it. */
-  measure(id: string, height: number): number {
-    const before = this.#known.get(id) ?? this.estimate;
-    this.#known.set(id, height);
-    return height - before;
+  constructor(readonly estimate: (item: Item) => number) {}
+
+  get count(): number {
+    return this.#items.length;
   }
 
-  of(id: string): number {
-    return this.#known.get(id) ?? this.estimate;
+  /** The height of everything. */
+  get total(): number {
+    return this.start(this.#items.length);
   }
 
-  /** What to draw for a view of `height` at `top`, with as much more around it. */
-  window(ids: readonly string[], top: number, height: number, around: number): Window {
-    let at = 0;
-    let from = 0;
-    while (from < ids.length && at + this.of(ids[from]!) < top - around) at += this.of(ids[from++]!);
-    const before = at;
-    let to = from;
-    while (to < ids.length && at < top + height + around) at += this.of(ids[to++]!);
-    let after = 0;
-    for (let rest = to; rest < ids.length; rest++) after += this.of(ids[rest]!);
-    return { from, to, before, after };
-  }
-
-  /** The height of everything in front of an item. */
-  offset(ids: readonly string[], id: string): number {
-    let at = 0;
-    for (const each of ids) {
-      if (each === id) return at;
-      at += this.of(each);
+  take(items: readonly Item[]): void {
+    if (items === this.#items) return;
+    // What is the same up to there keeps its place.
+    const most = Math.min(items.length, this.#items.length, this.#right);
+    let same = 0;
+    while (same < most && items[same]!.id === this.#items[same]!.id && items[same]!.stamp === this.#items[same]!.stamp) same++;
+    for (let at = same; at < this.#items.length; at++) this.#at.delete(this.#items[at]!.id);
+    for (let at = same; at < items.length; at++) this.#at.set(items[at]!.id, at);
+    if (this.#starts.length <= items.length) {
+      const longer = new Float64Array(Math.ceil(items.length * 1.5) + 64);
+      longer.set(this.#starts.subarray(0, this.#right + 1));
+      this.#starts = longer;
     }
-    return at;
+    this.#items = items;
+    this.#right = same;
+  }
+
+  indexOf(id: string): number {
+    return this.#at.get(id) ?? -1;
+  }
+
+  /** Note a height; return whether it is another one than was taken for it. */
+  measure(id: string, height: number): boolean {
+    const at = this.indexOf(id);
+    if (at < 0 || this.#known.get(id) === height) return false;
+    const before = this.of(at);
+    this.#known.set(id, height);
+    if (before !== height) this.#right = Math.min(this.#right, at);
+    return before !== height;
+  }
+
+  isMeasured(id: string): boolean {
+    return this.#known.has(id);
+  }
+
+  of(at: number): number {
+    const item = this.#items[at]!;
+    return this.#known.get(item.id) ?? this.estimate(item);
+  }
+
+  /** Where an item begins. */
+  start(at: number): number {
+    for (; this.#right < at; this.#right++) this.#starts[this.#right + 1] = this.#starts[this.#right]! + this.of(this.#right);
+    return this.#starts[at]!;
+  }
+
+  /** The item that is at this height. */
+  at(top: number): number {
+    this.start(this.#items.length);
+    let low = 0;
+    let high = this.#items.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.#starts[middle]! <= top) low = middle;
+      else high = middle - 1;
+    }
+    return Math.max(0, low);
+  }
+
+  /** What to draw of a view that is so high, with as much more around it. */
+  window(top: number, height: number, around: number): Window {
+    if (this.#items.length === 0) return { from: 0, to: 0 };
+    return { from: this.at(top - around), to: this.at(top + height + around) + 1 };
   }
 }

@@ -1,133 +1,223 @@
 // A windowed list: only what is near the view is drawn; what is read stays where it is when heights above change.
-import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Heights } from "./heights";
+// Where the view is follows from heights that were measured once: scrolling asks the browser for no layout.
+import type { ComponentChildren, RefObject } from "preact";
+import { memo } from "preact/compat";
+import { useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Heights, type Sized } from "./heights";
 
+/** So much is drawn above and below the view; and at first, until the browser has shown that. */
 const AROUND = 1500;
+const FIRST_AROUND = 100;
+/** What is drawn changes when less than this is left of it. */
+const SLACK = 600;
 /** Nearer to the end than this, the list stays at the end as it grows. */
 const NEAR_END = 48;
 
-interface ListProps<Item> {
-  items: readonly Item[];
-  estimate: number;
-  label: string;
-  /** Another value begins at the end again. */
-  subject: string;
-  idOf(item: Item): string;
-  draw(item: Item): ComponentChildren;
-  onTop?(): void;
-  head?: ComponentChildren;
-  toEnd: string;
+export interface Listed extends Sized {
+  readonly position: number;
+  /** A height that follows from the item itself, and is not measured. */
+  readonly height?: number;
 }
 
-export function WindowedList<Item>({ items, estimate, label, subject, idOf, draw, onTop, head, toEnd }: ListProps<Item>) {
+/** What a list is told from outside. */
+export interface ListHandle {
+  toEnd(): void;
+  toStart(): void;
+  /** Show an item, and focus it; return whether it is there. */
+  show(id: string): boolean;
+  /** Focus the next item, or the one before. */
+  step(by: 1 | -1): void;
+}
+
+/** An item near the view, and where its upper and lower end are, from the upper end of the view. */
+export interface Seen<Item> {
+  item: Item;
+  top: number;
+  bottom: number;
+  viewHeight: number;
+}
+
+interface ListProps<Item> {
+  items: readonly Item[];
+  estimate(item: Item): number;
+  label: string;
+  /** Another one begins at the end again. */
+  subject: object;
+  draw(item: Item): ComponentChildren;
+  /** What else an item shows; it is drawn again when this or its stamp is another. */
+  markOf(item: Item): string;
+  /** The number of all items, drawn, read or not. */
+  size: number;
+  onSeen?(seen: Seen<Item>[]): void;
+  toEnd: string;
+  handle?: RefObject<ListHandle | null>;
+}
+
+interface View {
+  isAtEnd: boolean;
+  anchor: { id: string; y: number } | null;
+  around: number;
+  height: number;
+  top: number;
+  from: number;
+  to: number;
+  focus: string;
+}
+
+export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
+  const { items, label, subject, draw, markOf, size, toEnd } = props;
   const place = useRef<HTMLDivElement>(null);
-  const headPlace = useRef<HTMLDivElement>(null);
-  const heights = useMemo(() => new Heights(estimate), [subject]);
-  const isAtEnd = useRef(true);
-  const lastTop = useRef(0);
-  const anchor = useRef<{ id: string; y: number } | null>(null);
-  const [, draw_] = useState(0);
+  const given = useRef(props);
+  given.current = props;
+  const [, count] = useState(0);
   const [isAway, setAway] = useState(false);
-  const again = () => draw_((count) => count + 1);
-  const ids = items.map(idOf);
+  const again = () => count((before) => before + 1);
+  const list = useMemo(() => {
+    const heights = new Heights<Item>((item) => item.height ?? given.current.estimate(item));
+    const view: View = { isAtEnd: true, anchor: null, around: FIRST_AROUND, height: 0, top: 0, from: 0, to: 0, focus: "" };
+    const observer = new ResizeObserver((entries) => {
+      let isChanged = false;
+      for (const { target, borderBoxSize } of entries) {
+        const id = (target as HTMLElement).dataset["id"];
+        const its = borderBoxSize[0]?.blockSize ?? 0;
+        if (id !== undefined && its > 0 && heights.measure(id, its)) isChanged = true;
+      }
+      if (isChanged) again();
+    });
+    return { heights, view, observer, drawn: { items: null as readonly Item[] | null, total: -1 } };
+  }, [subject]);
+  const { heights, view, observer, drawn } = list;
+  heights.take(items);
+  if (view.height === 0) view.height = place.current?.clientHeight || 800;
+  view.top = topOf(heights, view);
+  const range = heights.window(view.top, view.height, view.around);
+  const isSame = range.from === view.from && range.to === view.to && drawn.items === items;
+  [view.from, view.to] = [range.from, range.to];
 
-  const view = place.current;
-  const headHeight = headPlace.current?.offsetHeight ?? 0;
-  const height = view?.clientHeight ?? 800;
-  const total = ids.reduce((sum, id) => sum + heights.of(id), 0);
-  const top = view === null || isAtEnd.current ? Math.max(0, total - height) : view.scrollTop - headHeight;
-  const { from, to, before, after } = heights.window(ids, top, height, AROUND);
-
-  const observer = useMemo(
-    () =>
-      new ResizeObserver((entries) => {
-        let changed = false;
-        for (const entry of entries) {
-          const id = (entry.target as HTMLElement).dataset["id"];
-          const size = entry.borderBoxSize[0]?.blockSize ?? 0;
-          if (id !== undefined && size > 0 && heights.measure(id, size) !== 0) changed = true;
-        }
-        if (changed) again();
-      }),
-    [heights],
-  );
   useEffect(() => {
     const element = place.current;
+    if (element === null) return;
     // The view itself: it shrinks when a person writes more lines.
-    const own = new ResizeObserver(again);
-    if (element !== null) own.observe(element);
+    const own = new ResizeObserver(() => {
+      view.height = element.clientHeight;
+      again();
+    });
+    own.observe(element);
+    setAway(false);
+    // What is in sight is shown first, and what is around it drawn behind.
+    const frame = requestAnimationFrame(() =>
+      requestAnimationFrame(() => {
+        view.around = AROUND;
+        again();
+      }),
+    );
     return () => {
+      cancelAnimationFrame(frame);
       own.disconnect();
       observer.disconnect();
     };
-  }, [observer]);
+  }, [list]);
 
   useLayoutEffect(() => {
     const element = place.current;
     if (element === null) return;
-    if (isAtEnd.current) {
-      element.scrollTop = element.scrollHeight;
-      lastTop.current = element.scrollTop;
-    } else if (anchor.current !== null) {
-      // What was at the top of the view stays there, whatever came or changed above it.
-      const found = element.querySelector<HTMLElement>(`[data-id="${CSS.escape(anchor.current.id)}"]`);
-      if (found !== null) {
-        const moved = found.offsetTop - element.scrollTop - anchor.current.y;
-        if (Math.abs(moved) > 1) element.scrollTop += moved;
-        lastTop.current = element.scrollTop;
-      }
+    for (const each of isSame ? [] : element.querySelectorAll<HTMLElement>("[data-id]")) {
+      const id = each.dataset["id"]!;
+      if (items[heights.indexOf(id)]?.height === undefined && !heights.isMeasured(id)) heights.measure(id, each.getBoundingClientRect().height);
     }
+    if (isSame && heights.total === drawn.total) return;
+    drawn.items = items;
+    drawn.total = heights.total;
+    if (view.isAtEnd) element.scrollTop = element.scrollHeight;
+    else {
+      const top = topOf(heights, view);
+      if (Math.abs(element.scrollTop - top) > 1) element.scrollTop = top;
+    }
+    view.top = element.scrollTop;
+    if (view.focus !== "") {
+      element.querySelector<HTMLElement>(`[data-id="${CSS.escape(view.focus)}"]`)?.focus({ preventScroll: true });
+      view.focus = "";
+    }
+    look();
   });
 
-  useEffect(() => {
-    isAtEnd.current = true;
-    anchor.current = null;
-    setAway(false);
-    again();
-  }, [subject]);
+  /** Draw again if what is drawn does not reach far enough, and say what is in sight. */
+  const look = () => {
+    const wanted = heights.window(view.top, view.height, Math.max(0, view.around - SLACK));
+    if (wanted.from < view.from || wanted.to > view.to) again();
+    const { onSeen } = given.current;
+    if (onSeen === undefined) return;
+    const seen: Seen<Item>[] = [];
+    for (let at = wanted.from; at < Math.min(wanted.to, heights.count); at++) {
+      const top = heights.start(at) - view.top;
+      seen.push({ item: given.current.items[at]!, top, bottom: top + heights.of(at), viewHeight: view.height });
+    }
+    onSeen(seen);
+  };
 
   const scrolled = () => {
     const element = place.current;
     if (element === null) return;
-    const rest = element.scrollHeight - element.scrollTop - element.clientHeight;
+    const top = element.scrollTop;
+    const rest = heights.total - top - view.height;
     // What came below since then is no reason to leave the end; only somebody who scrolls up leaves it.
-    isAtEnd.current = rest < NEAR_END || (isAtEnd.current && element.scrollTop >= lastTop.current);
-    lastTop.current = element.scrollTop;
-    setAway(rest > element.clientHeight / 2);
-    anchor.current = null;
-    for (const each of element.querySelectorAll<HTMLElement>("[data-id]")) {
-      if (each.offsetTop + each.offsetHeight > element.scrollTop) {
-        anchor.current = { id: each.dataset["id"] ?? "", y: each.offsetTop - element.scrollTop };
-        break;
-      }
-    }
-    if (element.scrollTop < AROUND) onTop?.();
-    again();
+    view.isAtEnd = rest < NEAR_END || (view.isAtEnd && top >= view.top);
+    view.top = top;
+    setAway(rest > view.height / 2);
+    view.anchor = anchorAt(heights, given.current.items, top, view.height);
+    look();
   };
 
+  const go = (at: number, y: number, focus = "") => {
+    const item = given.current.items[at];
+    if (item === undefined) return;
+    Object.assign(view, { isAtEnd: false, anchor: { id: item.id, y }, focus });
+    drawn.total = -1;
+    again();
+  };
+  const handle: ListHandle = {
+    toEnd() {
+      Object.assign(view, { isAtEnd: true, anchor: null });
+      drawn.total = -1;
+      setAway(false);
+      again();
+    },
+    toStart: () => go(0, 0),
+    show(id) {
+      const at = heights.indexOf(id);
+      if (at >= 0) go(at, view.height / 4, id);
+      return at >= 0;
+    },
+    step(by) {
+      const own = document.activeElement?.closest<HTMLElement>("[data-id]")?.dataset["id"];
+      const known = own === undefined ? -1 : heights.indexOf(own);
+      let at = known >= 0 ? known + by : heights.at(view.top + (by > 0 ? 0 : view.height));
+      while (given.current.items[at]?.height !== undefined) at += by;
+      if (at >= 0 && at < heights.count) go(at, Math.min(view.height / 4, 120), given.current.items[at]!.id);
+    },
+  };
+  useImperativeHandle(props.handle ?? null, () => handle, [list]);
+
+  const keyed = (event: KeyboardEvent) => {
+    if (event.target !== place.current || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Home") handle.toStart();
+    else if (event.key === "End") handle.toEnd();
+    else return;
+    event.preventDefault();
+  };
+  const { from, to } = range;
+  const after = Math.max(0, heights.total - heights.start(Math.min(to, heights.count)));
   return (
     <div class="list">
-      <div class="scroll" ref={place} onScroll={scrolled} role="feed" aria-label={label} tabIndex={0}>
-        <div ref={headPlace}>{head}</div>
-        <div style={{ height: `${before}px` }} />
-        {items.slice(from, to).map((item, at) => (
-          <Slot key={ids[from + at]} id={ids[from + at]!} observer={observer} position={from + at + 1} size={items.length}>
-            {draw(item)}
-          </Slot>
+      <div class="scroll" ref={place} onScroll={scrolled} onKeyDown={keyed} role="feed" aria-label={label} tabIndex={0}>
+        <div style={{ height: `${heights.start(from)}px` }} />
+        {items.slice(from, to).map((item) => (
+          <Slot key={item.id} item={item} mark={markOf(item)} observer={observer} size={size} draw={draw as (item: Listed) => ComponentChildren} />
         ))}
         <div style={{ height: `${after}px` }} />
       </div>
       {isAway && (
-        <button
-          type="button"
-          class="to-end"
-          onClick={() => {
-            isAtEnd.current = true;
-            setAway(false);
-            again();
-          }}
-        >
+        <button type="button" class="to-end" onClick={handle.toEnd}>
           ↓ {toEnd}
         </button>
       )}
@@ -135,25 +225,49 @@ export function WindowedList<Item>({ items, estimate, label, subject, idOf, draw
   );
 }
 
-interface SlotProps {
-  id: string;
-  observer: ResizeObserver;
-  position: number;
-  size: number;
-  children: ComponentChildren;
+function topOf<Item extends Sized>(heights: Heights<Item>, view: View): number {
+  if (view.isAtEnd) return Math.max(0, heights.total - view.height);
+  const at = view.anchor === null ? -1 : heights.indexOf(view.anchor.id);
+  return at < 0 ? view.top : Math.max(0, heights.start(at) - view.anchor!.y);
 }
 
-function Slot({ id, observer, position, size, children }: SlotProps) {
-  const place = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => {
-    const element = place.current;
-    if (element === null) return;
-    observer.observe(element);
-    return () => observer.unobserve(element);
-  }, [observer]);
-  return (
-    <article class="slot" ref={place} data-id={id} aria-posinset={position} aria-setsize={size}>
-      {children}
-    </article>
-  );
+/** What stays where it is: the first item in the view, and one that is read rather than a gap. */
+function anchorAt<Item extends Listed>(heights: Heights<Item>, items: readonly Item[], top: number, height: number): View["anchor"] {
+  let at = heights.at(top);
+  if (items[at]?.height !== undefined && at + 1 < heights.count && heights.start(at + 1) < top + height) at += 1;
+  const item = items[at];
+  return item === undefined ? null : { id: item.id, y: heights.start(at) - top };
 }
+
+interface SlotProps {
+  item: Listed;
+  mark: string;
+  observer: ResizeObserver;
+  size: number;
+  draw(item: Listed): ComponentChildren;
+}
+
+const Slot = memo(
+  ({ item, observer, size, draw }: SlotProps) => {
+    const place = useRef<HTMLDivElement>(null);
+    const isMeasured = item.height === undefined;
+    useLayoutEffect(() => {
+      const element = place.current;
+      if (element === null || !isMeasured) return;
+      observer.observe(element);
+      return () => observer.unobserve(element);
+    }, [observer, isMeasured]);
+    if (!isMeasured) return <div class="gap" data-id={item.id} style={{ height: `${item.height}px` }}>{draw(item)}</div>;
+    return (
+      <article class="slot" ref={place} data-id={item.id} tabIndex={-1} aria-posinset={item.position} aria-setsize={size}>
+        {draw(item)}
+      </article>
+    );
+  },
+  (before, now) =>
+    before.item.id === now.item.id &&
+    before.item.stamp === now.item.stamp &&
+    before.mark === now.mark &&
+    before.size === now.size &&
+    before.observer === now.observer,
+);

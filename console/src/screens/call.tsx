@@ -4,7 +4,7 @@ import type { CallView } from "../fold/view";
 import { Icon } from "../parts/icon";
 import { argumentRows, seconds, shown, summary } from "../parts/text";
 import { words } from "../store/settings";
-import { approvals, may } from "../store/app";
+import { approvals, may, open, version } from "../store/app";
 import { changes, isUndoing, undo, type ChangedCall } from "../store/turns";
 import { Ask } from "./ask";
 
@@ -36,8 +36,11 @@ export function Calls({ calls }: { calls: readonly CallView[] }) {
 
 function CallCard({ call }: { call: CallView }) {
   const its = words.value;
-  const { row, result, progress, approvalId } = call;
+  const { row, result, approvalId } = call;
   const status = result?.status ?? row.status;
+  // Only of a call that runs, output comes.
+  if (status === "running") void version.value;
+  const progress = open.value?.outputs.get(row.callId) ?? "";
   const output = result === undefined ? "" : result.content || result.output;
   const duration = result?.durationMs ?? row.durationMs;
   const change = changes.value.get(row.callId);

@@ -1,27 +1,65 @@
 // The chat: messages as they come, calls and questions in their place, and where a person writes.
-import { itemsOf, lastTurn, type Item, type LastTurn } from "../fold/view";
+import { useMemo, useRef } from "preact/hooks";
+import { lastTurn, lister, type Item, type LastTurn } from "../fold/view";
 import type { Row, Session } from "../fold/session";
-import { WindowedList } from "../parts/list";
+import { WindowedList, type ListHandle, type Seen } from "../parts/list";
 import { copy, Markdown } from "../parts/markdown";
 import { Icon } from "../parts/icon";
 import { IconButton, Menu, type Choice } from "../parts/menu";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
+import * as reading from "../store/reading";
 import * as turns from "../store/turns";
 import { words } from "../store/settings";
 import { Calls } from "./call";
 import { Composer } from "./composer";
 import { Asked } from "./question";
 
-const ESTIMATE = 120;
+/** What an item takes until it is measured, and a message of the record that is not read. */
+const ESTIMATES = { message: 120, calls: 52, live: 80, question: 160, gap: 0, head: 0 } as const;
+const ROW_HEIGHT = 80;
+const HEAD_HEIGHT = 44;
+/** Browsers draw nothing that is much higher. */
+const MAX_HEIGHT = 8_000_000;
+
+type Listed = (Item | { kind: "head"; id: string; stamp: number; position: number }) & { height?: number };
+
+/** Of what is missing near the view, have the nearest read. */
+function readSeen(seen: Seen<Listed>[]): void {
+  for (const [at, { item, top, bottom, viewHeight }] of seen.entries()) {
+    if (item.kind !== "gap") continue;
+    const { gap } = item;
+    if (at + 1 < seen.length && bottom > 0) reading.readGap(gap, "end");
+    else if (at > 0 || top > -viewHeight || item.height === 0) reading.readGap(gap, "start");
+    else reading.readGap(gap, gap.from + Math.floor((-top / (bottom - top)) * (gap.to - gap.from + 1)));
+    return;
+  }
+}
 
 export function Chat() {
   const its = words.value;
   const session = app.open.value;
-  void app.version.value;
+  void app.revision.value;
+  const list = useRef<ListHandle>(null);
+  const itemsOf = useMemo(() => {
+    const listed = lister();
+    let last: { of: readonly Item[]; all: Listed[] } | null = null;
+    return (of: Session) => {
+      const items = listed(of);
+      if (last?.of !== items) {
+        const rowHeight = Math.min(ROW_HEIGHT, MAX_HEIGHT / Math.max(1, of.rows.length === 0 ? 1 : of.rows.at(-1)!.position));
+        const all: Listed[] = items.map((item) =>
+          item.kind === "gap" ? { ...item, height: Math.round((item.gap.to - item.gap.from + 1) * rowHeight) } : item,
+        );
+        if (all[0]?.kind !== "gap" || all[0].gap.from > 1) all.unshift({ kind: "head", id: "head", stamp: 0, position: 0, height: HEAD_HEIGHT });
+        last = { of: items, all };
+      }
+      return last.all;
+    };
+  }, []);
   const at = app.route.value;
   const id = at.screen === "chat" ? at.id : null;
-  const own = app.waiting.value.filter((each) => each.sessionId === id);
+  const own = app.waiting.value.filter((each) => each.sessionId === id && each.isOnRecord !== true);
   if (id === null || session === null) {
     return (
       <div class="chat">
@@ -41,20 +79,20 @@ export function Chat() {
     );
   }
   const items = itemsOf(session);
-  const last = lastTurn(session, items);
-  const head = app.isReadingEarlier.value ? its.earlier : app.hasAll.value ? its.beginning : "";
+  const last = lastTurn(session, items as Item[]);
   return (
     <div class="chat">
-      <WindowedList<Item>
+      <WindowedList<Listed>
         items={items}
-        estimate={ESTIMATE}
-        label={shown(session.title ?? "") || its.untitled}
-        subject={session.id}
-        idOf={(item) => item.id}
+        estimate={(item) => ESTIMATES[item.kind]}
+        label={shown(app.title.value) || its.untitled}
+        subject={session}
         draw={(item) => <ItemView item={item} session={session} last={last?.itemId === item.id ? last : null} />}
-        onTop={() => void app.readEarlier()}
-        head={<p class="head">{head}</p>}
+        markOf={(item) => (last?.itemId === item.id ? String(last.isAnswered) : "")}
+        size={session.rows.at(-1)?.position ?? 0}
+        onSeen={readSeen}
         toEnd={its.toEnd}
+        handle={list}
       />
       {session.plan.length > 0 && session.turnId !== "" && <Plan session={session} />}
       {session.retry !== null && (
@@ -69,12 +107,15 @@ export function Chat() {
   );
 }
 
-// A session is changed in place, and a component whose props are the same is not drawn again: those that show a part of
-// it read its version.
+// A session is changed in place: an item is drawn again when its stamp is another one, and what grows with each piece of
+// an answer reads the session's version.
 
-function ItemView({ item, session, last }: { item: Item; session: Session; last: LastTurn | null }) {
-  void app.version.value;
+function ItemView({ item, session, last }: { item: Listed; session: Session; last: LastTurn | null }) {
   switch (item.kind) {
+    case "head":
+      return <p class="head">{words.value.beginning}</p>;
+    case "gap":
+      return <p class="head">{words.value.earlier}</p>;
     case "message":
       return <Message row={item.row} isWaiting={session.waiting.has(item.row.id)} last={last} files={session.files.get(item.row.id) ?? []} />;
     case "calls":
@@ -105,7 +146,6 @@ interface MessageProps {
 }
 
 function Message({ row, isWaiting, last, files }: MessageProps) {
-  void app.version.value;
   const its = words.value;
   if (row.kind === "user") {
     return (
@@ -172,9 +212,8 @@ function Files({ names }: { names: readonly string[] }) {
 
 /** What can be done with a message: what is wanted often as buttons, the rest behind one. */
 function Actions({ row, last }: { row: Row; last: LastTurn | null }) {
-  void app.version.value;
   const its = words.value.turnMenu;
-  const isIdle = app.open.value?.turnId === "";
+  const isIdle = app.isIdle.value;
   const isUser = row.kind === "user";
   const rest: Choice[] = [];
   if (!isUser && app.may("session/fork")) rest.push({ name: its.fork, icon: "fork", run: () => void turns.fork(row) });
@@ -234,7 +273,7 @@ function Thinking({ text }: { text: string }) {
 const MARKS: Record<string, string> = { done: "✓", in_progress: "◐", pending: "○" };
 
 function Plan({ session }: { session: Session }) {
-  void app.version.value;
+  void app.revision.value;
   const done = session.plan.filter((each) => each.status === "done").length;
   return (
     <details class="plan">

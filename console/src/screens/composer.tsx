@@ -12,7 +12,7 @@ const MAX_HEIGHT = 240;
 const TWICE_MS = 1500;
 
 export function Composer({ session }: { session: Session | null }) {
-  void app.version.value; // the session is changed in place
+  void app.revision.value; // the session is changed in place
   const its = words.value;
   const name = compose.place.value;
   const [text, setText] = useState(app.drafts.get(name) ?? "");

@@ -31,7 +31,6 @@ export function Frame() {
   const [isDrawn, setDrawn] = useState(false);
   const count = app.approvals.value.length;
   const at = app.route.value;
-  void app.version.value;
   const title = titleOf(at);
   useEffect(() => {
     document.title = `${count > 0 ? `(${count}) ` : ""}${title === "" ? "" : `${title} · `}callboard`;

@@ -1,11 +1,13 @@
 // What all screens share: the link, the list of sessions, what waits for a person, and the session that is open.
 import { batch, computed, effect, signal } from "@preact/signals";
-import { Session } from "../fold/session";
-import { CallError, Link, type Method, type Methods, type Notifications, type Socket } from "../link";
+import type { Session } from "../fold/session";
+import { CallError, Link, type Method, type Methods, type Socket } from "../link";
 import * as compose from "./compose";
 import { Drafts } from "./drafts";
 import * as login from "./login";
 import { route, routeOf } from "./route";
+import * as reading from "./reading";
+import { keepsContent } from "./settings";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
 export type ApprovalRow = Methods["approval/list"]["result"]["approvals"][number];
@@ -19,9 +21,10 @@ export interface Waiting {
   mode: compose.Mode;
   choices: compose.Choices;
   files: readonly compose.GivenFile[];
+  /** An event of the session has said it; its answer is on the way. */
+  isOnRecord?: boolean;
 }
 
-const PAGE = 100;
 const LIST = 100;
 /** What one page of the server has at most; beyond, people search. */
 const MAX_LIST = 1000;
@@ -44,8 +47,10 @@ export const approvals = signal<ApprovalRow[]>([]);
 export const open = signal<Session | null>(null);
 /** Grows with each change of the open session, which is changed in place. */
 export const version = signal(0);
-export const isReadingEarlier = signal(false);
-export const hasAll = signal(false);
+/** The same, but for the text of an answer and of output that grow: what does not show these need not look each time. */
+export const revision = signal(0);
+/** Whether a tab may keep what is said, to show it at once after a reload. */
+export const mayKeep = computed(() => keepsContent.value);
 export const waiting = signal<Waiting[]>([]);
 export const toast = signal<string>("");
 /** What can be done about the text that is shown, as long as it is that one. */
@@ -64,9 +69,14 @@ export const isOtherVersion = computed(
 );
 /** The title of the open session; where no event said one, that of the list. */
 export const title = computed(() => {
-  void version.value;
+  void revision.value;
   const session = open.value;
   return session?.title || (sessions.value.find((each) => each.session_id === session?.id)?.title ?? "");
+});
+/** Whether no turn of the open session runs. */
+export const isIdle = computed(() => {
+  void revision.value;
+  return open.value?.turnId === "";
 });
 export const may = (method: Method): boolean => link.welcome.value?.methods.includes(method) ?? false;
 
@@ -86,24 +96,12 @@ export function say(error: unknown): void {
 
 export function begin(): void {
   link.listen((name, params) => {
-    if (name === "topic/update") {
-      const { topic } = params as { topic: string };
-      if (topic === "sessions") sessionsChanged();
-      else if (topic === "approvals") approvalsChanged();
-      return;
-    }
-    for (const session of reading === null ? [open.value] : [open.value, reading]) {
-      if (session === null || (params as { session_id?: string }).session_id !== session.id) continue;
-      if (name === "session/update") {
-        session.update(params as Parameters<Session["update"]>[0]);
-        const { type } = (params as Notifications["session/update"]).event;
-        if (type === "call_finished" || type === "changes_undone") filesChanged.value += 1;
-      }
-      else if (name === "session/snapshot") session.snapshot(params as Parameters<Session["snapshot"]>[0]);
-      else if (name === "session/lost") say((params as { error: { message: string } }).error.message);
-      changed();
-    }
+    if (name !== "topic/update") return;
+    const { topic } = params as { topic: string };
+    if (topic === "sessions") sessionsChanged();
+    else if (topic === "approvals") approvalsChanged();
   });
+  reading.begin();
   let wasOpen = false;
   effect(() => {
     const state = link.state.value;
@@ -123,7 +121,6 @@ export function begin(): void {
   });
   window.addEventListener("hashchange", () => {
     route.value = routeOf(location.hash);
-    void show();
   });
   window.addEventListener("beforeunload", (event) => {
     if (waiting.value.length > 0) event.preventDefault();
@@ -135,6 +132,7 @@ function ended(): void {
   link.stop();
   login.forget();
   drafts.clear();
+  reading.forget();
   batch(() => {
     wasEnded.value = true;
     isLoggedOut.value = true;
@@ -160,7 +158,7 @@ export async function leave(): Promise<void> {
 }
 
 async function connected(): Promise<void> {
-  await Promise.all([readSessions(), readApprovals(), show(true)]);
+  await Promise.all([readSessions(), readApprovals(), reading.show(true)]);
   await sendWaiting();
 }
 
@@ -221,95 +219,9 @@ export function search(text: string): void {
 export async function readApprovals(): Promise<void> {
   try {
     approvals.value = (await link.request("approval/list", { state: "waiting", limit: LIST })).approvals.reverse();
-    changed();
+    reading.changed();
   } catch (error) {
     if (!isGone(error)) say(error);
-  }
-}
-
-// ── the session that is open ─────────────────────────────────────────────────────────────────────
-
-/** A session that is being read: it takes events already, and is shown when its page is there. */
-let reading: Session | null = null;
-let frame = 0;
-/** Draw once a frame, however many events came. A page that is hidden gets no frames, and needs none. */
-function changed(): void {
-  if (frame !== 0) return;
-  frame = requestAnimationFrame(() => {
-    frame = 0;
-    version.value += 1;
-  });
-}
-
-async function show(isAgain = false): Promise<void> {
-  const at = route.value;
-  const id = at.screen === "chat" ? at.id : null;
-  const old = open.value;
-  if (reading !== null && reading.id !== id) reading = null;
-  if (old !== null && old.id !== id) {
-    open.value = null;
-    isStopping.value = false;
-    if (link.state.peek().kind === "open") link.request("session/unsubscribe", { session_id: old.id }).catch(() => undefined);
-  }
-  if (id === null || link.state.peek().kind !== "open" || (old?.id === id && !isAgain)) return;
-  // After a break the record is read again: it says everything that was missed.
-  const session = new Session(id);
-  try {
-    const { seq } = await link.request("session/subscribe", { session_id: id });
-    session.seq = Math.max(session.seq, seq);
-    reading = session;
-    const [page, questions, row] = await Promise.all([
-      link.request("session/messages", { session_id: id, latest_first: true, limit: PAGE }),
-      link.request("question/list", { session_id: id }),
-      link.request("session/get", { session_id: id }),
-    ]);
-    if (reading !== session) return;
-    session.takePage(page.messages);
-    session.title ??= row.title;
-    session.agent ||= row.agent;
-    if (row.is_active && session.turnId === "") session.turnId = "?";
-    for (const each of questions.questions) session.questions.set(each.question_id, each);
-    noteAsked(session);
-    reading = null;
-    batch(() => {
-      open.value = session;
-      hasAll.value = !page.has_more;
-      version.value += 1;
-    });
-  } catch (error) {
-    if (reading === session) reading = null;
-    if (isGone(error)) return;
-    open.value = null;
-    say(error);
-  }
-}
-
-function noteAsked(session: Session): void {
-  for (const each of approvals.value) {
-    if (each.session_id === session.id) session.asked.set(each.call_id, each.approval_id);
-  }
-}
-
-effect(() => {
-  const session = open.value;
-  if (session !== null && approvals.value.length > 0) noteAsked(session);
-});
-
-export async function readEarlier(): Promise<void> {
-  const session = open.value;
-  const first = session?.rows[0]?.position;
-  if (session === null || first === undefined || hasAll.value || isReadingEarlier.value) return;
-  isReadingEarlier.value = true;
-  try {
-    const page = await link.request("session/messages", { session_id: session.id, before: first, latest_first: true, limit: PAGE });
-    if (open.value !== session) return;
-    session.takePage(page.messages);
-    hasAll.value = !page.has_more;
-    changed();
-  } catch (error) {
-    if (!isGone(error)) say(error);
-  } finally {
-    isReadingEarlier.value = false;
   }
 }
 
@@ -365,6 +277,13 @@ async function send(input: Waiting): Promise<void> {
     ...(attachments.length === 0 ? {} : { attachments }),
     idempotency_key: input.key,
   });
+}
+
+/** An event has said what is being sent: it is shown as a message now, and no more as one on its way. */
+export function arrived(sessionId: string, text: string): void {
+  const at = isSending ? waiting.peek().findIndex((each) => each.problem === "" && each.sessionId === sessionId) : -1;
+  if (waiting.peek()[at]?.text !== text) return;
+  waiting.value = waiting.peek().map((each, index) => (index === at ? { ...each, isOnRecord: true } : each));
 }
 
 function setProblem(key: string, problem: string): void {

@@ -36,6 +36,8 @@ export const density = signal<Density>(stored("density") === "compact" ? "compac
 export function inBoth<T>(english: T, chinese: NoInfer<T>): ReadonlySignal<T> {
   return computed(() => (language.value === "zh" ? chinese : english));
 }
+/** Whether a tab may keep the end of the open session until it is closed. */
+export const keepsContent = signal(stored("keep") !== "no");
 export const words = computed<Words>(() => (language.value === "zh" ? zh : en));
 
 export function follow(): void {
@@ -51,4 +53,5 @@ export function follow(): void {
     document.documentElement.dataset["density"] = density.value;
     store("density", density.value);
   });
+  effect(() => store("keep", keepsContent.value ? null : "no"));
 }

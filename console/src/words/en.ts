@@ -64,6 +64,7 @@ export const en = {
   retrying: (attempt: number) => `Attempt ${attempt} failed; it is tried again.`,
   works: "Working …",
   earlier: "Reading earlier messages …",
+  startedOver: "The daemon's record is another one now: the session was read again from its beginning.",
   beginning: "The beginning of the session",
   toEnd: "To the newest",
   newBelow: "New messages below",

@@ -65,6 +65,7 @@ export const zh: Words = {
   retrying: (attempt) => `第 ${attempt} 次尝试失败，正在重试。`,
   works: "正在处理…",
   earlier: "正在读取更早的消息…",
+  startedOver: "守护进程的记录已更换：会话已重新读取。",
   beginning: "会话开头",
   toEnd: "回到最新",
   newBelow: "下方有新消息",

@@ -1,8 +1,8 @@
 // The fold comes to what the record says: scripts/console-cases wrote both.
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { rowOf, Session, type MessageRow, type Update } from "../../src/fold/session";
-import { itemsOf } from "../../src/fold/view";
+import { rowOf, Session, type Kept, type MessageRow, type Update } from "../../src/fold/session";
+import { itemsOf, lister } from "../../src/fold/view";
 
 interface Cases {
   sessions: { updates: Update[]; rows: MessageRow[] }[];
@@ -18,7 +18,7 @@ function folded(updates: Update[]): Session {
   return session;
 }
 
-const plain = (session: Session) => session.rows.map((row) => ({ ...row, durationMs: null }));
+const plain = (session: Session) => session.rows.map((row) => ({ ...row, durationMs: null, stamp: 1 }));
 const rowsOf = (rows: MessageRow[]) => rows.map((row) => ({ ...rowOf(row), durationMs: null }));
 
 describe("the fold of events", () => {
@@ -86,7 +86,89 @@ describe("the fold of events", () => {
   });
 });
 
+describe("a session of which parts are read", () => {
+  const rows = (from: number, to: number, gone: number[] = []): MessageRow[] =>
+    Array.from({ length: to - from + 1 }, (_, at) => from + at)
+      .filter((position) => !gone.includes(position))
+      .map((position) => ({ message_id: `m${position}`, session_id: "s", position, type: "user", content: `${position}`, created_at_ms: 0 }));
+  const gaps = (session: Session) => session.rows.map((_, at) => session.gapBefore(at)).filter((gap) => gap !== null);
+
+  it("knows what is missing, at its beginning and in the middle, and reads it from either end", () => {
+    const session = new Session("s");
+    session.takePage(rows(91, 100));
+    expect(gaps(session)).toEqual([{ from: 1, to: 90 }]);
+    expect([session.gapWith(40), session.gapWith(95), session.gapWith(200)]).toEqual([{ from: 1, to: 90 }, null, null]);
+    session.takeGap({ from: 31, to: 90 }, rows(31, 40), false, true);
+    expect(gaps(session)).toEqual([{ from: 1, to: 30 }, { from: 41, to: 90 }]);
+    expect([session.gapWith(35), session.gapWith(41)]).toEqual([null, { from: 41, to: 90 }]);
+    session.takeGap({ from: 41, to: 90 }, rows(81, 90), true, true);
+    session.takeGap({ from: 41, to: 80 }, rows(41, 80), true, false);
+    session.takeGap({ from: 1, to: 30 }, rows(1, 30), false, false);
+    expect(gaps(session)).toEqual([]);
+    expect(session.rows.map((row) => row.position)).toEqual(Array.from({ length: 100 }, (_, at) => at + 1));
+  });
+
+  it("asks no more for positions that the record does not have", () => {
+    for (const isLatestFirst of [true, false]) {
+      const session = new Session("s");
+      session.takePage(rows(21, 30));
+      session.takeGap({ from: 1, to: 20 }, rows(4, 17, [9, 10]), isLatestFirst, false);
+      expect(gaps(session)).toEqual([]);
+    }
+    const empty = new Session("s");
+    empty.takePage(rows(21, 30));
+    empty.takeGap({ from: 1, to: 20 }, [], true, false);
+    expect(gaps(empty)).toEqual([]);
+  });
+
+  it("has no gap before what an event said", () => {
+    const session = new Session("s");
+    session.takePage(rows(1, 3));
+    session.update({ session_id: "s", event: { type: "input_accepted", input_id: "i", text: "on" } as Update["event"], seq: 9, at_ms: 0 });
+    expect(gaps(session)).toEqual([]);
+  });
+
+  it.each(cases.sessions.slice(0, 20).map((each, at) => [at, each] as const))("goes on from what a tab kept of it, session %i", (at, each) => {
+    const middle = Math.floor((each.updates.length * (at % 5)) / 5);
+    const kept = JSON.parse(JSON.stringify(folded(each.updates.slice(0, middle)).kept("e", 200))) as Kept;
+    const session = Session.from(kept);
+    for (const update of each.updates.slice(Math.max(0, middle - 3))) session.update(update);
+    expect(plain(session)).toEqual(rowsOf(each.rows));
+    expect(session.turnId).toBe("");
+  });
+});
+
 describe("the list of messages", () => {
+  it("is the same one until something of it changes, and what changes has another stamp", () => {
+    const session = new Session("s");
+    const listed = lister();
+    const update = (event: object, seq?: number) => session.update({ session_id: "s", event: event as Update["event"], ...(seq === undefined ? {} : { seq, at_ms: 0 }) });
+    const stamps = () => Object.fromEntries(listed(session).map((item) => [item.id, item.stamp]));
+    update({ type: "input_accepted", input_id: "i", text: "go" }, 1);
+    update({ type: "turn_started", turn_id: "t", input_ids: ["i"], provider: "p", model: "m" }, 2);
+    for (const [at, id] of ["a", "b"].entries())
+      update({ type: "call_proposed", turn_id: "t", message_id: "m", call_id: id, index: at, name: "look", arguments: "{}" }, 3 + at);
+    const before = listed(session);
+    const first = stamps();
+    update({ type: "call_progress", call_id: "a", text: "working" });
+    expect(listed(session)).toBe(before);
+    session.ask("b", "q");
+    const second = stamps();
+    update({ type: "call_finished", turn_id: "t", call_id: "a", name: "look", status: "success", result: "{}" }, 5);
+    const third = stamps();
+    expect(second["call:a"]).toBeGreaterThan(first["call:a"]!);
+    expect(third["call:a"]).toBeGreaterThan(second["call:a"]!);
+    expect(third["i"]).toBe(first["i"]);
+    const batch = { type: "stream_batch", stream_id: "x", offset: 0, events: [{ type: "text_delta", text: "a" }] };
+    update(batch);
+    const withLive = listed(session);
+    expect(withLive.at(-1)?.kind).toBe("live");
+    update(batch);
+    expect(listed(session)).toBe(withLive);
+    update({ type: "turn_set_aside", turn_id: "t" }, 6);
+    expect(stamps()["call:a"]).toBeGreaterThan(third["call:a"]!);
+  });
+
   it("has a call and its result as one card, and calls of one answer together", () => {
     const session = new Session("s");
     const stored = (event: object, seq: number) => session.update({ session_id: "s", event: event as Update["event"], seq, at_ms: 0 });

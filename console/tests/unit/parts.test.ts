@@ -57,23 +57,50 @@ describe("blocks of Markdown", () => {
 });
 
 describe("a windowed list", () => {
-  const ids = Array.from({ length: 1000 }, (_, at) => `i${at}`);
+  const items = Array.from({ length: 1000 }, (_, at) => ({ id: `i${at}`, stamp: 0 }));
+  const heightsOf = (all: readonly { id: string; stamp: number }[]) => {
+    const heights = new Heights(() => 100);
+    heights.take(all);
+    return heights;
+  };
   it("draws what is near the view, and keeps the whole height", () => {
-    const heights = new Heights(100);
-    const { from, to, before, after } = heights.window(ids, 50_000, 800, 1500);
-    expect([from, to]).toEqual([484, 523]);
-    expect(before + (to - from) * 100 + after).toBe(100_000);
-    expect(heights.window(ids, 0, 800, 1500).from).toBe(0);
-    expect(heights.window(ids, 99_200, 800, 1500).to).toBe(1000);
-    expect(heights.window([], 0, 800, 1500)).toEqual({ from: 0, to: 0, before: 0, after: 0 });
+    const heights = heightsOf(items);
+    expect(heights.window(50_000, 800, 1500)).toEqual({ from: 485, to: 524 });
+    expect(heights.total).toBe(100_000);
+    expect(heights.window(0, 800, 1500).from).toBe(0);
+    expect(heights.window(99_200, 800, 1500).to).toBe(1000);
+    expect(heightsOf([]).window(0, 800, 1500)).toEqual({ from: 0, to: 0 });
   });
 
   it("takes measured heights in place of estimates", () => {
-    const heights = new Heights(100);
-    expect(heights.measure("i0", 340)).toBe(240);
-    expect(heights.measure("i0", 340)).toBe(0);
-    expect(heights.offset(ids, "i2")).toBe(440);
-    expect(heights.offset(ids, "nowhere")).toBe(100_240);
+    const heights = heightsOf(items);
+    expect(heights.total).toBe(100_000);
+    expect(heights.measure("i0", 340)).toBe(true);
+    expect(heights.measure("i0", 340)).toBe(false);
+    expect(heights.measure("nowhere", 340)).toBe(false);
+    expect(heights.start(2)).toBe(440);
+    expect([heights.at(0), heights.at(339), heights.at(340), heights.at(10 ** 9)]).toEqual([0, 0, 1, 999]);
+    expect(heights.total).toBe(100_240);
+  });
+
+  it("keeps what was measured when items come in front, in between and at the end, or go", () => {
+    const heights = heightsOf(items.slice(500));
+    for (let at = 500; at < 1000; at++) heights.measure(`i${at}`, at);
+    const total = heights.total;
+    heights.take([...items.slice(400, 600), ...items.slice(601)]);
+    expect(heights.total).toBe(total + 100 * 100 - 600);
+    expect(heights.start(heights.indexOf("i501"))).toBe(100 * 100 + 500);
+    expect(heights.indexOf("i600")).toBe(-1);
+    heights.take([...items.slice(400, 600), ...items.slice(601), { id: "new", stamp: 0 }]);
+    expect(heights.total).toBe(total + 100 * 100 - 600 + 100);
+  });
+
+  it("takes another estimate for an item that is another one now", () => {
+    const heights = new Heights<{ id: string; stamp: number }>((item) => item.stamp);
+    heights.take([{ id: "gap", stamp: 9000 }, ...items.slice(0, 2)]);
+    expect(heights.total).toBe(9000);
+    heights.take([{ id: "gap", stamp: 1000 }, ...items.slice(0, 2)]);
+    expect(heights.total).toBe(1000);
   });
 });
 
