@@ -3,7 +3,9 @@
 `run` reads the options, decides what session and model they mean (`choice`), and works in the daemon
 that has the sessions or in a runtime of its own; `remote` gives the daemon the methods of `Runtime`,
 `Session` and `Turn` that a run uses. Events go to a view, questions to the terminal. The first Ctrl-C
-cancels the turn, which ends in order; the second ends the process on the spot.
+cancels the turn, which ends in order; the second ends the process on the spot. Where no `callboard serve`
+has the sessions, all of that happens in a child of the process that the shell waits for (`shell`), so that
+it can go on for other commands when the run is over.
 
 With `--continue`, what was left comes first: a suspended turn, inputs that wait, and then, without a
 prompt, the questions that no turn waits for (`pending` says which).

@@ -1,4 +1,4 @@
-"""The answer of a run, and where it goes: stdout, a file, the last line of `--json`."""
+"""The answer of a run, and where it goes: stdout, a file, the last line of `--json`; and the exit code that its turns give."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 GIVEN = ("answered", "max_tokens")
 """The outcomes of which the text is an answer, whole or cut."""
+
+
+_WHY = {
+    "refused": "the model refused to answer",
+    "max_tokens": "the answer was cut at the model's limit of tokens; --continue goes on from there",
+    "budget": "the budget is used up",
+    "suspended": "the turn waits for an answer to a question",
+}
+"""Messages for outcomes that bring none."""
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run_ended"):
@@ -94,6 +103,22 @@ class RunAnswer:
         if not outcome or (code != ANSWERED and outcome == "answered"):
             outcome = "cancelled" if code == INTERRUPTED else "failed"
         return RunEnded(outcome=outcome, answer=self.text, message=message, exit_code=code)
+
+
+def verdict_of(ended: TurnEnded | None) -> tuple[int, str]:
+    """Return the exit code for how a turn ended, and what to complain about."""
+    if ended is None:
+        return FAILED, "the turn has no end on record"
+    if ended.outcome == "answered":
+        return ANSWERED, ""
+    code = INTERRUPTED if ended.outcome == "cancelled" else FAILED
+    return code, ended.message or _WHY.get(ended.outcome, ended.outcome)
+
+
+def worst(ended: list[TurnEnded | None]) -> tuple[int, str]:
+    """Return the exit code and complaint of the first turn that was not answered."""
+    verdicts = [verdict_of(each) for each in ended]
+    return next((each for each in verdicts if each[0] != ANSWERED), (ANSWERED, ""))
 
 
 def check_output(path: Path) -> None:

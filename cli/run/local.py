@@ -6,7 +6,7 @@ session and those below alone. So it never holds for the turns of another comman
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from ...embedding.turn import Turn
 from ...providers.recording import RECORDINGS, open_recorder
 from ...runtime.budget import Budget
 from ...runtime.channel import Channel
+from ...runtime.errors import CallboardError
 from ...runtime.turn_options import GivenCall, TurnOptions
+from ..sharing.door import Door
 from ..sharing.own_runtime import OwnRuntime, open_own_runtime
 from .choice import RunOptions, RunTarget, shown
 
@@ -33,11 +35,11 @@ async def open_local_place(
     options: RunOptions,
     choice: RunTarget,
     channel: Channel | None,
-    notice: Callable[[str], None],
+    stay: Callable[[Door, CallboardError | None], Awaitable[None]],
 ) -> AsyncGenerator[LocalPlace]:
     """Give a runtime of this process as the place of a run, around the block; other commands find it.
 
-    At the end it stays as long as turns of others run in it.
+    At the end it stays as long as `stay` has it stay.
 
     Raises:
         DataInUse: A program has the data folder.
@@ -54,7 +56,7 @@ async def open_local_place(
         base_url=flags.base_url,
         config=options.config,
     )
-    async with open_own_runtime(own, only_own=notice) as door:
+    async with open_own_runtime(own, only_own=stay) as door:
         runtime = door.runtime
         model, reason, given = runtime.model, choice.reason or runtime.model_reason, None
         if choice.model is not None or flags.base_url is not None or options.is_recorded:

@@ -9,12 +9,15 @@ import msgspec
 
 from ...runtime.definitions import CallStatus
 from ...runtime.errors import ConflictError
+from ...runtime.event_types.calls import CallDeferred
+from ...runtime.event_types.permissions import ApprovalAnswered
 from ...runtime.events import AgentSwitched, TurnEnded, TurnStarted
 from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalRequest
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.recovery import CUT_OFF
 from ...runtime.store.rows import ApprovalRow, CallRow, SessionRow
+from ..show.event_lines import waits
 from ..show.sessions import asked_by_models
 
 MAX_WAITING = 1000
@@ -27,6 +30,27 @@ LAST_EVENTS = 50
 """Events behind which the end of the last turn stands: inputs, titles, a budget."""
 MAX_DEPTH = 100
 """The most levels of sessions: far more than limits allow."""
+
+
+class UnansweredCalls:
+    """Folds events into the deferred calls that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, CallDeferred] = {}
+
+    def see(self, event: object) -> None:
+        """Take note of an event."""
+        match event:
+            case CallDeferred():
+                self._waiting[event.approval_id] = event
+            case ApprovalAnswered():
+                self._waiting.pop(event.approval_id, None)
+            case _:
+                pass
+
+    def lines(self) -> list[str]:
+        """Return a line for each, with the command that answers it."""
+        return [waits(call) for call in self._waiting.values()]
 
 
 async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalRow]:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import trio
@@ -41,7 +41,7 @@ from ..ask.daemon_questions import DaemonQuestions
 from ..ask.terminal_channel import TerminalChannel
 from ..daemon.away import watch_connection
 from ..daemon.roots import create_session
-from ..sharing.holder import holding
+from ..sharing.holder import Holder, holding
 from ..sharing.lending import Lender, read_rules, wish_of_command
 from ..sharing.own_runtime import OwnRuntime
 from ..sharing.rules import OwnRules
@@ -50,6 +50,9 @@ from ..show.sessions import open_record
 from ..show.transcript import TurnEvent
 from ..show.view import RunView
 from .choice import RunOptions, RunTarget, shown
+
+if TYPE_CHECKING:  # only a process that has the sessions has it
+    from ..sharing.door import Door
 
 
 def check_options(options: RunOptions) -> None:
@@ -100,7 +103,7 @@ async def open_remote_place(
     view: RunView,
     channel: TerminalChannel | None,
     confirm: Callable[[str], Awaitable[bool]],
-    stay: Callable[[str], None],
+    stay: Callable[[Door, CallboardError | None], Awaitable[None]],
 ) -> AsyncGenerator[RemotePlace]:
     """Give the daemon as the place of a run, around the block: the one that was found, or what takes its place.
 
@@ -108,7 +111,7 @@ async def open_remote_place(
 
     A daemon that is a command of this user has no options of its own for other commands: the run brings its model
     along, and its options. When that command is gone, this one, or another, becomes the daemon; `stay` is called
-    with the reason when the end then waits for others.
+    at the end where this one did, with the block's error, if it had one.
 
     Raises:
         ConflictError: An option is about the runtime itself, which is that of a `callboard serve`, or the daemon
@@ -129,7 +132,7 @@ async def open_remote_place(
     async with AsyncExitStack() as stack:
         if is_shared:
             holder = await stack.enter_async_context(holding(own, view.notice))
-            stack.push_async_callback(holder.wait_others, stay)
+            stack.push_async_exit(partial(_stay, holder, stay))
         rules = OwnRules(options.config, daemon)
         reader = await stack.enter_async_context(open_record(data))
         client = await stack.enter_async_context(connect_here(data, rules.check))
@@ -161,6 +164,18 @@ async def open_remote_place(
             place.lender = Lender(client, wish, take, view.notice)
             await place.lender.lend()
         yield place
+
+
+async def _stay(
+    holder: Holder,
+    stay: Callable[[Door, CallboardError | None], Awaitable[None]],
+    _: object,
+    failure: BaseException | None,
+    __: object,
+) -> None:
+    is_over = failure is None or isinstance(failure, CallboardError)
+    if holder.door is not None and is_over:
+        await stay(holder.door, failure if isinstance(failure, CallboardError) else None)
 
 
 def folder_of(options: RunOptions) -> Path:

@@ -21,8 +21,6 @@ from ...config.settings import Settings
 from ...providers.recording import RECORDINGS, recording_path
 from ...runtime.disk.data_lock import DataInUse
 from ...runtime.errors import CallboardError, ConflictError, ValidationError
-from ...runtime.event_types.calls import CallDeferred
-from ...runtime.event_types.permissions import ApprovalAnswered
 from ...runtime.events import Event, InputAccepted, Stored, TurnEnded, TurnStarted
 from ...runtime.redaction import redact
 from ...tools.processes.process_tree import end_descendants
@@ -32,17 +30,18 @@ from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..record_names import folder_here
 from ..sharing.holder import LOOK_SECONDS, running, turn_of
-from ..show.event_lines import trouble_line, waits
+from ..show.event_lines import trouble_line
 from ..show.view import JsonView, rows_at, side_view, view_of
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_text
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_place
 from ..terminal.style import counted
-from .answer import RunAnswer, whole_line, write_answer
+from .answer import RunAnswer, whole_line, worst, write_answer
 from .attachments import remarks
 from .choice import RunOptions, RunTarget, choose
 from .pending import (
+    UnansweredCalls,
     agent_taken_over,
     check_answered,
     cut_off,
@@ -58,34 +57,15 @@ from .stdin import is_piped
 if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     from ...embedding.runtime import Session
     from ...embedding.turn import Turn
+    from ..sharing.door import Door
     from ..show.details import VerboseLines
     from .local import LocalPlace
     from .remote import RemotePlace, RemoteSession, RemoteTurn
+    from .shell import Shell
 
     RunPlace: TypeAlias = LocalPlace | RemotePlace
     RunSession: TypeAlias = Session | RemoteSession
     RunTurn: TypeAlias = Turn[Any] | RemoteTurn
-
-
-class UnansweredCalls:
-    """Folds events into the deferred calls that have no answer yet."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, CallDeferred] = {}
-
-    def see(self, event: object) -> None:
-        """Take note of an event."""
-        match event:
-            case CallDeferred():
-                self._waiting[event.approval_id] = event
-            case ApprovalAnswered():
-                self._waiting.pop(event.approval_id, None)
-            case _:
-                pass
-
-    def lines(self) -> list[str]:
-        """Return a line for each, with the command that answers it."""
-        return [waits(call) for call in self._waiting.values()]
 
 
 TURN_LOOKS = 20
@@ -99,14 +79,6 @@ END_SECONDS = 1.0
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
-_WHY = {
-    "refused": "the model refused to answer",
-    "max_tokens": "the answer was cut at the model's limit of tokens; --continue goes on from there",
-    "budget": "the budget is used up",
-    "suspended": "the turn waits for an answer to a question",
-}
-"""Messages for outcomes that bring none."""
-
 
 def start(options: RunOptions, data: Path | None, *, verbose: bool) -> int:
     """Read the configuration, and run a prompt or a call to its end; return the exit code."""
@@ -119,19 +91,25 @@ def start(options: RunOptions, data: Path | None, *, verbose: bool) -> int:
     forbid_core_dumps()
     settings = load_settings(options.config)
     folder = data_path(data)
+    shell = None
+    if (daemon := running(folder)) is None or daemon.command != "serve":
+        from .shell import fork_run  # a `callboard serve` has the turns of all
+
+        shell = fork_run()
     start_logging(folder, verbose=verbose or wants_log_on_terminal())
-    return run(options, settings, folder)
+    try:
+        return trio.run(_run, options, settings, folder, shell)
+    finally:
+        if shell is not None:
+            shell.close()
 
 
-def run(options: RunOptions, settings: Settings, data: Path) -> int:
-    """Run the prompt to its end and return the exit code."""
-    return trio.run(_run, options, settings, data)
-
-
-async def _run(options: RunOptions, settings: Settings, data: Path) -> int:
+async def _run(options: RunOptions, settings: Settings, data: Path, shell: Shell | None) -> int:
     with trio.open_signal_receiver(*_stopping()) as signals:
         async with trio.open_nursery() as nursery:
-            job = _Job(options, settings, data, nursery)
+            job = _Job(options, settings, data, nursery, shell)
+            if shell is not None:
+                nursery.start_soon(job.watch_shell, shell, name="the shell")
             for screen in job.screens:
                 nursery.start_soon(screen.run, name="output")
             nursery.start_soon(job.watch_signals, signals, name="signals")
@@ -151,8 +129,14 @@ class _Job:
     """One run: its output, its turn once there is one, and why it stops early if it does."""
 
     def __init__(
-        self, options: RunOptions, settings: Settings, data: Path, nursery: trio.Nursery
+        self,
+        options: RunOptions,
+        settings: Settings,
+        data: Path,
+        nursery: trio.Nursery,
+        shell: Shell | None,
     ) -> None:
+        self._shell = shell
         self._options = options
         self._settings = settings
         self._data = data
@@ -185,7 +169,7 @@ class _Job:
         self._scope = trio.CancelScope()
         self._turn: RunTurn | None = None
         self._stopped: int | None = None
-        self._stays = False
+        self._stays = self._is_interrupted = False
         self._result: tuple[int, str] | None = None
         self._session_id = ""
         self._seen = 0
@@ -199,11 +183,7 @@ class _Job:
                 await self._converse()
                 code, error = self._result or (code, error)
             except CallboardError as failure:
-                error = str(failure)
-                if isinstance(failure, DataInUse) and self._options.flags.resume:
-                    error = held(self._data, failure.holder)
-                if _is_unfit_workspace(failure):
-                    error += " --workspace DIR says which."
+                error = self._explained(failure)
             self._view.interrupt()
             self._tell_rest()
             await self._output.drain()
@@ -217,9 +197,17 @@ class _Job:
             code = code or FAILED
             has_left = isinstance(lost, BrokenPipeError)  # the reader of the output
             error = "" if has_left else f"the output can't be written: {lost}"
-        if error and code not in {ANSWERED, INTERRUPTED}:
-            complain(error)
+        _complain(code, error)
         return code
+
+    def _explained(self, failure: CallboardError) -> str:
+        if isinstance(failure, DataInUse) and self._options.flags.resume:
+            return held(self._data, failure.holder)
+        is_unfit = isinstance(failure, ValidationError) and failure.field == "workspace"
+        is_known = "--workspace" in str(failure)
+        return (
+            f"{failure} --workspace DIR says which." if is_unfit and not is_known else str(failure)
+        )
 
     def _give_answer(self, code: int, error: str) -> tuple[int, str]:
         """Give the answer where it is wanted, once, behind all else; return what came of the run."""
@@ -281,7 +269,7 @@ class _Job:
             session = await self._session(runtime, choice)
             left = await self._play_left(runtime, session) if choice.session is not None else []
             if self._stopped is not None:
-                self._result = _worst(left)
+                self._result = worst(left)
                 return
             if not options.has_input:
                 self._result = await self._end_left(runtime, session, left)
@@ -289,7 +277,7 @@ class _Job:
             ended = await self._play(self._turn_of(runtime, session))
             if ended is not None and ended.outcome == "failed" and self._is_read:
                 self._view.notice("`callboard run --continue --retry` asks for it once more")
-            verdict = _worst([ended, *await self._play_left(runtime, session)])
+            verdict = worst([ended, *await self._play_left(runtime, session)])
             self._result = self._answer.verdict(*verdict)
 
     def _turn_of(self, runtime: RunPlace, session: RunSession) -> RunTurn:
@@ -348,13 +336,27 @@ class _Job:
             self._data, self._settings, self._options, choice, self._channel, self._stay
         )
 
-    def _stay(self, why: str) -> None:
-        """Give the answer and stay as long as turns of others run in this process, also after a Ctrl-C."""
+    async def _stay(self, door: Door, failure: CallboardError | None) -> None:
+        """Give the answer when turns of others run in this process, and the shell its prompt; stay as long as they run."""
+        if not (sessions := await door.others_at_work()):
+            return
         self._stays = True
         self._tell_rest()
-        self._view.notice(why)
-        if self._result is not None:
-            self._result = self._give_answer(*self._result)
+        if self._shell is None:
+            if self._result is not None:
+                self._result = self._give_answer(*self._result)
+            await door.wait_others(self._view.notice)
+            return
+        self._view.notice(
+            f"turns of other commands go on in the background, in process {os.getpid()}: {sessions}"
+        )
+        code, error = self._result or (FAILED, "" if failure is None else self._explained(failure))
+        await self._output.drain()
+        code, error = self._give_answer(code, error)
+        await self._stdout.drain()
+        _complain(code, error)
+        self._shell.give_back(code, *([] if self._asking is None else [self._asking.descriptor]))
+        await door.serve_left()
 
     async def _confirm(self, question: str) -> bool:
         if self._asking is None:
@@ -448,7 +450,7 @@ class _Job:
         if not ended and not has_asked:
             advice = await cut_off(runtime.store, session_id)
             self._view.notice(f"nothing waits in {session_id}{advice}")
-        return _worst(ended)
+        return worst(ended)
 
     async def _play(self, turn: RunTurn) -> TurnEnded | None:
         """Show the events as they come; a slow reader of the output slows the turn, not us."""
@@ -539,14 +541,27 @@ class _Job:
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
         """Cancel the turn at the first Ctrl-C; the second ends the process on the spot."""
         async for _ in signals:
-            for number in _stopping():
-                # Python's own handler: it runs even when the loop is stuck.
-                signal.signal(number, lambda *_: self._exit_at_once())
-            if os.isatty(self._output.descriptor):
-                self._output.write("\r")  # over the ^C
-            self._view.notice("cancelling… (Ctrl-C again exits at once)")
-            await self._stop("interrupted", INTERRUPTED)
+            await self._interrupted()
             return
+
+    async def watch_shell(self, shell: Shell) -> None:
+        """Do the same with a signal that only the process had that the shell waits for; stop when that was killed."""
+        while await shell.next_signal() is not None:
+            await self._interrupted()
+        if not shell.has_prompt:
+            await self._stop("the process that the shell waits for has ended", FAILED)
+
+    async def _interrupted(self) -> None:
+        if self._is_interrupted:
+            return
+        self._is_interrupted = True
+        for number in _stopping():
+            # Python's own handler: it runs even when the loop is stuck.
+            signal.signal(number, lambda *_: self._exit_at_once())
+        if os.isatty(self._output.descriptor):
+            self._output.write("\r")  # over the ^C
+        self._view.notice("cancelling… (Ctrl-C again exits at once)")
+        await self._stop("interrupted", INTERRUPTED)
 
     def _exit_at_once(self) -> None:
         if self._channel is not None:
@@ -575,23 +590,6 @@ class _Job:
         self._scope.cancel(reason=why)
 
 
-def _verdict(ended: TurnEnded | None) -> tuple[int, str]:
-    """Return the exit code for how a turn ended, and what to complain about."""
-    if ended is None:
-        return FAILED, "the turn has no end on record"
-    if ended.outcome == "answered":
-        return ANSWERED, ""
-    code = INTERRUPTED if ended.outcome == "cancelled" else FAILED
-    return code, ended.message or _WHY.get(ended.outcome, ended.outcome)
-
-
-def _worst(ended: list[TurnEnded | None]) -> tuple[int, str]:
-    """Return the exit code and complaint of the first turn that was not answered."""
-    verdicts = [_verdict(each) for each in ended]
-    return next((each for each in verdicts if each[0] != ANSWERED), (ANSWERED, ""))
-
-
-def _is_unfit_workspace(error: CallboardError) -> bool:
-    """Return whether the folder is the fault, and the error does not speak of the option already."""
-    is_unfit = isinstance(error, ValidationError) and error.field == "workspace"
-    return is_unfit and "--workspace" not in str(error)
+def _complain(code: int, error: str) -> None:
+    if error and code not in {ANSWERED, INTERRUPTED}:
+        complain(error)

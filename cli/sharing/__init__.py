@@ -8,8 +8,8 @@ looking (`holder`): when that process is gone, however it ended, one of them bec
 others find it. Their connections, prompts and events go on there. For a `callboard serve` that is gone
 they wait: whoever started it starts it again.
 
-A run works in its own process (`own_runtime`), and stays as long as turns of others run there. A chat
-forks its daemon before it begins (`forked_daemon`, `background`), a process that lasts as long as anybody uses it.
+A run works in a child of the process that the shell waits for (`run/shell`), which has the runtime (`own_runtime`)
+and serves turns of others when the run is over. A chat forks its daemon before it begins (`forked_daemon`, `background`), a process that lasts as long as anybody uses it.
 
 Begin with `holder`.
 Comes in: a data folder, and what opens a daemon on it.

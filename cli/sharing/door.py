@@ -7,8 +7,9 @@ itself is imported when somebody comes: mostly nobody does.
 from __future__ import annotations
 
 import os
+import signal
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,8 @@ LOOK_SECONDS = 0.1
 """Time between two looks at the turns that still run."""
 COMING_LOOKS = 10
 """Looks until who has just connected has begun a turn; a chat in which nothing runs takes over afterwards."""
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What asks a process for its end that nobody waits for."""
 WAYS_OUT = "Ctrl-Z and `bg` give the prompt back, Ctrl-C ends them"
 
 
@@ -88,21 +91,49 @@ class Door:
         given = host_of(self.runtime).given_options.keys() - self.gateway.daemon.left_options
         return await working(self.runtime, given)
 
-    async def wait_others(self, notice: Callable[[str], None]) -> None:
-        """Stay until no turn of another command works any more, and say so."""
+    async def others_at_work(self) -> str:
+        """Return which sessions of others work, or are about to; empty when none does."""
         for _ in range(COMING_LOOKS):
             if not self.has_clients or await self.at_work():
                 break
             await trio.sleep(LOOK_SECONDS)
-        if not (sessions := await self.at_work()):
-            return
-        notice(
-            "this command stays until the turns of other commands in it have ended: "
-            f"{', '.join(sorted(sessions))} ({WAYS_OUT})"
-        )
-        while sessions:
+        return ", ".join(sorted(await self.at_work()))
+
+    async def wait_others(self, notice: Callable[[str], None]) -> None:
+        """Stay until no turn of another command works any more, and say so."""
+        if sessions := await self.others_at_work():
+            notice(
+                "this command stays until the turns of other commands in it have ended: "
+                f"{sessions} ({WAYS_OUT})"
+            )
+            await self.until_left()
+
+    async def until_left(self) -> None:
+        """Return when no turn of another command works any more."""
+        while await self.at_work():  # noqa: ASYNC110  nothing tells of it
             await trio.sleep(LOOK_SECONDS)
-            sessions = await self.at_work()
+
+    async def serve_left(self) -> None:
+        """Stay until no turn of another command works any more, or a signal has asked for the end, as of any daemon.
+
+        For a process that nobody waits for: its signals are about the turns of others.
+        """
+        assert self.gateway is not None
+        with trio.open_signal_receiver(*ENDING) as signals:
+            async with open_service_nursery("no turn of others works") as nursery:
+                nursery.start_soon(self.obey, signals, name="signals")
+                nursery.start_soon(self._until_left, nursery.cancel_scope, name="turns of others")
+                await self.gateway.stopped.wait()
+                await self.drain()
+
+    async def _until_left(self, scope: trio.CancelScope) -> None:
+        await self.until_left()
+        scope.cancel(reason="no turn of others works")
+
+    async def obey(self, signals: AsyncIterator[int]) -> None:
+        """Ask for the end with each signal, until cancelled."""
+        async for _ in signals:
+            self.ask_to_end()
 
 
 @asynccontextmanager

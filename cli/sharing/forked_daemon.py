@@ -14,7 +14,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
@@ -87,17 +86,12 @@ async def _serve(own: OwnRuntime, line: socket.socket) -> int:
             with suppress(trio.BrokenResourceError):  # the chat was killed
                 await stream.send_all(SERVES)
             async with open_service_nursery("the daemon ends") as nursery:
-                nursery.start_soon(_obey, signals, door, name="signals")
+                nursery.start_soon(door.obey, signals, name="signals")
                 nursery.start_soon(_until_left, door, stream, nursery.cancel_scope, name="the chat")
                 await door.gateway.stopped.wait()
                 await door.drain()
                 return STOPPED
     return ENDED
-
-
-async def _obey(signals: AsyncIterator[int], door: Door) -> None:
-    async for _ in signals:
-        door.ask_to_end()
 
 
 async def _until_left(door: Door, chat: trio.SocketStream, scope: trio.CancelScope) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -42,13 +42,15 @@ class OwnRuntime(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_own_runtime(
-    own: OwnRuntime, *, only_own: Callable[[str], None] | None = None
+    own: OwnRuntime,
+    *,
+    only_own: Callable[[Door, CallboardError | None], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Door]:
     """Open a runtime around the block, with a door for other commands.
 
     With `only_own` it is for the command's own session first: the gateway comes with the first other
-    command, sessions that wait on record are left alone, and the end waits for turns of others and says
-    so there.
+    command, sessions that wait on record are left alone, and the end waits for `only_own`, which has the
+    block's error, if it had one, and stays for turns of others.
 
     Raises:
         DataInUse: Another process has the data folder.
@@ -85,7 +87,7 @@ async def open_own_runtime(
         except CallboardError as error:
             failure = error
         if only_own is not None:
-            await door.wait_others(only_own)
+            await only_own(door, failure)
         if failure is not None:
             raise failure
 

@@ -373,7 +373,7 @@ async def test_warnings_go_to_a_file_of_the_owner(command: Command) -> None:
     async with open_scripted_server([stall("Once")]) as server:
         async with command.at_terminal("run", *at(server), "Go") as terminal:
             await terminal.expect("Once")
-            terminal.process.kill()
+            command.kill_daemon()
             await terminal.end()
     done = await command("run", "--model", "rehearsal", "Hello")
     assert (done.code, done.complaints) == (0, [])

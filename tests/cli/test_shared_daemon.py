@@ -33,13 +33,6 @@ async def inputs(command: Command) -> list[str]:
     return [event.text for event in events if isinstance(event, InputAccepted)]
 
 
-def kill_daemon(command: Command) -> None:
-    """Ends the process that is the daemon, which may be a chat's own."""
-    daemon = find_daemon(command.home / "data")
-    assert daemon is not None
-    os.kill(daemon.pid, signal.SIGKILL)
-
-
 async def test_a_prompt_typed_while_the_daemon_is_away_is_done_once(command: Command) -> None:
     async with scripted(command, reply("Before."), reply("After.")) as server:
         async with serving(command) as daemon, chatting(command) as terminal:
@@ -109,7 +102,7 @@ async def test_another_chat_takes_over_when_the_one_that_was_the_daemon_is_kille
         async with chatting(command) as first, chatting(command) as second:
             await prompt(second, "One")
             first.process.kill()
-            kill_daemon(command)
+            command.kill_daemon()
             await prompt(second, "Two", "  After.\n")
             await leave(second)
     assert await inputs(command) == ["One", "Two"]
@@ -221,7 +214,7 @@ async def test_a_command_of_another_configuration_that_takes_over_has_no_turn_of
         await second.expect("answered")
         second.process.send_signal(signal.SIGSTOP)
         first.process.kill()
-        kill_daemon(command)
+        command.kill_daemon()
         async with command.at_terminal("run", "--config", str(lax), *at(slow), "Three") as third:
             await third.expect("Third")
             second.process.send_signal(signal.SIGCONT)
@@ -287,7 +280,7 @@ async def test_a_run_that_lost_its_daemon_becomes_it_and_says_what_came_of_its_t
         await first.expect("First")
         async with command.at_terminal("run", *at(two), "Two") as second:
             await second.expect("Second")
-            first.process.kill()
+            command.kill_daemon()
             assert await second.end() == 1
             assert "The process ended while this turn ran." in second.seen
         # What was left is said, and what to do about it.
@@ -393,28 +386,6 @@ async def test_a_chat_that_ends_does_not_end_turns_of_others(command: Command, h
     assert sorted(await command.outcomes()) == ["answered", "cancelled", "cancelled"]
 
 
-async def test_a_run_with_an_answer_prints_it_and_stays_for_turns_of_others(
-    command: Command,
-) -> None:
-    """Also after a Ctrl-C, which is about its own turn."""
-    async with (
-        open_scripted_server([stall("First ")]) as one,
-        open_scripted_server([stall("Second ")]) as two,
-        command.at_terminal("run", *at(one), "One") as first,
-    ):
-        await first.expect("First")
-        async with command.at_terminal("run", *at(two), "Two") as second:
-            await second.expect("Second")
-            await first.type("\x03")
-            await first.expect("cancelled")
-            await first.expect("stays until the turns of other commands")
-            await first.expect("Ctrl-Z and `bg`")
-            await second.type("\x03")
-            assert await second.end() == 130
-            assert await first.end() == 130
-    assert await command.outcomes() == ["cancelled", "cancelled"]
-
-
 async def test_a_model_that_a_chat_brought_along_is_brought_to_the_next_daemon(
     command: Command,
 ) -> None:
@@ -429,7 +400,7 @@ async def test_a_model_that_a_chat_brought_along_is_brought_to_the_next_daemon(
             await say(chat, "One")
             await chat.expect("Before.")
             await chat.expect("answered")
-            first.process.kill()
+            command.kill_daemon()
             await say(chat, "Two")
             await chat.expect("  After.\n")
             await chat.expect("answered")

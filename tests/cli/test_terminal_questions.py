@@ -364,7 +364,7 @@ async def test_a_killed_run_goes_on_with_its_question(command: Command) -> None:
     async with open_scripted_server(steps) as server:
         async with command.at_terminal("run", *at(server), "Change it") as terminal:
             await terminal.expect("[y] allow")
-            terminal.process.kill()
+            command.kill_daemon()
             await terminal.end()
         assert (command.workspace / "a.txt").read_text() == "old\n"
         async with command.at_terminal("run", *at(server), "--continue", "Thanks") as terminal:

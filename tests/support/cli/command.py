@@ -16,13 +16,14 @@ import termios
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pytest
 import trio
 
 import callboard
+from callboard.config.daemon_file import find_daemon
 from callboard.providers.testing.script import Step
 from callboard.providers.testing.scripted_server import ScriptedServer
 from callboard.runtime.events import TurnEnded
@@ -39,6 +40,12 @@ base_url = "http://127.0.0.1:9/v1"
 
 PATIENCE_SECONDS = 30.0
 """A bound for a command that hangs; none takes a tenth of it."""
+
+
+class ModelServer(Protocol):
+    """Where a model answers: a `ScriptedServer`, or what stands before one."""
+
+    base_url: str
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -155,6 +162,12 @@ class Command:
             **options,
         )
 
+    def kill_daemon(self) -> None:
+        """Ends the process that has the sessions, as `kill -9` does: that of a run or chat is not the shell's."""
+        daemon = find_daemon(self.home / "data")
+        assert daemon is not None
+        os.kill(daemon.pid, signal.SIGKILL)
+
     async def outcomes(self) -> list[str]:
         """How the turns on record ended, the last session's first."""
         reader = await open_reader(self.home / "data")
@@ -175,7 +188,18 @@ class Command:
         finally:
             await terminal.aclose()
 
-    def _open_terminal(self, tokens: tuple[str, ...], piped: bytes | None) -> Terminal:
+    @asynccontextmanager
+    async def program_at_terminal(self, program: Path) -> AsyncGenerator[Terminal]:
+        """Runs a file of Python at a terminal of its own for as long as the block lasts."""
+        terminal = self._open_terminal((), None, str(program))
+        try:
+            yield terminal
+        finally:
+            await terminal.aclose()
+
+    def _open_terminal(
+        self, tokens: tuple[str, ...], piped: bytes | None, program: str = ""
+    ) -> Terminal:
         master, slave = pty.openpty()
         stdin = os.dup(slave)
         if piped is not None:
@@ -184,7 +208,8 @@ class Command:
             os.write(end, piped)  # less than a pipe holds
             os.close(end)
         try:
-            process = start_warm(tokens, (stdin, slave, slave), self.workspace, self.environ, True)
+            standard = (stdin, slave, slave)
+            process = start_warm(tokens, standard, self.workspace, self.environ, True, program)
         finally:
             os.close(stdin)
             os.close(slave)
@@ -245,6 +270,10 @@ class Terminal:
             shown = await self.comes_to(text)
         assert shown, f"{text!r} was never shown, but: {self.seen}"
 
+    def expect_from_here(self) -> None:
+        """What was shown so far counts no more."""
+        self._expected_until = len(self.seen)
+
     async def comes_to(self, text: str) -> bool:
         """Waits until this was shown, behind what was expected before, or the command has ended; says which."""
         while (found := self.seen.find(text, self._expected_until)) < 0:
@@ -287,7 +316,7 @@ def command(tmp_path: Path) -> Command:
     return Command(tmp_path)
 
 
-def at(server: ScriptedServer) -> tuple[str, ...]:
+def at(server: ModelServer) -> tuple[str, ...]:
     """The options by which a run asks a scripted server."""
     return ("--base-url", server.base_url, "--model", "scripted")
 
