@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 
 from .exit_codes import ANSWERED
+from .hints import note_options
 from .parameters import Config, Data
 from .run.flags import RunFlags
 from .terminal.complaint import wrong_usage
@@ -267,6 +268,7 @@ def execute(tokens: Sequence[str]) -> int:
         tokens = [*tokens[1:], "--help"] if tokens[0] == "help" else ["--version"]
     command: Callable[..., Any]
     own = {"--help", "-h", "--version"}
+    note_options({})
     is_chat = not tokens or (tokens[0].startswith("-") and not own & {*tokens})
     if is_chat and os.isatty(0) and os.isatty(1):  # a person sits there
         tokens = ["chat", *tokens]
@@ -285,6 +287,7 @@ def execute(tokens: Sequence[str]) -> int:
     is_option = is_prompt and str(bound.args[0]).startswith("-")
     if is_option and (unknown := _unknown_option(app, tokens)):
         return wrong_usage(unknown, tokens[0])
+    note_options(bound.kwargs)
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else ANSWERED
 

@@ -266,6 +266,16 @@ def sandbox() -> None:
     needs_sandbox()
 
 
+@pytest.fixture(autouse=True)
+def _no_options_of_another_line() -> Iterator[None]:
+    """A process has one command line, and here many: what one named is not in the hints of the next test."""
+    yield
+    if "callboard.cli.hints" in sys.modules:
+        from callboard.cli.hints import note_options
+
+        note_options({})
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _warm_process_ends() -> Iterator[None]:
     """What the tests of the command line have started for all of them (tests/support/cli)."""

@@ -53,13 +53,21 @@ def queued(modes: Mapping[str, InputMode]) -> dict[str, InputMode]:
     }
 
 
-def accepted(input_id: str, message: SubmitInput, agent: Agent | None) -> InputAccepted:
-    """Return the event of an input to a session with this agent."""
+def accepted(
+    input_id: str, message: SubmitInput, agent: Agent | None, given: TurnOptions | None = None
+) -> InputAccepted:
+    """Return the event of an input to a session with this agent.
+
+    Of the options that are given to the session only here, those tools go on record that its turn is limited to: when it goes
+    on later, or is run again, it has no more.
+    """
     widens, options = message.widens, message.options
     if widens is None:
         steers = message.mode is InputMode.STEER
         is_wider = agent is not None and (steers if options is None else options.widens(agent))
         widens = agent.name if agent is not None and is_wider else ""
+    if given is not None and given.tools is not None:
+        options = (options or TurnOptions()).over(TurnOptions(tools=given.tools))
     return InputAccepted(
         input_id=input_id,
         text=message.text,
@@ -67,7 +75,7 @@ def accepted(input_id: str, message: SubmitInput, agent: Agent | None) -> InputA
         budget=message.budget,
         mode=message.mode,
         request=message.request,
-        options=message.options,
+        options=options,
         widens=widens,
         via=message.via,
         client=message.client,

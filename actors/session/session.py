@@ -361,7 +361,8 @@ class Session:
                 self.fold_committed()  # it may be deleted by now
                 await self._begin_waiting(nursery)
                 agent = self._services.agents.get(self.conversation.agent)
-                stored = accepted(input_id, message, agent)
+                given = self._services.options_given(self.session_id, ())
+                stored = accepted(input_id, message, agent, given)
                 ticket = await self._accept(stored, is_untrusted=message.is_untrusted)
             except CallboardError as error:
                 self._subscribers.remove(input_id)
@@ -411,7 +412,7 @@ class Session:
                 if message.subscription is not None:
                     self._subscribers.add(first, message.subscription)
                 try:
-                    turn = self._make_turn(first, self.conversation.options.again)
+                    turn = self._make_turn(first, self.conversation.options.again, goes_on=True)
                     started = msgspec.structs.replace(turn.started(), input_ids=aside.input_ids)
                     stored, _ = await self.append(aside, started)
                 except BaseException:
@@ -581,12 +582,17 @@ class Session:
         return turn
 
     def _make_turn(
-        self, input_id: str, options: InputOptions | None, left: OpenTurn | None = None
+        self,
+        input_id: str,
+        options: InputOptions | None,
+        left: OpenTurn | None = None,
+        *,
+        goes_on: bool = False,
     ) -> Turn:
         if left is None:
             self._services.store.health.check()
-        pacer = self._subscribers.get(input_id)
+        pacer, goes_on = self._subscribers.get(input_id), goes_on or left is not None
         setup = setup_turn(
-            self, self._services, self._model_stream, pacer, options, goes_on=left is not None
+            self, self._services, self._model_stream, pacer, options, goes_on=goes_on
         )
         return Turn(self, input_id, setup, left)

@@ -137,8 +137,8 @@ def setup_turn(
     """Return what the next turn of a session runs with; raises `NotFoundError`.
 
     What is given for the turn goes before what its session has, and that before its agent's own. A
-    turn that goes on keeps the preset that it began under, unless another is given or the agent's
-    asks more by now.
+    turn that goes on, or runs again, has what is given by now before what it began with, and keeps the preset that it
+    began under, unless another is given or the agent's asks more by now.
     """
     conversation = host.conversation
     agent = under(
@@ -149,7 +149,10 @@ def setup_turn(
     given = services.options_given(host.session_id, host.lineage)
     if given is not None:
         lasting = InputOptions(given, conversation.agent)
-        options = lasting if options is None else options.over(lasting)
+        if options is None:
+            options = lasting
+        else:
+            options = lasting.over(options) if goes_on else options.over(lasting)
     wanted = _NO_OPTIONS if options is None else options.options
     if options is not None:
         agent, model = options.applied(agent), wanted.model or model

@@ -15,6 +15,7 @@ from ...runtime.events import (
     QuestionAsked,
     TurnResumed,
 )
+from ..hints import command_line
 from .notify import headline_of
 
 
@@ -46,8 +47,8 @@ class PendingQuestion(msgspec.Struct, frozen=True, kw_only=True):
     def how_to_answer(self, session_id: str) -> str:
         """Return the command that answers it elsewhere; `session_id` is the session that is shown."""
         if self.is_approval:
-            return f"callboard approve {self.question_id}"
-        return f"callboard chat --session {session_id}"
+            return command_line(f"callboard approve {self.question_id}")
+        return command_line(f"callboard chat --session {session_id}")
 
 
 def opened_by(event: object) -> tuple[PendingQuestion, ...]:

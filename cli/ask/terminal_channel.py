@@ -15,6 +15,7 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.handles import PersonAnswer
 from ...runtime.messages import ApprovalAnswer, ApprovalRequest
+from ..hints import command_line
 from ..show.question_text import block
 from ..show.view import RunView
 from ..terminal.escaping import safe_line
@@ -127,7 +128,7 @@ class TerminalChannel(Channel):
                     self._others,
                 )
             except trio.Cancelled:
-                self._say_ended(f"callboard approve {request.approval_id}")
+                self._say_ended(command_line(f"callboard approve {request.approval_id}"))
                 raise
 
     async def _others(self) -> list[ApprovalRequest]:
@@ -143,7 +144,9 @@ class TerminalChannel(Channel):
             try:
                 answer = await self._asker.ask(question)
             except trio.Cancelled:
-                self._say_ended(f"callboard attach {question.asked_in or question.session_id}")
+                self._say_ended(
+                    command_line(f"callboard attach {question.asked_in or question.session_id}")
+                )
                 raise
             if answer is None:
                 self._keyboard.write("\n")

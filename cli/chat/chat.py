@@ -30,11 +30,12 @@ from ...runtime.wire.providers import SelectedModel
 from ...tools.registry import unknown_in_rules
 from ..daemon.away import LOOK_SECONDS, watch_connection
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..hints import command_line, runnable
 from ..log_file import start_logging
 from ..parameters import Config, Data, Verbose, data_path, offered
 from ..record_names import folder_here
 from ..run.attachments import read_attachments
-from ..run.choice import check_fits
+from ..run.choice import check_fits, present_agent
 from ..run.flags import TurnFlags
 from ..sharing.holder import Holder, holding, running
 from ..sharing.lending import Lender, read_rules, wish_of_command
@@ -222,7 +223,7 @@ class _Chat:
         raised: CallboardError | None = None
         daemons = connect_here(self._own.data, holder.rules.check)
         async with daemons as client, trio.open_nursery() as nursery:
-            gives_up = None if self._surface.can_ask else _left_waiting
+            gives_up = None if self._surface.can_ask else self._left_waiting
             watch = partial(watch_connection, gives_up=gives_up)
             nursery.start_soon(watch, client, self.talk.notice, AWAY, name="connection")
             nursery.start_soon(self._watch, client, holder, name="the daemon's end")
@@ -250,7 +251,7 @@ class _Chat:
 
     def _say(self, line: str) -> None:
         """Write a line when the screen of the chat is gone."""
-        self._output.write(f"{folded(line, columns_of(1))}\n")
+        self._output.write(f"{folded(runnable(line), columns_of(1))}\n")
 
     async def _leave_background(self) -> None:
         """Leave the chat's daemon, which ends unless others use it; say so."""
@@ -304,7 +305,8 @@ class _Chat:
             return None
         folder, flags = folder_here(self._options.workspace), self._options.flags
         row = await find_session(client, self._options.session, folder)
-        check_fits(row, flags, self._options.session, self._options.resumes_by)
+        agent = present_agent(self._own.settings, row.agent)
+        check_fits(row, agent, flags, self._options.session, self._options.resumes_by)
         if (budget := self._options.session_budget) is not None:
             await client.set_budget(row.session_id, budget)
         return row
@@ -347,7 +349,8 @@ class _Chat:
             return
         how = "is on record" if holder.is_ours or view.is_idle else "goes on in the daemon"
         self._output.write(
-            f"The session {how}. To come back to it:\n  callboard chat --session {view.session_id}\n"
+            f"The session {how}. To come back to it:\n"
+            f"  {command_line(f'callboard chat --session {view.session_id}')}\n"
         )
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
@@ -371,6 +374,7 @@ class _Chat:
         await self._output.wait_lost()
         self._scope.cancel(reason="nobody reads the output")
 
-
-def _left_waiting() -> str:
-    return "`callboard chat --continue` goes on when a daemon runs"
+    def _left_waiting(self) -> str:
+        view = self.talk.view
+        command = "chat" if view is None else f"chat --session {view.session_id}"
+        return f"`callboard {command}` goes on when a daemon runs"

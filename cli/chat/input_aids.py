@@ -152,7 +152,7 @@ class Pastes:
 
     def fold(self, text: str) -> str:
         """Return what stands in the input line for a paste."""
-        lines = text.count("\n") + 1
+        lines = max(text.count("\n") + (not text.endswith("\n")), 1)
         if lines <= SHOWN_LINES and len(text) <= SHOWN_CHARS:
             return text
         if self._chars + len(text) > MAX_FOLDED_CHARS:

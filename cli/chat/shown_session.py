@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ import trio
 from ...client.client import Client
 from ...client.link import ConnectionBroke
 from ...runtime.definitions import Preset
-from ...runtime.errors import AuthError, CallboardError, NetworkError
+from ...runtime.errors import AuthError, CallboardError, ConflictError, NetworkError, NotFoundError
 from ...runtime.events import InputAccepted, MessageCompleted, Stored, TurnEnded
 from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.topics import Snapshot
+from ..ask.gone_agent import agree_to_general, gone_from
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..hints import command_line, runnable
 from ..run.attachments import file_size
 from ..run.choice import shown
 from ..sharing.holder import Holder
@@ -73,7 +76,7 @@ class ShownSession:
         self._surface = surface
         self._screen = surface.screen
         self._options = options
-        self._folder = ""
+        self._folder = self._gone_agent = ""
         self._rows = MarkdownRows(self._write, lambda: self._screen.columns, surface.style)
         self._begun = trio.Event()
         self._changed = trio.Event()
@@ -81,7 +84,6 @@ class ShownSession:
         self._reading = trio.CancelScope()
         self._scope = trio.CancelScope()
         self._skips = self._has_written = False
-        self._past_seq = 0
         self._is_cancelling = False
         self._facts = StatusFacts()
         self._status = StatusLine(surface.style)
@@ -136,20 +138,42 @@ class ShownSession:
 
     async def show(self, row: SessionRow) -> None:
         """Go on with a session, beginning with the end of its record."""
-        await trio.lowlevel.checkpoint()
         self._set_view(row.session_id)
+        self._gone_agent = await self._look_for_agent(row.agent)
         self._folder = row.workspace
         self._screen.look_in(Path(row.workspace))
         view = self.view
         assert view is not None
         view.seq = max(row.head_seq - PAST_EVENTS, 0)
         view.title = row.title
-        self._skips, self._past_seq = view.seq > 0, row.head_seq
+        self._skips, view.past_seq = view.seq > 0, row.head_seq
         dim = self._surface.style.paint
         folder, title = short_path(row.workspace), safe_line(row.title)
         self._rows.write(dim(f"session {row.session_id}  {folder}  {title}", "dim") + "\n")
         if self._skips:
-            self._rows.write(dim(f"(all of it: callboard show {row.session_id})", "dim") + "\n")
+            command = command_line(f"callboard show {row.session_id}")
+            self._rows.write(dim(f"(all of it: {command})", "dim") + "\n")
+
+    async def _look_for_agent(self, agent: str) -> str:
+        """Return the name of the agent if it is gone, and nobody has said that another goes on."""
+        if self._options.flags.agent is not None:
+            return ""
+        try:
+            await self.client.agents.get(agent)
+        except NotFoundError:
+            return agent
+        return ""
+
+    async def _agree_to_agent(self, confirm: Callable[[str], Awaitable[bool]], text: str) -> None:
+        """Have a person agree that the session goes on with another agent than the one that is gone; else keep the prompt."""
+        if not self._gone_agent or self.view is None:
+            return
+        try:
+            await agree_to_general(confirm, gone_from(self.view.session_id, self._gone_agent))
+        except ConflictError:
+            self._screen.keep(text)
+            raise
+        self._gone_agent = ""
 
     @property
     def style(self) -> Style:
@@ -198,7 +222,7 @@ class ShownSession:
         self._refresh()
 
     def _set_view(self, session_id: str | None) -> None:
-        self._folder = ""
+        self._folder = self._gone_agent = ""
         self.questions.forget()
         self.questions.unsettle()
         self.view = None
@@ -266,7 +290,9 @@ class ShownSession:
             self._looks_stale.set()
         if isinstance(stored.event, TurnEnded):
             self._is_cancelling = False
-            if stored.seq > self._past_seq:  # what ended before is none of this chat's business
+            if (
+                self.view is not None and stored.seq > self.view.past_seq
+            ):  # what ended before is none of this chat's business
                 self.codes.append(CODES.get(stored.event.outcome, FAILED))
             if self._surface.can_ask and not self._surface.is_live:
                 self._end_reading()  # its prompt is due now
@@ -345,7 +371,7 @@ class ShownSession:
         if self.view is not None and not self._surface.is_live:
             self.view.notice(text)
         else:
-            self._rows.aside(self._surface.style.paint(safe_line(text), "yellow") + "\n")
+            self._rows.aside(self._surface.style.paint(safe_line(runnable(text)), "yellow") + "\n")
 
     def print(self, text: str) -> None:
         """Print text as it comes, whose control characters are escaped already."""
@@ -362,4 +388,4 @@ class ShownSession:
 
     def say(self, text: str) -> None:
         """Print lines of callboard's own."""
-        self._rows.aside(text + "\n")
+        self._rows.aside(runnable(text) + "\n")

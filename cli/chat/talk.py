@@ -434,6 +434,7 @@ class Talk(ShownSession):
             await self._warn_of_tools()
         view = self.view
         assert view is not None
+        await self._agree_to_agent(self.confirm, text)
         await self._ask_about_skills()
         has_turn = mode != "steer"  # what steers becomes part of a turn, which has its options
         given = self._options.turn if has_turn and self._options.turn != TurnOptions() else None

@@ -65,6 +65,7 @@ MAX_SHOWN_INPUTS = 3
 """Inputs that wait, with a row of their own: the next ones."""
 
 
+RETRY = "/retry runs it again."
 MAX_PROMPT_ROWS = 20
 """Of a prompt: whoever pasted more has it; the whole is on record."""
 
@@ -117,6 +118,8 @@ class ChatView:
 
     Attributes:
         seq: The `seq` of the last event on record that was shown.
+        past_seq: The `seq` of the last event that was on record when the session was opened: of what failed up to
+            there, only the last turn can be run again.
         epoch: The store in which that counts; empty before anything was heard.
         is_running: Whether a turn is under way.
         turn_input: The input that the last turn answers; empty when its start was not heard.
@@ -143,7 +146,7 @@ class ChatView:
         details: VerboseLines | None = None,
     ) -> None:
         self.session_id = session_id
-        self.seq = 0
+        self.seq = self.past_seq = 0
         self.epoch = ""
         self.is_running = False
         self.turn_input = ""
@@ -169,6 +172,7 @@ class ChatView:
         self._thinking_since: float | None = None
         self._began = 0.0
         self._running: dict[str, _Running] = {}
+        self._owes_advice = False
 
     @property
     def is_idle(self) -> bool:
@@ -183,6 +187,9 @@ class ChatView:
             self._take_piece(each)
             if self._details is not None and (said := self._details.line(each)):
                 self.notice(said)
+        if self._owes_advice and self.seq >= self.past_seq:
+            self._owes_advice = False
+            self.notice(RETRY)
 
     def _take_piece(self, event: TurnEvent) -> None:
         match event:
@@ -269,6 +276,7 @@ class ChatView:
                 self._begin_input(event.input_id, "the model hears that now")
             case TurnStarted():
                 self.is_running, self._began = True, self._now()
+                self._owes_advice = False
                 self.turn_input = event.input_ids[0]
                 for input_id in event.input_ids:
                     self._begin_input(input_id)
@@ -311,10 +319,11 @@ class ChatView:
                 self._running.clear()
                 self.is_running, self.outcome = False, event.outcome
                 if event.message and event.outcome != "answered":
-                    is_new_failure = event.outcome == "failed" and self._is_live
-                    is_open = is_new_failure or event.message == CUT_OFF
-                    again = " /retry runs it again." if is_open else ""
-                    self.notice(f"{event.message}{again}")
+                    is_failed = event.outcome == "failed" and self._is_live
+                    is_open = is_failed or event.message == CUT_OFF
+                    self._owes_advice = is_open and self.seq < self.past_seq
+                    is_said = is_open and not self._owes_advice
+                    self.notice(f"{event.message}{f' {RETRY}' if is_said else ''}")
             case _:
                 pass
         self._transcript.show(event)  # type: ignore[arg-type]  # each is one of the union

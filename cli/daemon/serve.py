@@ -26,6 +26,7 @@ from ...runtime.errors import ConflictError, ValidationError
 from ...tools.registry import unknown_in_rules
 from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED
+from ..hints import runnable
 from ..log_file import LOG_NAME
 from ..terminal.escaping import safe_line
 from .roots import own_folders
@@ -135,7 +136,7 @@ def _welcome(
         *_console(link),
         "Stop it with Ctrl-C or `callboard stop`.",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write("\n".join(map(runnable, lines)) + "\n")
     sys.stdout.flush()
 
 

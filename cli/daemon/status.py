@@ -10,6 +10,7 @@ from ...client.client import connect
 from ...config.daemon_file import RunningDaemon, check_runs, find_daemon
 from ...runtime.wire.daemon import Status
 from ..exit_codes import ANSWERED, FAILED
+from ..hints import runnable
 from ..parameters import Data, Json, data_path
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
@@ -28,7 +29,7 @@ def status(*, json: Json = False, data: Data = None) -> int:
     daemon = find_daemon(folder)
     if daemon is None:
         line = f"No daemon runs on {folder}. `callboard serve` starts one.\n"
-        sys.stdout.write(json_line({"is_running": False}) if json else line)
+        sys.stdout.write(json_line({"is_running": False}) if json else runnable(line))
         return FAILED
     check_runs(daemon)
     said = trio.run(_ask, daemon)
@@ -36,7 +37,7 @@ def status(*, json: Json = False, data: Data = None) -> int:
         found = {"is_running": True, "url": daemon.url, "pid": daemon.pid}
         sys.stdout.write(json_line(found if said is None else {**found, "status": said}))
     else:
-        sys.stdout.write("\n".join(_lines(daemon, said)) + "\n")
+        sys.stdout.write("\n".join(map(runnable, _lines(daemon, said))) + "\n")
     return FAILED if said is None else ANSWERED
 
 

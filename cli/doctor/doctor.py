@@ -70,7 +70,7 @@ def store_finding(data: Path, settings: SessionSettings) -> Finding:
     except NotFoundError:
         return good("store", "there is none yet")
     except CallboardError as error:
-        fix = "callboard store rescue, for a damaged one; callboard upgrade, for an older one"
+        fix = "`callboard store rescue`, for a damaged one; `callboard upgrade`, for an older one"
         return problem("store", str(error), fix)
     limit = settings.max_store_mib * MIB
     if said := size_warning(size.used_bytes, limit):

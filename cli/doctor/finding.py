@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from ..hints import runnable
+
 State = Literal["good", "warning", "problem"]
 
 
@@ -27,7 +29,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def lines(self) -> list[str]:
         """Return the finding as lines for people."""
         mark = "" if self.state == "good" else f"{self.state}: "
-        return [f"{self.check}: {mark}{self.words}", *([f"  fix: {self.fix}"] if self.fix else [])]
+        return [
+            f"{self.check}: {mark}{self.words}",
+            *([f"  fix: {runnable(self.fix)}"] if self.fix else []),
+        ]
 
 
 def good(check: str, words: str) -> Finding:

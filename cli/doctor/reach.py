@@ -77,7 +77,7 @@ async def _model(settings: Settings, data: Path, config: Path | None) -> list[Fi
     try:
         target = open_finder(selection, None, data).target(None)
     except AuthError as error:
-        return [problem("keys", str(error), "callboard keys set PROVIDER")]
+        return [problem("keys", str(error), "`callboard keys set PROVIDER`")]
     except CallboardError as error:
         return [problem("model", str(error), _another_model(settings, config))]
     name = f"{target.provider}/{target.model}"
@@ -86,7 +86,7 @@ async def _model(settings: Settings, data: Path, config: Path | None) -> list[Fi
             warning(
                 "model",
                 f"{name} answers: a set of rules, since no model is configured and there is no key",
-                "callboard keys set PROVIDER, or run a local server",
+                "`callboard keys set PROVIDER`, or run a local server",
             )
         ]
     provider = await _provider(target.endpoint)
@@ -118,7 +118,7 @@ def _another_model(settings: Settings, config: Path | None) -> str:
     """Return how to choose another model: the person's own file wins over what commands write."""
     if settings.model is not None and load_own_settings(config).model == settings.model:
         return f"write another model into it: $EDITOR {config_file(config)}"
-    return "callboard models default PROVIDER/MODEL chooses another one"
+    return "`callboard models default PROVIDER/MODEL` chooses another one"
 
 
 async def _provider(endpoint: Endpoint) -> Finding:
@@ -138,7 +138,7 @@ async def _provider(endpoint: Endpoint) -> Finding:
     return problem(
         "provider",
         f"{endpoint.name} at {where.hostname}:{port} can't be reached: {why}",
-        f"start it, or check the network, then: callboard providers test {endpoint.name}",
+        f"start it, or check the network, then: `callboard providers test {endpoint.name}`",
     )
 
 
@@ -151,7 +151,7 @@ def _port(settings: ServerSettings) -> Finding:
         try:
             own.bind((settings.host, settings.port))
         except OSError as error:
-            fix = "callboard serve --port 0 takes a free one; [server] port keeps it"
+            fix = "`callboard serve --port 0` takes a free one; [server] port keeps it"
             return warning("port", f"{where} can't be taken: {error.strerror or error}", fix)
     return good("port", f"{where} is free; no daemon runs")
 
@@ -170,13 +170,13 @@ async def _daemon(daemon: RunningDaemon) -> Finding:
         why = str(error)
     where = f"process {daemon.pid}, at {daemon.url}"
     if status is None:
-        fix = "callboard logs says why; callboard stop, then callboard serve"
+        fix = "`callboard logs` says why; `callboard stop`, then `callboard serve`"
         return problem("daemon", f"it does not answer ({where}): {why}", fix)
     if status.config is not None and status.config.problem:
         fix = "fix the file; it is read again by itself"
         return problem("daemon", f"it can't use its configuration: {status.config.problem}", fix)
     if status.config is not None and status.config.waiting:
         names = ", ".join(status.config.waiting)
-        fix = "callboard stop, then callboard serve"
+        fix = "`callboard stop`, then `callboard serve`"
         return warning("daemon", f"these settings need a restart: {names}", fix)
     return good("daemon", where)

@@ -15,6 +15,7 @@ from ...config.mcp.wire import McpRow
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ConflictError, ToolError, ValidationError
 from ..exit_codes import ANSWERED, FAILED
+from ..hints import runnable
 from ..parameters import Config, Data, Json, data_path, offered
 from ..setup.keys import asked_secret
 from ..terminal.complaint import complain
@@ -227,14 +228,18 @@ def try_server(name: ServerName, /, *, config: Config = None, data: Data = None)
     if changes.is_any:
         print(
             f"{len(changes.new)} new, {len(changes.changed)} changed, {len(changes.gone)} gone: "
-            f"`callboard mcp review {name}` shows them."
+            + runnable(f"`callboard mcp review {name}` shows them.")
         )
     for original, why in changes.refused.items():
         print(f"can't be used: {safe_line(original)}: {safe_line(why)}")
     lost = [each.name for each in server.offers.prompts if each not in offer.offers.prompts]
     if lost:
         its = ", ".join(map(safe_line, lost))
-        print(f"Other prompts than were accepted: {its}. `callboard mcp review {name}` shows them.")
+        print(
+            runnable(
+                f"Other prompts than were accepted: {its}. `callboard mcp review {name}` shows them."
+            )
+        )
     return FAILED if changes.changed or changes.gone or lost else ANSWERED
 
 

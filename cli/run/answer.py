@@ -23,7 +23,7 @@ GIVEN = ("answered", "max_tokens")
 
 _WHY = {
     "refused": "the model refused to answer",
-    "max_tokens": "the answer was cut at the model's limit of tokens; --continue goes on from there",
+    "max_tokens": "the answer was cut at the model's limit of tokens",
     "budget": "the budget is used up",
     "suspended": "the turn waits for an answer to a question",
 }
@@ -145,7 +145,7 @@ def read_schema(path: Path) -> dict[str, Any]:
     return SchemaAnswer(schema).schema
 
 
-def write_answer(text: str, path: Path) -> None:
+def write_answer(text: str, path: Path, session_id: str) -> None:
     """Write the answer to a file, in place of what it holds.
 
     Raises:
@@ -156,7 +156,7 @@ def write_answer(text: str, path: Path) -> None:
     except OSError as error:
         raise CallboardError(
             f"the answer can't be written to {path}: {error.strerror}; it is on record, "
-            "`callboard show last` prints it"
+            f"`callboard show {session_id}` prints it"
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import GivenCall
+from ..ask.gone_agent import gone_from
+from ..hints import command_line
 from ..record_names import find_session, folder_here, folders_of, nothing_here
 from ..show.sessions import MAX_TITLE_CHARS
 from ..terminal.escaping import safe_line, shortened
@@ -27,6 +30,11 @@ PAGE_EVENTS = 200
 """Events that are read at once when looking back: a few turns."""
 MAX_UNANSWERED = 20
 """Messages of a session in which an answer is looked for: one with more has some."""
+ADVICE = {
+    "failed": ("To ask for it once more", "--retry"),
+    "max_tokens": ("To go on from there", "PROMPT"),
+}
+"""What a person may do about an outcome, and how the command for that ends."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +81,7 @@ class RunTarget(msgspec.Struct, frozen=True, kw_only=True):
         model: What the runtime is asked for; with `None` it looks for one.
         reason: Why that model, when the runtime can't know.
         remark: What to say of the session before anything else: a later one was passed over.
+        gone: Says that the agent of the session is gone, where the command line names no other.
     """
 
     session: SessionRow | None
@@ -80,6 +89,7 @@ class RunTarget(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     reason: str | None
     remark: str = ""
+    gone: str = ""
 
 
 async def choose(options: RunOptions, settings: Settings, reader: StoreReader | None) -> RunTarget:
@@ -101,17 +111,21 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         )
     else:
         row = await find_session(reader, name)
-    _check(options, row)
-    agent = _present(settings, row.agent)
-    if agent != row.agent:
-        said = f"{row.session_id} goes on with the agent {agent}, and what that may do: there is no agent {row.agent!r} now"
+    agent = present_agent(settings, row.agent)
+    _check(options, row, agent)
+    is_gone = agent != row.agent and options.flags.agent is None
+    gone = gone_from(row.session_id, row.agent) if is_gone else ""
+    if agent != row.agent and not is_gone:
+        said = (
+            f"{row.session_id} goes on with the agent {agent}: there is no agent {row.agent!r} now"
+        )
         remark = f"{remark}; {said}" if remark else said
     model, reason = _named(options, settings, agent)
     if options.flags.model is None and options.flags.base_url is None:
         own = row.model or await _last_model(reader, row.session_id)
         if own is not None:
             model, reason = own, "because the session uses it (--model changes that)"
-    return RunTarget(session=row, agent=agent, model=model, reason=reason, remark=remark)
+    return RunTarget(session=row, agent=agent, model=model, reason=reason, remark=remark, gone=gone)
 
 
 async def _last_to_go_on_with(
@@ -164,6 +178,19 @@ def _passed_over(row: SessionRow, failed: Sequence[SessionRow]) -> str:
     )
 
 
+def to_go_on(session_id: str, flags: RunFlags, rest: str) -> str:
+    """Return the command that goes on with a session as it was begun here, whatever others do in the folder meanwhile."""
+    place: list[str] = []
+    if (
+        flags.base_url is not None
+    ):  # a session on record knows a model, and not the server of one that has no name
+        place = ["--base-url", flags.base_url]
+        for option, value in (("--model", flags.model), ("--dialect", flags.dialect)):
+            place += [] if value is None else [option, value]
+    words = shlex.join(["callboard", "run", "--session", session_id, *place])
+    return command_line(f"{words} {rest}")
+
+
 def _to_go_on_with(failed: Sequence[SessionRow], which: str) -> str:
     if not failed:
         return ""
@@ -175,8 +202,8 @@ def _entitled(row: SessionRow) -> str:
     return f"'{title}' of {minute(row.updated_at_ms)} ({row.session_id})"
 
 
-def _present(settings: Settings, agent: str) -> str:
-    """Return the agent that answers in a session: `general` where its own has gone, which its next turn says."""
+def present_agent(settings: Settings, agent: str) -> str:
+    """Return the agent that answers in a session: `general` where its own is gone, which its next turn says."""
     try:
         return settings.agent(agent).name
     except NotFoundError:
@@ -191,8 +218,8 @@ def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | N
     return None, None
 
 
-def _check(options: RunOptions, row: SessionRow) -> None:
-    session = check_fits(row, options.flags, options.flags.session, "--continue")
+def _check(options: RunOptions, row: SessionRow, agent: str) -> None:
+    session = check_fits(row, agent, options.flags, options.flags.session, "--continue")
     if options.flags.model is not None and row.model not in {None, options.flags.model}:
         raise ValidationError(
             f"{session} was made for the model {row.model}: leave --model out, or leave --continue "
@@ -206,8 +233,8 @@ def _check(options: RunOptions, row: SessionRow) -> None:
         )
 
 
-def check_fits(row: SessionRow, flags: TurnFlags, name: str | None, option: str) -> str:
-    """Return what to call a session that goes on, by this option.
+def check_fits(row: SessionRow, agent: str, flags: TurnFlags, name: str | None, option: str) -> str:
+    """Return what to call a session that goes on with an agent, by this option.
 
     Raises:
         ValidationError: It has another folder or agent than the command line says.
@@ -220,7 +247,7 @@ def check_fits(row: SessionRow, flags: TurnFlags, name: str | None, option: str)
             f"to begin a new one in {flags.workspace}.",
             field="workspace",
         )
-    if flags.agent is not None and flags.agent != row.agent:
+    if flags.agent not in {None, row.agent, agent}:
         raise ValidationError(
             f"{session} has the agent {row.agent!r}: leave --agent out, or leave {option} out to "
             f"begin a new one with {flags.agent!r}.",

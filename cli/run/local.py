@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import trio
 
 from ...config.settings import Settings
 from ...embedding.options import check_turn_options
@@ -91,7 +92,6 @@ class LocalPlace:
     ) -> None:
         self._runtime = runtime
         self.store = runtime.store
-        self.tools = runtime.tools
         self.model = model
         self.model_reason = reason
         self._options = options
@@ -113,6 +113,11 @@ class LocalPlace:
     ) -> Turn[str]:
         """Return a turn that makes these calls, to be entered like that of a prompt."""
         return turn_of_calls(host_of(self._runtime), session_id, calls, budget)
+
+    async def tool_names(self) -> list[str]:
+        """Return the names of all tools."""
+        await trio.lowlevel.checkpoint()
+        return [tool.name for tool in self._runtime.tools()]
 
     def leave(self) -> None:
         """Note that nothing of the run goes on here: what does is of others."""

@@ -18,7 +18,6 @@ from ...client.subscriptions import RemoteEvents
 from ...config.daemon_file import RunningDaemon
 from ...config.settings import Settings
 from ...runtime.budget import Budget
-from ...runtime.definitions import ToolDefinition
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import (
     DurableEvent,
@@ -238,9 +237,9 @@ class RemotePlace:
         )
         return await self._given(row)
 
-    def tools(self) -> tuple[ToolDefinition, ...] | None:
-        """Return `None`: they are the daemon's, which says in its log what is wrong."""
-        return None
+    async def tool_names(self) -> list[str]:
+        """Return the names of the daemon's tools, those of plugins and servers among them."""
+        return [tool.name for tool in (await self.client.tools()).tools]
 
     async def get_session(self, session_id: str) -> RemoteSession:
         """Return a session on record; raise `NotFoundError`."""

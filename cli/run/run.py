@@ -25,6 +25,7 @@ from ...runtime.events import Event, InputAccepted, Stored, TurnEnded, TurnStart
 from ...runtime.redaction import redact
 from ...tools.processes.process_tree import end_descendants
 from ...tools.registry import unknown_in_rules, unknown_tools
+from ..ask.gone_agent import agree_to_general
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
@@ -39,7 +40,7 @@ from ..terminal.output import Output, asking_place
 from ..terminal.style import counted
 from .answer import RunAnswer, whole_line, worst, write_answer
 from .attachments import remarks
-from .choice import RunOptions, RunTarget, choose
+from .choice import ADVICE, RunOptions, RunTarget, choose, to_go_on
 from .pending import (
     UnansweredCalls,
     agent_taken_over,
@@ -218,7 +219,7 @@ class _Job:
         text, file = self._answer.text, self._options.flags.output
         if text is not None and file is not None:
             try:
-                write_answer(text, file)
+                write_answer(text, file, self._session_id)
             except CallboardError as failure:
                 code, error = FAILED, str(failure)
         elif text is not None and self._output is not self._stdout:
@@ -260,6 +261,8 @@ class _Job:
         choice = await self._choose()
         if choice.remark:
             self._view.notice(choice.remark)
+        if choice.gone:
+            await agree_to_general(self._confirm, choice.gone)
         await self._ask_about_skills(choice)
         async with self._place(choice) as runtime:
             if self._channel is not None:
@@ -275,8 +278,9 @@ class _Job:
                 self._result = await self._end_left(runtime, session, left)
                 return
             ended = await self._play(self._turn_of(runtime, session))
-            if ended is not None and ended.outcome == "failed" and self._is_read:
-                self._view.notice("`callboard run --continue --retry` asks for it once more")
+            if ended is not None and self._is_read and (advice := ADVICE.get(ended.outcome)):
+                what, rest = advice
+                self._view.advise(what, to_go_on(self._session_id, options.flags, rest))
             verdict = worst([ended, *await self._play_left(runtime, session)])
             self._result = self._answer.verdict(*verdict)
 
@@ -514,27 +518,26 @@ class _Job:
         view.begin(session.session_id, runtime.model, reason, self._folder(choice), begun)
         if other := await agent_taken_over(runtime.store, self._session_id, self._seen):
             view.notice(trouble_line(other))
-        tools = None if self._options.flags.json else runtime.tools()
-        brought = None if tools is None else [tool.name for tool in tools]
-        if brought is not None:
-            names = self._settings.agent(choice.agent).tools
-            for line in unknown_tools(choice.agent, names, brought):
-                view.notice(line)
         if not self._options.flags.json:
-            for line in unknown_in_rules(self._settings, brought):
+            for line in await self._unknown_tools(runtime, choice.agent):
                 view.notice(line)
         if self._options.is_piped and not self._options.flags.quiet:
             size = self._options.piped_bytes
-            what = (
-                f"stdin goes with the prompt: {counted(size, 'byte')}"
-                if size
-                else "stdin is the prompt"
-            )
+            beside = f"stdin goes with the prompt: {counted(size, 'byte')}"
+            what = beside if size else "stdin is the prompt"
             how = "questions are asked at the terminal" if self._asking else "nobody is asked"
             view.notice(f"{what}; {how}")
         for remark in remarks(self._options.attachments):
             view.notice(remark)
         return session
+
+    async def _unknown_tools(self, runtime: RunPlace, agent: str) -> list[str]:
+        """Return a sentence for each tool that the agent, or a rule, names and that does not exist."""
+        names = self._settings.agent(agent).tools
+        if not names and not self._settings.rules:
+            return []  # mostly: the daemon need not be asked
+        known = await runtime.tool_names()
+        return [*unknown_tools(agent, names, known), *unknown_in_rules(self._settings, known)]
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
 

@@ -26,6 +26,7 @@ from ...runtime.hooks.hook import SECRET_PLACE, Hook, key_name
 from ...runtime.wire.hooks import DeadLetter, HookRow, hook_of_row
 from ..backend import FileBackend, ask_daemon, serving_daemon
 from ..exit_codes import ANSWERED, FAILED
+from ..hints import command_line, runnable
 from ..parameters import Config, Data, Json, data_path, offered
 from ..run.flags import EXAMPLE
 from ..terminal.complaint import complain
@@ -162,9 +163,11 @@ def add(
         print("It has a secret, of an earlier hook of this name; another one takes its place with")
     else:
         print("It lets nothing in until it has a secret:")
-    print(f"  openssl rand -hex 32 | tee {name}.secret | callboard keys set {key_name(name)}")
+    print(
+        f"  openssl rand -hex 32 | tee {name}.secret | {command_line(f'callboard keys set {key_name(name)}')}"
+    )
     if serving_daemon(config, data_path(data)) is None:
-        print("Deliveries are taken while `callboard serve` runs; no daemon runs now.")
+        print(runnable("Deliveries are taken while `callboard serve` runs; no daemon runs now."))
     return ANSWERED
 
 
@@ -205,7 +208,11 @@ def remove(name: Name, /, *, config: Config = None, data: Data = None) -> int:
     _open(config, data).ask(lambda client: client.hooks.delete(name), lambda its: its.delete(name))
     print(f"Removed {name}.")
     if has_secret:
-        print(f"Its secret is stored still: `callboard keys remove {key_name(name)}` removes it.")
+        print(
+            runnable(
+                f"Its secret is stored still: `callboard keys remove {key_name(name)}` removes it."
+            )
+        )
     return ANSWERED
 
 

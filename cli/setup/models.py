@@ -29,6 +29,7 @@ from ...runtime.identity import now_ms
 from ...runtime.wire.providers import ProviderRow
 from ..backend import connected, serving_daemon
 from ..exit_codes import ANSWERED
+from ..hints import runnable
 from ..parameters import Config, Data, Json, data_path
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, shortened
@@ -104,7 +105,9 @@ def set_default(
     elif changes:
         print(f"The default model is {wanted}." if wanted else "There is no default model.")
     elif chosen.model is None:
-        print("No default model was chosen: `callboard models default PROVIDER/MODEL` does.")
+        print(
+            runnable("No default model was chosen: `callboard models default PROVIDER/MODEL` does.")
+        )
     else:
         print(f"{safe_line(chosen.model)}  ({chosen.source})")
     return ANSWERED

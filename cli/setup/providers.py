@@ -33,6 +33,7 @@ from ...runtime.wire.providers import (
 )
 from ..backend import FileBackend, ask_daemon, serving_daemon
 from ..exit_codes import ANSWERED, FAILED
+from ..hints import runnable
 from ..parameters import Config, Data, DialectOption, Json, data_path, offered
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
@@ -248,7 +249,7 @@ def _report(text: str, changed: ProviderChanged, *, json: bool, wants_key: bool 
         complain(row.note)
     elif row.key == "missing":
         variable = f", or set {row.key_env}" if row.key_env is not None else ""
-        print(f"It has no key yet: `callboard keys set {row.name}`{variable}.")
+        print(runnable(f"It has no key yet: `callboard keys set {row.name}`{variable}."))
     return ANSWERED
 
 

@@ -26,6 +26,7 @@ from ...runtime.schedules.times import next_times
 from ...runtime.wire.schedules import NEXT_TIMES, Firing, ScheduleRow, schedule_of_row
 from ..backend import FileBackend, serving_daemon
 from ..exit_codes import ANSWERED
+from ..hints import runnable
 from ..parameters import Config, Data, Json, data_path, offered
 from ..run.flags import EXAMPLE
 from ..show.sessions import open_record
@@ -342,7 +343,7 @@ def _said(
     planned = f" Next: {_time(row, row.next_at_ms[0])}." if row.next_at_ms else ""
     print(f"{verb} {name}.{planned}")
     if serving_daemon(config, data_path(data)) is None:
-        print("It fires while `callboard serve` runs; no daemon runs now.")
+        print(runnable("It fires while `callboard serve` runs; no daemon runs now."))
     return ANSWERED
 
 

@@ -8,6 +8,7 @@ from itertools import starmap
 import msgspec
 
 from ...runtime.events import CallFinished
+from ..hints import command_line
 from ..terminal.style import Style, counted
 from .call_text import CallText, how_ended, safe_code
 
@@ -69,7 +70,7 @@ def output_lines(call: EndedCall, style: Style, session_id: str) -> list[str]:
     if len(lines) > MAX_ENDED_LINES:
         half = MAX_ENDED_LINES // 2
         left = counted(len(lines) - 2 * half, "line")
-        gap = f"… {left} left out (callboard show {session_id})"
+        gap = f"… {left} left out ({command_line(f'callboard show {session_id}')})"
         lines = [*lines[:half], gap, *lines[-half:]]
     bar = "│" if style.signs else "|"
     shown = [f"  {bar} {safe_code(line)}".rstrip() for line in lines]

@@ -30,6 +30,7 @@ from ...runtime.events import (
     TurnSetAside,
     TurnSuspended,
 )
+from ..hints import command_line
 from ..terminal.style import counted, seconds
 from .question_text import coverage
 
@@ -142,7 +143,8 @@ def event_line(event: LineEvent) -> str:  # ruff: ignore[complex-structure]  one
 
 def waits(deferred: CallDeferred) -> str:
     """Return what to do about a call that waits while its turn goes on."""
-    return f"{deferred.name} waits for an answer: callboard approve {deferred.approval_id}"
+    command = command_line(f"callboard approve {deferred.approval_id}")
+    return f"{deferred.name} waits for an answer: {command}"
 
 
 def answer_line(answered: ApprovalAnswered) -> str:

@@ -46,6 +46,7 @@ from ...runtime.history import Call, Part, Refusal, Text
 from ...runtime.store.rows import CallRow
 from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
 from ...tools.schema.validation import without_advice
+from ..hints import command_line, runnable
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import Style, counted, dollars, seconds
 from .call_text import CallText, how_ended
@@ -69,6 +70,7 @@ class Transcript:
         session_id: The last word of the summary; empty for none.
         prices: The prices by which the summary counts the cost.
         write_text: Takes the model's own text; `write` by default.
+        write_whole: Takes a line that is not folded; `write` by default, with the end of the line.
         columns: How wide the terminal is now, if it is one.
     """
 
@@ -79,6 +81,7 @@ class Transcript:
         session_id: str = "",
         prices: PriceTable | None = None,
         write_text: Callable[[str], object] | None = None,
+        write_whole: Callable[[str], object] | None = None,
         columns: Callable[[], int] | None = None,
     ) -> None:
         self.session_id = session_id
@@ -86,6 +89,7 @@ class Transcript:
         self._prices = prices or PriceTable()
         self._write = write
         self._write_text = write_text or write
+        self._write_whole = write_whole or self._line
         self._style = style
         self._bar = "│" if style.signs else "|"
         self._open: dict[str, CallText] = {}
@@ -125,7 +129,12 @@ class Transcript:
     def notice(self, text: str) -> None:
         """Print a line of callboard's own."""
         self.interrupt()
-        self._line(self._style.paint(safe_line(text), "yellow"))
+        self._line(self._style.paint(safe_line(runnable(text)), "yellow"))
+
+    def advise(self, what: str, command: str) -> None:
+        """Print a command of callboard's own that does something, on a line that can be copied."""
+        self.notice(f"{what}:")
+        self._write_whole(self._style.paint(f"  {safe_line(command)}", "yellow"))
 
     def show(self, event: TurnEvent, seq: int | None = None, at_ms: int = 0) -> None:
         """Print what a person wants to see of an event."""
@@ -260,7 +269,7 @@ class Transcript:
 
     def _call(self, call: CallFinished) -> None:
         known = self._open.pop(call.call_id, None) or CallText(call.name, "")
-        self._output(known, known.rest(f"callboard show {self.session_id}".rstrip()))
+        self._output(known, known.rest(command_line(f"callboard show {self.session_id}".rstrip())))
         if call.arguments is not None:  # a person may have changed them
             known = CallText(call.name, call.arguments)
         self._calls += 1

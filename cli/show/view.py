@@ -59,6 +59,10 @@ class JsonView:
         """Say it on stderr."""
         complain(text)
 
+    def advise(self, what: str, command: str) -> None:
+        """Say it on stderr."""
+        complain(f"{what}: {command}")
+
     def know(self, calls: Iterable[CallRow]) -> None:
         """Do nothing: programs have the record."""
 
@@ -131,7 +135,14 @@ def _view(
             output.refresh()
 
     columns = partial(_columns, stream)
-    return kind(rows.write, style, prices=prices, write_text=feed, columns=columns)
+    return kind(
+        rows.write,
+        style,
+        prices=prices,
+        write_text=feed,
+        write_whole=rows.write_whole,
+        columns=columns,
+    )
 
 
 def rows_at(

@@ -21,6 +21,7 @@ from ...runtime.store.rows import SessionRow
 from ...tools.undo.undo import Undo, changed_calls
 from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED, USAGE
+from ..hints import command_line
 from ..parameters import Data, Json, Yes, data_path, offered
 from ..record_names import begins, find_session, folder_here, folders_of, only
 from ..show.sessions import open_record
@@ -213,7 +214,8 @@ def _show(row: SessionRow, report: UndoReport, *, json: bool, is_done: bool) -> 
         sys.stdout.write(f"still runs, and may write to these files: {safe_line(line)}\n")
     if is_done:
         count = counted(len(report.lines), "path")
-        again = f"callboard undo {row.session_id} {report.undo_id} takes that back"
+        command = command_line(f"callboard undo {row.session_id} {report.undo_id}")
+        again = f"{command} takes that back"
         sys.stdout.write(f"undone: {count}; {again}\n")
     elif not report.lines and not report.left:
         sys.stdout.write("All files are as they were before: nothing changes.\n")

@@ -6,6 +6,7 @@ import contextlib
 import sys
 
 from ..exit_codes import USAGE
+from ..hints import runnable
 from .escaping import safe_line
 
 
@@ -17,7 +18,7 @@ def complain(message: str) -> None:
     from ...runtime.redaction import redact
     from .folding import columns_of, folded
 
-    line = folded(f"callboard: {safe_line(redact(message))}", columns_of(2))
+    line = folded(f"callboard: {safe_line(redact(runnable(message)))}", columns_of(2))
     with contextlib.suppress(OSError):  # there is no other place to say it
         print(line, file=sys.stderr, flush=True)
 

@@ -22,6 +22,7 @@ USUAL_SIZE = os.terminal_size((80, 24))
 
 _TAB_COLUMNS = 8
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+_COMMAND = re.compile(r"`callboard [^`]*`")
 
 
 def columns_of(descriptor: int) -> int | None:
@@ -82,7 +83,8 @@ def _rows(line: str, columns: int) -> Iterator[str]:
         if _COLOUR.fullmatch(piece):
             row.append(piece)
             continue
-        for char in piece:
+        begins, whole = _commands(piece, columns - len(RUNS_ON))
+        for index, char in enumerate(piece):
             width = char_columns(char, used)
             # The last column stays free: some terminals wrap as soon as it is taken.
             while used + width >= columns:
@@ -93,11 +95,21 @@ def _rows(line: str, columns: int) -> Iterator[str]:
                 width = char_columns(char, used)
             row.append(char)
             used += width
-            if char == " " and used >= columns // 2:  # a word that is longer is broken inside
-                blank = len(row)
+            if char == " " and index not in whole and (used >= columns // 2 or index in begins):
+                blank = len(row)  # a word that is longer than half a row is broken inside
             elif char == "\t":
                 blank = 0  # it has another width at another place
     yield "".join(row)
+
+
+def _commands(text: str, columns: int) -> tuple[set[int], set[int]]:
+    """Return the spaces before, and inside, the commands that fit into a row: who copies one finds it whole."""
+    begins, inside = set[int](), set[int]()
+    for found in _COMMAND.finditer(text) if "`callboard " in text else ():
+        if len(found[0]) < columns and found[0].isascii():
+            begins.add(found.start() - 1)
+            inside.update(range(*found.span()))
+    return begins, inside
 
 
 def columns_taken(pieces: list[str]) -> int:

@@ -130,6 +130,11 @@ class MarkdownRows:
         self._fence = ""
         self.aside(text)
 
+    def write_whole(self, text: str) -> None:
+        """Write a line as `write` does, which the terminal folds: it is copied without our marks. Nothing of it may be foreign."""
+        self.write("")
+        self._write(f"{text}\n")
+
     def aside(self, text: str) -> None:
         """Write text that is not the model's above what is open, in which nothing changes."""
         columns = self._columns()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...actors.people.lineage import agent_named
 from ...config.prices import priced
 from ...embedding.options import check_turn_options
 from ...embedding.runtime import host_of
@@ -11,7 +12,6 @@ from ...runtime.budget import checked_budget
 from ...runtime.definitions import InputMode
 from ...runtime.errors import (
     ConflictError,
-    NotFoundError,
     OverloadedError,
     PermissionRefused,
     ValidationError,
@@ -359,9 +359,7 @@ def _widens(caller: Caller, row: SessionRow, options: TurnOptions) -> str:
     Raises:
         PermissionRefused: It lets more run, and the caller may not decide that.
     """
-    agent = host_of(caller.runtime).agents.get(row.agent)
-    if agent is None:
-        raise NotFoundError(f"{row.session_id} has the agent {row.agent!r}, which does not exist")
+    agent = agent_named(host_of(caller.runtime).agents, row.agent)  # as its turn will have it
     if not options.widens(agent):
         return ""
     if not _may_widen(caller):

@@ -314,8 +314,9 @@ async def test_a_long_paste_is_a_sign_in_the_input_line_and_sent_whole(command: 
 def test_what_is_folded_is_bounded_and_comes_back_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_aids, "MAX_FOLDED_CHARS", 2500)
     pastes = input_aids.Pastes()
-    one, many = "x" * 1001, "y\n" * 8
+    one, many = "x" * 1001, "y\n" * 9
     assert pastes.fold("z" * 1000) == "z" * 1000
+    assert pastes.fold("z\n" * 8) == "z\n" * 8  # the end of a line begins none
     assert [pastes.fold(one), pastes.fold(many)] == [
         "[pasted text 1: 1,001 characters]",
         "[pasted text 2: 9 lines]",

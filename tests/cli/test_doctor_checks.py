@@ -63,7 +63,7 @@ class Doctor:
 
     async def callboard(self, fix: str, stdin: bytes = b"") -> None:
         """Runs a command of callboard's own."""
-        program, *words = shlex.split(fix)
+        program, *words = shlex.split(fix.strip("`"))
         assert program == "callboard"
         ran = await self.command(*words, stdin=stdin)
         assert ran.code == 0, ran.err
@@ -218,7 +218,7 @@ async def test_port(doctor: Doctor) -> None:
         doctor.file.write_text(f"{doctor.file.read_text()}\n[server]\nport = {port}\n")
         found = await doctor.check("port")
         assert (found["state"], str(port) in found["words"]) == ("warning", True)
-        free = re.findall(r"--port (\d+) takes a free one; \[server\] port keeps it", found["fix"])
+        free = re.findall(r"--port (\d+)` takes a free one; \[server\] port keeps it", found["fix"])
         doctor.file.write_text(
             doctor.file.read_text().replace(f"port = {port}", f"port = {free[0]}")
         )
@@ -240,7 +240,7 @@ async def test_provider_and_key(doctor: Doctor) -> None:
         assert await doctor.is_good("provider")
     found = await doctor.check("provider")
     assert found["state"] == "problem"
-    assert "callboard providers test house" in found["fix"]
+    assert "`callboard providers test house`" in found["fix"]
     with socket.create_server(address):  # it was started
         assert await doctor.is_good("provider")
 
@@ -295,7 +295,7 @@ async def test_a_daemon_that_holds_its_file_and_does_not_answer(doctor: Doctor) 
         assert found["state"] == "problem"
         assert str(stuck.pid) in found["words"]
         logs, stop = found["fix"].partition(" says why; ")[::2]
-        assert logs == "callboard logs"
+        assert logs == "`callboard logs`"
         await doctor.callboard(stop.partition(",")[0])
         stuck.wait(10)
         assert await doctor.is_good("port")

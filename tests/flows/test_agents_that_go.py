@@ -20,7 +20,7 @@ from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import AgentSwitched
 from callboard.runtime.wire.fields import Role
-from support.cli.chat_scene import chatting, leave
+from support.cli.chat_scene import READY, chatting, leave
 from support.cli.command import Command
 from support.cli.command import command as command
 from support.gateway.configured_daemon import served
@@ -339,13 +339,49 @@ async def test_a_chat_says_which_agent_answers_now(command: Command) -> None:
         await leave(terminal)
 
 
-async def test_a_run_goes_on_where_its_agent_has_gone_from_the_file(command: Command) -> None:
+async def test_a_session_whose_agent_has_gone_from_the_file_goes_on_when_a_person_agrees(
+    command: Command,
+) -> None:
+    """Nobody knows any more what that agent was allowed, and `general` may do more."""
     file = command.home / "config" / "callboard.toml"
     before = file.read_text()
     command.configure('\n[agents.late]\nprompt = "Late."\npolicy = "strict"\n')
     await begins_with(command, "late")
     file.write_text(before)
-    done = await command("run", "--model", "rehearsal", "-c", "List the files here.")
-    assert done.code == 0
-    assert "there is no agent 'late' now" in done.err
+    write = ("run", "--model", "rehearsal", "-c", "Write the time to x.txt")
+    refused = await command(*write)
+    assert (refused.code, "`--agent general` goes on with it" in refused.err) == (1, True)
+    piped = await command("chat", "--model", "rehearsal", "-c", stdin=b"Write the time to x.txt")
+    assert (piped.code, "Nothing was sent" in piped.out) == (1, True)
+    async with command.at_terminal(*write) as terminal:
+        await terminal.expect("had the agent 'late', which is gone.\nGo on with general")
+        await terminal.type("\n")
+        assert await terminal.end() == 1
+    assert not (command.workspace / "x.txt").exists()
+    async with chatting(command, "-c", "--model", "rehearsal") as chat:
+        await chat.type("What time is it?\r")
+        await chat.expect("Go on with general, its tools and its policy? [y/N]")
+        await chat.type("n\n")
+        await chat.expect("Nothing was sent")
+        await chat.expect(READY)
+        await chat.type("\r")  # the prompt stands in the input line again
+        await chat.expect("Go on with general")
+        await chat.type("y\n")
+        await chat.expect("there is no agent 'late' now")
+        await leave(chat)
+    done = await command(*write)
+    assert done.code == 0  # it was agreed, which is on record
+    assert (command.workspace / "x.txt").exists()
     assert (await command("run", "--agent", "late", "Go.")).code != 0  # a new one is refused
+
+
+async def test_a_run_names_the_agent_that_goes_on_for_one_that_is_gone(command: Command) -> None:
+    file = command.home / "config" / "callboard.toml"
+    before = file.read_text()
+    command.configure('\n[agents.late]\nprompt = "Late."\n')
+    await begins_with(command, "late")
+    other = await command("run", "-c", "-a", "general", "--model", "rehearsal", "Go.")
+    assert "has the agent 'late'" in other.err
+    file.write_text(before)
+    done = await command("run", "-c", "-a", "general", "--model", "rehearsal", "Go.")
+    assert (done.code, "there is no agent 'late' now" in done.err) == (0, True)

@@ -11,6 +11,8 @@ import pytest
 import trio
 
 import callboard
+from callboard.embedding.runtime import host_of
+from callboard.providers.provider import LocalModel
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import ApprovalAsked, TurnEnded, TurnStarted
@@ -23,7 +25,7 @@ EDITED = callboard.ApprovalAnswer(decision="allow", arguments='{"text": "edited"
 
 
 def open_on(
-    folder: Path, steps: Sequence[ScriptStep], asks: Any = "wait", **options: Any
+    folder: Path, steps: LocalModel | Sequence[ScriptStep], asks: Any = "wait", **options: Any
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
     @callboard.tool(tier="workspace")
     async def write(text: str) -> str:
@@ -104,3 +106,33 @@ async def test_a_given_preset_holds_for_what_nobody_answered(tmp_path: Path) -> 
     async with open_on(tmp_path, DONE, policy="auto") as runtime:
         await go_on(runtime, session_id)
     assert noted(tmp_path) == ["original"]
+
+
+async def test_a_turn_that_runs_again_keeps_its_preset_and_its_tools(tmp_path: Path) -> None:
+    """A run under `--policy strict --tools …` that failed was run again by `--retry` under the laxer preset of its agent, with all tools."""
+    asked: list[str] = []
+
+    async def deny(request: callboard.ApprovalRequest) -> str:
+        await trio.lowlevel.checkpoint()
+        asked.append(request.tool)
+        return "deny"
+
+    async with open_on(tmp_path, []) as runtime:
+        session = await runtime.create_session()
+        given = callboard.TurnOptions(policy=callboard.Preset.STRICT, tools=("write",))
+        host_of(runtime).given_options[session.session_id] = given
+        with pytest.raises(callboard.CallboardError):
+            await session.run("Go.")
+    model = callboard.ScriptedModel([CALL, *DONE, CALL, *DONE])
+    async with open_on(tmp_path, model, deny) as runtime:
+        again = await runtime.get_session(session.session_id)
+        async with again.retry() as turn:
+            await turn.answer()
+        assert [tool.name for tool in model.requests[0].tools] == ["write"]
+        assert (asked, noted(tmp_path)) == (["write"], [])
+        # Who runs it again may change that.
+        given = callboard.TurnOptions(policy=callboard.Preset.BALANCED)
+        host_of(runtime).given_options[session.session_id] = given
+        async with again.regenerate() as turn:
+            await turn.answer()
+        assert (asked, noted(tmp_path)) == (["write"], ["original"])
