@@ -135,17 +135,26 @@ async def test_of_old_failures_the_last_alone_is_offered_again(command: Command)
             await leave(terminal)
 
 
-async def test_a_guest_and_a_client_are_told_of_a_misspelt_tool(command: Command) -> None:
-    said = "agent 'gardener' names a tool 'read_fil', which does not exist. Did you mean \"read_file\"?"
-    line = ("run", "-a", "gardener", "-m", "rehearsal", "Hello")
-    agent = '[agents.gardener]\ntools = ["read_fil", "write_file"]\n'
+GARDENER = '[agents.gardener]\ntools = ["read_fil", "write_file"]\n'
+MISSPELT = (
+    "agent 'gardener' names a tool 'read_fil', which does not exist. Did you mean \"read_file\"?"
+)
+
+
+async def test_a_guest_is_told_of_a_misspelt_tool(command: Command) -> None:
     async with scripted(command):
-        command.configure(agent)
-        async with chatting(command):
-            guest = await command(*line)
-        assert (guest.code, said in guest.err) == (0, True), guest
+        command.configure(GARDENER)
+        async with chatting(command) as terminal:
+            guest = await command("run", "-a", "gardener", "-m", "rehearsal", "Hello")
+            assert (guest.code, MISSPELT in guest.err) == (0, True), guest
+            await leave(terminal)
+
+
+async def test_a_client_of_a_daemon_is_told_of_a_misspelt_tool(command: Command) -> None:
+    async with scripted(command):
+        command.configure(GARDENER)
         async with serving(command, "--root", str(command.workspace)):
-            client = await command(*line)
+            client = await command("run", "-a", "gardener", "-m", "rehearsal", "Hello")
             general = await command("run", "-m", "rehearsal", "Hello")
-        assert (client.code, said in client.err) == (0, True), client
-        assert "does not exist" not in general.err
+    assert (client.code, MISSPELT in client.err) == (0, True), client
+    assert "does not exist" not in general.err
