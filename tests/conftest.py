@@ -287,6 +287,19 @@ def _warm_process_ends() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _postgres_ends() -> Iterator[None]:
+    """The server that tests of PostgreSQL have started for all of them (tests/support/postgres)."""
+    yield
+    if "support.postgres.server" in sys.modules:
+        from support.postgres.databases import remove_databases
+        from support.postgres.server import leave_server, server_url
+
+        if server_url.cache_info().currsize:
+            remove_databases()
+            leave_server()
+
+
+@pytest.fixture(autouse=True, scope="session")
 def query_plans() -> Iterator[Any]:
     """Every statement that callboard runs in a test has its plan looked at."""
     from support.query_plans import QueryPlans

@@ -135,6 +135,7 @@ ALONE: dict[str, str] = {
         runtime/http/request: MAX_KEPT_TARGETS
         runtime/kernel/supervisor: MAX_REMEMBERED
         runtime/store/tables/requests: MAX_REQUESTS
+        runtime/store/postgres/connection: MAX_KNOWN_SESSIONS MAX_STATEMENTS
         runtime/taint/marked_files: MAX_KNOWN_FOREIGN MAX_KNOWN_WORKSPACES
         runtime/taint/origins: MAX_KNOWN_CONFIGS
         runtime/taint/writers: MAX_CLEAN MAX_KNOWN_FOLDERS
@@ -180,6 +181,7 @@ ALONE: dict[str, str] = {
         runtime/kernel/delivery: MAX_HELD_UPDATES MAX_WAITING_UPDATES
         runtime/store/memory_store: MAX_WAITING_BYTES MAX_WAITING_EVENTS
         runtime/store/sqlite_store: MAX_READERS
+        runtime/store/postgres/store: MAX_READERS
         tools/context: MAX_WAITING_LINES
         tools/mcp/server: MAILBOX_CAPACITY
         tools/mcp/servers: MAX_LOOKS MAX_OFFERS MAX_WORKSPACES
@@ -211,6 +213,7 @@ ALONE: dict[str, str] = {
     """,
     "a count of tries": """
         actors/calls/outcome: MAX_ATTEMPTS
+        runtime/store/postgres/ledger: MAX_ATTEMPTS
         actors/model/choice: MOST_DOUBLINGS MOST_RETRIES_AFTER_SILENCE MOST_RETRIES_AFTER_TEXT
         actors/turn/structured: MAX_REJECTED
         gateway/connection/connection: MAX_MISSED_PINGS
@@ -483,7 +486,7 @@ ALONE: dict[str, str] = {
     "room on a disk; checked where it is used": """
         runtime/changes/file_versions: MAX_MEMORY_BYTES MAX_SESSION_BYTES
         runtime/changes/version_log: END_ROOM_BYTES
-        runtime/store/disk_room: BALLAST_BYTES NEEDED_BYTES ROOM_FOR_BALLAST_BYTES START_BYTES
+        runtime/store/health/disk_room: BALLAST_BYTES NEEDED_BYTES ROOM_FOR_BALLAST_BYTES START_BYTES
         runtime/store/file: MAX_CHECKED_FIRST_BYTES MAX_IDLE_LOG_BYTES _MAX_LOG_GROWTH_BYTES
         tools/sandbox/box/recipe: SHARED_MEMORY_BYTES SOCKETS_BYTES
         tools/undo/file_states: MAX_READ_BYTES

@@ -15,16 +15,17 @@ commits them together: one fsync for many sessions. What nobody waits for goes w
 somebody does (docs/decisions/0016-a-session-goes-on-ahead-of-its-results.md). Each append of a commit is accepted or refused by
 itself. A commit is shielded from cancellation, so its caller always learns what was stored.
 
-**Two stores over one SQL layer.** `sqlite_store` runs the writer in a worker thread and reads on
-connections of their own, which never wait for it (write-ahead log). `memory_store` runs in the event
-loop and makes rows only when somebody reads. Each query is written once, in `queries`; `interface`
-makes the asynchronous method of it.
+**Three stores over one SQL layer.** `threaded` runs the writer in a worker thread and reads on connections
+of their own, which never wait for it: of SQLite (`sqlite_store`), whose write-ahead log allows that, and of
+PostgreSQL (`postgres`), for many machines. `memory_store` runs in the event loop and makes rows only when
+somebody reads. Each query is written once, in `queries`, in the words of SQLite; `interface` makes the
+asynchronous method of it.
 
 **Reading grows with what is asked for, not with what is stored.** Each query has its index, and those of
 what changes often hold only sessions at rest, so that a round of a turn does not pay for them
 (docs/decisions/0013-indexes-of-what-rests.md).
 
-**Whether it can be used** is decided in `health`, for everybody who asks. **When the disk is full,** `disk_room` gives up a ballast file: nothing new begins, and what runs can end.
+**Whether it can be used** is decided in `health`, for everybody who asks. **When the disk is full,** `health.disk_room` gives up a ballast file: nothing new begins, and what runs can end.
 
 **After a crash** SQLite recovers the last commit, and `health` finds out whether it did: it keeps a note
 of what was acknowledged, apart from the store. `recovery` decides how open turns are closed: calls that
@@ -39,7 +40,7 @@ Begin with `interface`, then `ledger` and `projection`.
 Comes in: `Append`s from the journal; queries from everybody.
 Goes out: `Stored` events or refusals; rows.
 Owns: `callboard.db` with its log, the ballast, the note of a restore. The only place of SQLite beside keys,
-backups and vectors.
+backups and vectors, and of PostgreSQL.
 Imports: `runtime.events`, `runtime.definitions`, `runtime.disk`, `runtime.memory` (`Memory`),
 `runtime.changes` (folder name), `runtime.redaction`; apsw.
 """

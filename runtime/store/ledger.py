@@ -37,7 +37,7 @@ from ..events import (
 )
 from .codec import encode_event
 from .projection import LateRows, Projection
-from .rows import Append, CommitResult
+from .rows import Append, CommitResult, Refusal
 from .tables.memories import memory_problem
 from .tables.permissions import GUARDED, PermissionCheck
 from .tables.purge import purge_sessions
@@ -45,6 +45,7 @@ from .tables.requests import duplicate
 
 if TYPE_CHECKING:
     from .health.last_commit import LastCommit
+    from .tables.connection import SqlConnection
 
 SEEN_AT_MS = """
 select max(seen) from (
@@ -52,7 +53,7 @@ select max(seen) from (
   union all
   select max(at_ms) from events where id >= (
     select min(e.id) from approvals a join events e on e.session = a.session and e.seq = a.asked_seq
-    where a.state in ('waiting', 'allowed')))
+    where a.state in ('waiting', 'allowed'))) as times
 """
 """The latest recorded time since the first open question was asked; null without an open question."""
 
@@ -64,7 +65,7 @@ class LedgerClock:
     jumps back. A new process begins at the latest time on record since an open question was asked.
     """
 
-    def __init__(self, connection: apsw.Connection, monotonic: Callable[[], float]) -> None:
+    def __init__(self, connection: SqlConnection, monotonic: Callable[[], float]) -> None:
         self._connection = connection
         self._monotonic = monotonic
         self._read_at = 0.0
@@ -126,7 +127,7 @@ def storage_error(
     error: apsw.Error | msgspec.MsgspecError,
     advice: str = DAMAGE_ADVICE,
     *,
-    connection: apsw.Connection | None = None,
+    connection: SqlConnection | None = None,
 ) -> StorageError:
     """Return our error for one of SQLite.
 
@@ -136,7 +137,7 @@ def storage_error(
         advice: What to do about a damaged database.
         connection: Knows what the system said of a failed write.
     """
-    has_no_room = connection is not None and connection.system_errno in NO_ROOM
+    has_no_room = getattr(connection, "system_errno", 0) in NO_ROOM
     if has_no_room and isinstance(error, apsw.IOError | apsw.CantOpenError):
         error = apsw.FullError(str(error))
     match error:
@@ -182,8 +183,9 @@ def too_large(error: OverflowError) -> ValidationError:
     return ValidationError(f"A number is beyond 64 bits, which is all that can be stored: {error}.")
 
 
-def _write_version(connection: apsw.Connection) -> None:
-    connection.pragma("user_version", connection.pragma("user_version"))
+def _write_version(connection: SqlConnection) -> None:
+    version = connection.execute("pragma user_version").get
+    connection.execute(f"pragma user_version = {version}")
 
 
 class Ledger:
@@ -194,7 +196,7 @@ class Ledger:
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        connection: SqlConnection,
         name: str,
         now_ms: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
@@ -228,7 +230,7 @@ class Ledger:
         results = self.record(imported_entries(events))
         return [stored for result in results if isinstance(result, tuple) for stored in result]
 
-    def keep_up(self, work: Callable[[apsw.Connection], Done]) -> Done:
+    def keep_up(self, work: Callable[[SqlConnection], Done]) -> Done:
         """Run work that stores no event, in a transaction of its own."""
         try:
             return work(self._connection)
@@ -253,16 +255,8 @@ class Ledger:
         execute = self._connection.execute
         execute("begin immediate")
         try:
-            late, projections = LateRows(self._connection), Projections()
-            results = [
-                self._append(entry, late, projections)
-                if isinstance(entry, PreparedAppend)
-                else entry
-                for entry in entries
-            ]
-            late.flush()
-            for projection in projections.values():
-                projection.save()
+            projections = Projections()
+            results = self._store(entries, projections)
             execute("commit")
         finally:
             # SQLite rolls back by itself after some errors (a full disk), not after others.
@@ -270,6 +264,20 @@ class Ledger:
                 execute("rollback")
         if self._last is not None:
             self._note(self._last, projections)
+        return results
+
+    def _store(
+        self, entries: Sequence[PreparedAppend | Refusal], projections: Projections
+    ) -> list[CommitResult]:
+        """Write all rows of a commit, inside its transaction."""
+        late = LateRows(self._connection)
+        results: list[CommitResult] = [
+            self._append(entry, late, projections) if isinstance(entry, PreparedAppend) else entry
+            for entry in entries
+        ]
+        late.flush()
+        for projection in projections.values():
+            projection.save()
         return results
 
     @staticmethod

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
 from ..errors import CallboardError, StorageError, ValidationError
 from ..events import CallFinished, DurableEvent, Stored, TurnEnded
 from .codec import add_check
-from .disk_room import DiskRoom
+from .health.disk_room import DiskRoom
 from .health.store_health import StoreHealth
 from .interface import Committed, Store
 from .ledger import Done, Ledger, PreparedAppend, imported_entries, prepare, refusal, wall_clock_ms
@@ -26,6 +26,9 @@ from .migrations import NEW_EPOCH, migrate
 from .queries import Queries
 from .rows import Append, CommitResult
 from .tables.search import index_step
+
+if TYPE_CHECKING:
+    from .tables.connection import SqlConnection
 
 _Result = TypeVar("_Result")
 
@@ -95,7 +98,7 @@ class Backlog:
             self._ledger.record(self._entries)
             self._entries, self._stored, self._events, self._bytes = [], {}, 0, 0
 
-    def keep_up(self, work: Callable[[apsw.Connection], Done]) -> Done:
+    def keep_up(self, work: Callable[[SqlConnection], Done]) -> Done:
         """Run work that stores no event, after making all rows."""
         self.settle()
         return self._ledger.keep_up(work)

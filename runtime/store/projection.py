@@ -9,9 +9,7 @@ them, so applying all events of a session to empty tables gives the same rows ag
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any
-
-import apsw
+from typing import TYPE_CHECKING, Any
 
 from ..definitions import InputSource
 from ..event_types.memories import MemoryForgotten, MemoryStored
@@ -74,6 +72,9 @@ from .tables.sessions import insert_session, is_delivered, mark_private, set_tit
 from .tables.topics import log_event
 from .tables.usage import add_usage, count_attempt, count_run, set_budget
 
+if TYPE_CHECKING:
+    from .tables.connection import SqlConnection
+
 WithoutRows = (
     ChangesUndone
     | ChildAsks
@@ -110,7 +111,7 @@ Rare = (
 """The less frequent events, matched last."""
 
 
-def set_aside(connection: apsw.Connection, session: int, event: TurnSetAside) -> None:
+def set_aside(connection: SqlConnection, session: int, event: TurnSetAside) -> None:
     """Mark the turn's messages, and open its inputs again until the turn that follows has ended.
 
     The inputs count as a person's, whatever their source: a person has them run again.
@@ -127,7 +128,7 @@ def set_aside(connection: apsw.Connection, session: int, event: TurnSetAside) ->
 
 
 def keep_mark(
-    connection: apsw.Connection, session: int, event: PrivateDataRead | FilesMarked
+    connection: SqlConnection, session: int, event: PrivateDataRead | FilesMarked
 ) -> None:
     """Note that the session has read private data, or has written files that others may read."""
     if isinstance(event, PrivateDataRead):
@@ -188,13 +189,33 @@ _LATE = frozenset(
 """Events whose changes of rows read no event and no message, so that those may still wait."""
 
 
+LOAD = (
+    "select id, head_seq, title, agent, message_count, last_message_preview, is_active,"
+    " deleted_at_ms, is_tainted from sessions where session_id = ?"
+)
+SAVE = (
+    "update sessions set head_seq = ?, title = ?, agent = ?, message_count = ?,"
+    " last_message_preview = ?, is_active = ?, deleted_at_ms = ?, is_tainted = ?,"
+    " last_event = ?, updated_at_ms = ? where id = ?"
+)
+BEGIN_TURN = (
+    "insert into turns (session, turn_id, started_at_ms) values (?, ?, ?) on conflict do nothing"
+)
+END_TURN = (
+    "insert into turns (session, turn_id, started_at_ms, ended_at_ms)"
+    " values (?1, ?2, ?3, ?3) on conflict (session, turn_id) do update set ended_at_ms = ?3"
+    " where turns.ended_at_ms is null"
+)
+HAS_OPEN_TURN = "select exists (select 1 from turns where session = ? and ended_at_ms is null)"
+
+
 class LateRows:
     """Events and messages of one transaction, inserted together before something reads them.
 
     Each statement costs some ten microseconds, however little it does.
     """
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: SqlConnection) -> None:
         self.connection = connection
         self._events: list[tuple[object, ...]] = []
         self._owners: list[Projection] = []
@@ -258,11 +279,7 @@ class Projection:
     @classmethod
     def load(cls, late: LateRows, session_id: str, now_ms: int) -> Projection | None:
         """Return the projection of a session, or `None` if there is no such session."""
-        row = late.connection.execute(
-            "select id, head_seq, title, agent, message_count, last_message_preview, is_active,"
-            " deleted_at_ms, is_tainted from sessions where session_id = ?",
-            (session_id,),
-        ).fetchone()
+        row = late.connection.execute(LOAD, (session_id,)).fetchone()
         return None if row is None else cls(late, now_ms, row)
 
     @classmethod
@@ -293,9 +310,7 @@ class Projection:
         if self.last_event is None:
             return
         self._connection.execute(
-            "update sessions set head_seq = ?, title = ?, agent = ?, message_count = ?,"
-            " last_message_preview = ?, is_active = ?, deleted_at_ms = ?, is_tainted = ?,"
-            " last_event = ?, updated_at_ms = ? where id = ?",
+            SAVE,
             (
                 self.head_seq,
                 self.title,
@@ -461,8 +476,7 @@ class Projection:
 
     def _turn_started(self, event: TurnStarted) -> None:
         self._connection.execute(
-            "insert into turns (session, turn_id, started_at_ms) values (?, ?, ?)"
-            " on conflict do nothing",
+            BEGIN_TURN,
             (self.key, event.turn_id, self.now_ms),
         )
         if self._connection.changes():
@@ -471,9 +485,7 @@ class Projection:
 
     def _turn_ended(self, event: TurnEnded) -> bool:
         self._connection.execute(
-            "insert into turns (session, turn_id, started_at_ms, ended_at_ms)"
-            " values (?1, ?2, ?3, ?3) on conflict do update set ended_at_ms = ?3"
-            " where ended_at_ms is null",
+            END_TURN,
             (self.key, event.turn_id, self.now_ms),
         )
         if not self._connection.changes():
@@ -482,10 +494,7 @@ class Projection:
         self._permissions.end_turn(event.turn_id)
         for late in end_inputs(self._connection, self.key, event.turn_id):
             self._permissions.end_late(late.approval_id)
-        self.is_active = self._connection.execute(
-            "select exists (select 1 from turns where session = ? and ended_at_ms is null)",
-            (self.key,),
-        ).get
+        self.is_active = self._connection.execute(HAS_OPEN_TURN, (self.key,)).get
         if event.outcome == "failed":
             text = event.message or event.error_type or event.outcome
             self._message(f"error:{event.turn_id}", "error", text, turn_id=event.turn_id)

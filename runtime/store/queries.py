@@ -1,4 +1,4 @@
-"""What can be read from a store: every query, with its SQL, over one SQLite connection.
+"""What can be read from a store: every query, with its SQL, over one connection.
 
 `Queries` is synchronous and knows no thread. `interface.StoreReader` offers each of its methods as an
 asynchronous one; the two stores decide where the query runs.
@@ -7,7 +7,7 @@ asynchronous one; the two stores decide where the query runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 import msgspec
@@ -72,6 +72,9 @@ from .tables.search import find_matches
 from .tables.topics import LOG_HEAD, SELECT_BYTES, log_entry, select_log
 from .tables.usage import read_spending, select_usage
 
+if TYPE_CHECKING:
+    from .tables.connection import SqlConnection
+
 _Row = TypeVar("_Row", SessionRow, MessageRow, CallRow, UsageRow, InputRow)
 _Decoded = TypeVar("_Decoded", ApprovalRow, GrantRow, Memory)
 
@@ -94,11 +97,10 @@ _FROM_CALLS = "from tool_calls c join sessions s on s.id = c.session"
 _SELECT_CALLS = f"select {_CALL_COLUMNS} {_FROM_CALLS}"
 
 _WAITED_FOR = (
-    "select s.parent_call_id from sessions s where s.parent_id = ? and not s.is_detached"
-    " and (? or exists (select 1 from turns t"
-    " where t.session = s.id and t.is_suspended and t.ended_at_ms is null)) order by s.id"
+    "select s.parent_call_id from sessions s where s.parent_id = ? and s.is_detached = 0"
+    " and (? = 1 or exists (select 1 from turns t"
+    " where t.session = s.id and t.is_suspended = 1 and t.ended_at_ms is null)) order by s.id"
 )
-
 
 _BEFORE = f"select seq, {event_of('e')} from events e where session = ? and seq < ? order by seq desc limit ?"
 _PAGE = 64
@@ -114,7 +116,7 @@ class Queries:
     `name` is the database's, for errors.
     """
 
-    def __init__(self, connection: apsw.Connection, name: str) -> None:
+    def __init__(self, connection: SqlConnection, name: str) -> None:
         self._connection = connection
         self._name = name
 
@@ -180,8 +182,7 @@ class Queries:
         self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
     ) -> list[LogEntry]:
         """Return the events of a topic, or of all topics, after `after_seq`, in order."""
-        query = select_log(after_seq, topic, _bound(limit))
-        return [log_entry(row) for row in self._rows(*query)]
+        return [log_entry(row) for row in self._rows(*select_log(after_seq, topic, _bound(limit)))]
 
     def log_head(self) -> int:
         """Return the last `seq` of all topics."""
@@ -202,8 +203,7 @@ class Queries:
 
     def session(self, session_id: str) -> SessionRow | None:
         """Return one session, deleted or not."""
-        query = f"{_SELECT_SESSIONS} where session_id = ?"
-        rows = self._structs(SessionRow, query, (session_id,))
+        rows = self._structs(SessionRow, f"{_SELECT_SESSIONS} where session_id = ?", (session_id,))
         return rows[0] if rows else None
 
     def sessions(
@@ -387,8 +387,7 @@ class Queries:
 
         Those of one session, or of all sessions, deleted ones too, since a Unix time in ms.
         """
-        query = select_usage(session_id, since_ms, after, _bound(limit))
-        return self._structs(UsageRow, *query)
+        return self._structs(UsageRow, *select_usage(session_id, since_ms, after, _bound(limit)))
 
     def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
         """Return what a session, or one turn of it, has used, with all that it delegated."""
@@ -480,7 +479,7 @@ class Queries:
             " order by c.id"
         )
         questions = (
-            f"{SELECT_APPROVALS} where a.session = ? and (a.turn_id = ? and not a.is_deferred"
+            f"{SELECT_APPROVALS} where a.session = ? and (a.turn_id = ? and a.is_deferred = 0"
             f" or a.approval_id in ({LATE_QUESTIONS}))"
             " and not exists (select 1 from tool_calls c where"
             " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null)"
@@ -597,4 +596,4 @@ class Queries:
 
 
 def _bound(limit: int | None) -> int:
-    return -1 if limit is None else max(limit, 0)
+    return MAX_POSITION if limit is None else max(limit, 0)

@@ -24,8 +24,8 @@ from callboard.runtime.events import (
     SessionTainted,
     TurnEnded,
 )
-from callboard.runtime.store import disk_room
-from callboard.runtime.store.disk_room import DiskRoom, Space
+from callboard.runtime.store.health import disk_room
+from callboard.runtime.store.health.disk_room import DiskRoom, Space
 from callboard.runtime.store.health.store_health import StoreHealth
 from callboard.runtime.store.interface import StoreReader
 from callboard.runtime.store.rows import Append, CommitResult

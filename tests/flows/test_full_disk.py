@@ -26,8 +26,9 @@ from callboard.runtime.errors import DiskBroken, StorageError, StorageFailed
 from callboard.runtime.events import CallFinished, SessionCreated, TurnEnded
 from callboard.runtime.messages import AppendEvents
 from callboard.runtime.redaction import Secret
-from callboard.runtime.store import disk_room, file
-from callboard.runtime.store.disk_room import BALLAST_NAME
+from callboard.runtime.store import file
+from callboard.runtime.store.health import disk_room
+from callboard.runtime.store.health.disk_room import BALLAST_NAME
 from callboard.runtime.store.interface import Committed, Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, CommitResult

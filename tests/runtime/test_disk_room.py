@@ -22,7 +22,7 @@ from callboard.runtime.events import (
     TurnEnded,
     TurnStarted,
 )
-from callboard.runtime.store.disk_room import (
+from callboard.runtime.store.health.disk_room import (
     BALLAST_BYTES,
     BALLAST_NAME,
     LOOK_SECONDS,

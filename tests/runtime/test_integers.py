@@ -12,9 +12,9 @@ from msgspec import inspect
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import DurableEvent, SessionCreated, Stored, TurnEnded
 from callboard.runtime.store.codec import encode_event
-from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store
+from support.both_stores import KINDS, opened_store
 
 
 def integers(kind: inspect.Type, path: str) -> Iterator[tuple[str, inspect.IntType]]:
@@ -68,13 +68,12 @@ async def test_a_number_that_no_column_takes_is_refused_and_the_store_goes_on(
     await store.aclose()
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
-async def test_nothing_is_looked_for_behind_such_a_number(tmp_path: Path, in_memory: bool) -> None:
-    store = open_memory_store() if in_memory else await open_disk_store(tmp_path / "data")
-    for number in (2**63, 2**200):
-        with pytest.raises(ValidationError, match="64 bits"):
-            await store.messages("s1", after=number)
-        with pytest.raises(ValidationError, match="64 bits"):
-            await store.events("s1", limit=number)
-    assert await store.events("s1", after_seq=2**63 - 1) == []
-    await store.aclose()
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nothing_is_looked_for_behind_such_a_number(tmp_path: Path, kind: str) -> None:
+    async with opened_store(kind, tmp_path / "data") as store:
+        for number in (2**63, 2**200):
+            with pytest.raises(ValidationError, match="64 bits"):
+                await store.messages("s1", after=number)
+            with pytest.raises(ValidationError, match="64 bits"):
+                await store.events("s1", limit=number)
+        assert await store.events("s1", after_seq=2**63 - 1) == []

@@ -14,9 +14,9 @@ from callboard.runtime.events import DurableEvent, FilesMarked, SessionCreated
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append
-from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.runtime.taint import marked_files
 from callboard.runtime.taint.marked_files import MarkedFiles
+from support.both_stores import KINDS, opened_store
 
 ROOT = "/work"
 
@@ -85,13 +85,11 @@ def test_too_many_marks_become_one_on_their_workspace(monkeypatch: pytest.Monkey
 # ── on record ────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    is_disk = request.param == "disk"
-    opened = await open_disk_store(tmp_path / "data") if is_disk else open_memory_store()
-    await opened.commit([Append("s1", (SessionCreated(agent="general", workspace=ROOT),))])
-    yield opened
-    await opened.aclose()
+    async with opened_store(request.param, tmp_path / "data") as opened:
+        await opened.commit([Append("s1", (SessionCreated(agent="general", workspace=ROOT),))])
+        yield opened
 
 
 def event(*marked: str, cleared: tuple[str, ...] = ()) -> DurableEvent:

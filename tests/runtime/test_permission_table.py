@@ -33,10 +33,10 @@ from callboard.runtime.events import (
 from callboard.runtime.store import ledger
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.ledger import LedgerClock
-from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.migrations import migrate
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store
+from support.both_stores import KINDS, opened_store
 
 NOW_MS = 1_000_000
 PATIENCE_MS = 60_000
@@ -59,15 +59,10 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
     return Wall()
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=KINDS)
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, wall: Wall
 ) -> AsyncGenerator[Store]:
-    opened = (
-        open_memory_store(now_ms=wall)
-        if request.param == "memory"
-        else await open_disk_store(tmp_path / "data", now_ms=wall)
-    )
     begun: tuple[DurableEvent, ...] = (
         SessionCreated(agent="general", workspace="/work"),
         TurnStarted(turn_id="t", input_ids=(), provider="p", model="m"),
@@ -78,9 +73,9 @@ async def store(
             for call_id in ("c1", "c2")
         ),
     )
-    await opened.commit([Append("s1", begun), Append("s2", begun)])
-    yield opened
-    await opened.aclose()
+    async with opened_store(request.param, tmp_path / "data", now_ms=wall) as opened:
+        await opened.commit([Append("s1", begun), Append("s2", begun)])
+        yield opened
 
 
 def asked(approval_id: str = "a1", call_id: str = "c1", **more: Any) -> ApprovalAsked:

@@ -218,12 +218,17 @@ async def test_a_crash_in_a_commit_changes_nothing(store: Store, clock: Clock) -
     assert [stored.seq for stored in await put(store, said("kept"))] == [2]
 
 
-async def test_text_that_is_hard_to_store_comes_back_as_it_was(store: Store) -> None:
+async def test_text_that_is_hard_to_store_comes_back_as_it_was(
+    store: Store, request: pytest.FixtureRequest
+) -> None:
     text = 'it\'s "quoted"; drop table events; --\0 behind NUL \N{CAT FACE}\u2028'
     session_id = "a'b\"c\0d"
     await put(store, SessionCreated(agent=text, workspace=text), said(text), to=session_id)
-    assert (await row(store, session_id)).agent == text
-    assert (await store.messages(session_id))[0].content == text
+    # No text of PostgreSQL has a NUL, so rows have another character there; events have it.
+    is_postgres = request.node.callspec.params["store"] == "postgres"
+    kept = text.replace("\0", "\ufffd") if is_postgres else text
+    assert (await row(store, session_id)).agent == kept
+    assert (await store.messages(session_id))[0].content == kept
     assert (await store.events(session_id))[1].event == said(text)
     assert await store.session("a'b\"c") is None
 

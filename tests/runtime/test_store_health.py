@@ -15,9 +15,9 @@ import trio
 
 from callboard.runtime.errors import DiskBroken, StorageError, StorageFailed
 from callboard.runtime.events import SessionCreated, TitleSet
-from callboard.runtime.store.disk_room import LOOK_SECONDS
 from callboard.runtime.store.file import DATABASE_NAME
 from callboard.runtime.store.health import store_health
+from callboard.runtime.store.health.disk_room import LOOK_SECONDS
 from callboard.runtime.store.health.store_health import STUCK_SECONDS
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.ledger import storage_error

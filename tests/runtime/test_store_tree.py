@@ -22,9 +22,8 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.store.interface import Store
-from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, OpenTurn
-from callboard.runtime.store.sqlite_store import open_disk_store
+from support.both_stores import KINDS, opened_store
 
 MAIN = SessionCreated(agent="general", workspace="/work")
 
@@ -47,12 +46,10 @@ def began(turn_id: str) -> TurnStarted:
     return TurnStarted(turn_id=turn_id, input_ids=(), provider="p", model="m")
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    is_disk = request.param == "disk"
-    opened = await open_disk_store(tmp_path / "data") if is_disk else open_memory_store()
-    yield opened
-    await opened.aclose()
+    async with opened_store(request.param, tmp_path / "data") as opened:
+        yield opened
 
 
 async def put(store: Store, session_id: str, *events: DurableEvent) -> tuple[Stored, ...]:

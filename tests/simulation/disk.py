@@ -13,7 +13,7 @@ import trio
 
 from callboard.runtime.errors import CallboardError, DiskBroken, StorageError, StorageFull
 from callboard.runtime.events import Stored
-from callboard.runtime.store.disk_room import DiskRoom
+from callboard.runtime.store.health.disk_room import DiskRoom
 from callboard.runtime.store.health.store_health import StoreHealth
 from callboard.runtime.store.interface import Committed, Store
 from callboard.runtime.store.ledger import Ledger

@@ -56,7 +56,6 @@ ALLOWED = (
         "the sessions of those inputs",
         "from inputs i join sessions",
     ),
-    Allowed("SCAN sqlite_sequence", "one row"),
     Allowed(
         "(SCAN l|CO-ROUTINE l|MATERIALIZE l|USE TEMP B-TREE FOR ORDER BY)",
         "the last requests of one sender, by the index of senders",

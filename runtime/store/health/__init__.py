@@ -11,6 +11,6 @@ damaged page.
 Begin with `store_health`.
 Comes in: the reads and writes of a store; the last event of each commit; a store that is about to be opened.
 Goes out: why it can't be used, or what was lost, in words.
-Owns: `callboard.db-last`.
-Imports: `runtime.errors`, `runtime.store.disk_room`, `runtime.store.tables.topics`; apsw.
+Owns: `callboard.db-last`, the ballast.
+Imports: `runtime.errors`, `runtime.store` (`rows`, `tables.topics`); apsw.
 """

@@ -15,12 +15,15 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
 from ...errors import StorageError
 from ..tables.topics import LOG_HEAD
+
+if TYPE_CHECKING:
+    from ..tables.connection import SqlConnection
 
 SUFFIX = "-last"
 """Of the note's name, behind that of the store."""
@@ -110,7 +113,7 @@ class LastCommit:
         finally:
             os.close(folder)
 
-    def note_purge(self, connection: apsw.Connection) -> None:
+    def note_purge(self, connection: SqlConnection) -> None:
         """Note a purge, with the last event that is on record now."""
         self._purge = connection.execute(LOG_HEAD).get
         last: tuple[int, int, str, bytes] | None = connection.execute(_SELECT_LAST).fetchone()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import DiskBroken, StorageError, StorageFailed
-from ..disk_room import LOOK_SECONDS, DiskRoom
+from .disk_room import LOOK_SECONDS, DiskRoom
 
 STUCK_SECONDS = 10.0
 """A commit takes milliseconds, and a read of thousands of events less than a second."""
@@ -24,6 +24,7 @@ class StoreHealth:
         room: Whether the disk has room.
         store: The file of the store; `None` for a store in memory.
         clock: Monotonic seconds.
+        name: What to call a store that is not in a file.
 
     Attributes:
         damage: Returns what a check for damage has found; empty if nothing.
@@ -34,8 +35,10 @@ class StoreHealth:
         room: DiskRoom,
         store: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
+        name: str = "",
     ) -> None:
         self.room = room
+        self._name = name or f"The disk under {store}"
         self.damage: Callable[[], str] = str
         self._store = store
         self._clock = clock
@@ -89,8 +92,8 @@ class StoreHealth:
         if (seconds := self.waiting_seconds) < STUCK_SECONDS:
             return ""
         return (
-            f"The disk under {self._store} has not answered for {seconds:.0f} s. Nothing new "
-            "begins until it does; nothing that was acknowledged is lost. Check the disk."
+            f"{self._name} has not answered for {seconds:.0f} s. Nothing new begins until it does; "
+            f"nothing that was acknowledged is lost. Check the {'disk' if self._store else 'database'}."
         )
 
     # ── for the thread of the writer ─────────────────────────────────────────────────────────────

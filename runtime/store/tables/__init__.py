@@ -1,6 +1,6 @@
 """The tables of the store: one module for each, with the SQL that writes and reads its rows.
 
-Functions here take a connection inside of the ledger's transaction, and the session's integer key. The
+Functions here take a connection (`connection` says what they need of one) inside of the ledger's transaction, and the session's integer key. The
 projection calls those that write, `queries` uses the texts of `select` here. Two modules decide more than rows:
 `permissions` decides who answered first, what may start and what is refused (`PermissionCheck`), and
 `requests` that no request with an idempotency key is done twice. `deleted_messages` needs no table: it leaves out of
@@ -16,5 +16,5 @@ Begin with `calls`, the simplest; then `permissions`.
 Comes in: events, one by one, from the projection.
 Goes out: rows; `ConflictError` for what rows forbid.
 Owns: the tables that `store.migrations` creates.
-Imports: `runtime.store` (`codec`, `rows`, `lists`, `feeds`), `runtime.events`, `runtime.memory`; apsw.
+Imports: `runtime.store` (`codec`, `rows`, `lists`, `feeds`), `runtime.events`, `runtime.memory`.
 """

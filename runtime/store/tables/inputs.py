@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
-
-import apsw
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...events import InputAccepted
+
+if TYPE_CHECKING:
+    from .connection import SqlConnection
 
 
 class Late(NamedTuple):
@@ -46,8 +47,10 @@ SELECT_INPUTS = (
     " from inputs i join sessions s on s.id = i.session"
 )
 
+END_INPUTS = "delete from inputs where session = ? and turn_id = ? returning call_id, approval_id"
 
-def accept_input(connection: apsw.Connection, session: int, event: InputAccepted) -> None:
+
+def accept_input(connection: SqlConnection, session: int, event: InputAccepted) -> None:
     """Add an input that waits for its turn."""
     connection.execute(
         "insert into inputs (session, input_id, source, call_id, approval_id)"
@@ -63,7 +66,7 @@ def accept_input(connection: apsw.Connection, session: int, event: InputAccepted
 
 
 def begin_inputs(
-    connection: apsw.Connection, session: int, turn_id: str, input_ids: Iterable[str]
+    connection: SqlConnection, session: int, turn_id: str, input_ids: Iterable[str]
 ) -> None:
     """Note the turn of inputs, which begins for them or is steered by them."""
     for input_id in input_ids:
@@ -73,7 +76,7 @@ def begin_inputs(
         )
 
 
-def part_with_call(connection: apsw.Connection, session: int, call_id: str) -> None:
+def part_with_call(connection: SqlConnection, session: int, call_id: str) -> None:
     """Detach a call that is deferred again from its input; its next answer brings a new one."""
     connection.execute(
         "update inputs set call_id = null, approval_id = null"
@@ -82,15 +85,12 @@ def part_with_call(connection: apsw.Connection, session: int, call_id: str) -> N
     )
 
 
-def end_inputs(connection: apsw.Connection, session: int, turn_id: str) -> list[Late]:
+def end_inputs(connection: SqlConnection, session: int, turn_id: str) -> list[Late]:
     """Remove the inputs of a turn that ended; return the deferred calls that they were about."""
-    rows = connection.execute(
-        "delete from inputs where session = ? and turn_id = ? returning call_id, approval_id",
-        (session, turn_id),
-    ).fetchall()
+    rows = connection.execute(END_INPUTS, (session, turn_id)).fetchall()
     return [Late(str(row[0]), str(row[1])) for row in rows if row[1] is not None]
 
 
-def drop_input(connection: apsw.Connection, session: int, input_id: str) -> None:
+def drop_input(connection: SqlConnection, session: int, input_id: str) -> None:
     """Remove an input that was cancelled before its turn."""
     connection.execute("delete from inputs where session = ? and input_id = ?", (session, input_id))

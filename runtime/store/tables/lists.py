@@ -26,10 +26,10 @@ TREE = (
 # is stored twice.
 SELECT_MESSAGES = """
 select m.message_id, s.session_id, m.position, m.type,
-  iif(m.type = 'tool_result' and not m.is_deleted, c.display, m.content),
+  case when m.type = 'tool_result' and m.is_deleted = 0 then c.display else m.content end,
   m.created_at_ms, m.turn_id, m.thinking, m.call_id, c.name,
-  iif(m.type = 'tool_call' and not m.is_deleted, c.arguments, null),
-  iif(m.type = 'tool_result' and not m.is_deleted, c.result, null),
+  case when m.type = 'tool_call' and m.is_deleted = 0 then c.arguments end,
+  case when m.type = 'tool_result' and m.is_deleted = 0 then c.result end,
   c.status, c.duration_ms,
   m.input_tokens, m.output_tokens, m.model, m.provider, m.duration_ms, m.is_set_aside,
   m.stop_reason, m.cached_tokens, m.cache_write_tokens, m.is_deleted, null

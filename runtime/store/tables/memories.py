@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import apsw
+from typing import TYPE_CHECKING, Any
 
 from ...events import DurableEvent, MemoryForgotten, MemoryStored
 from ...memory.memories import MAX_MEMORIES, Memory, indexed
 from ..codec import decode_event, event_of
 from ..lists import Visibility
 from .lists import Condition, equal, joined, visible
+
+if TYPE_CHECKING:
+    from .connection import SqlConnection
 
 MemoryEvent = MemoryStored | MemoryForgotten
 
@@ -23,6 +24,9 @@ join events e on e.session = m.session and e.seq = m.stored_seq
 """
 
 _BEFORE = "m.id < (select b.id from memories b where b.memory_id = ?)"
+
+
+INDEX_MEMORY = "insert into memory_words (rowid, text, tags) values (?, ?, ?)"
 
 
 def select_memories(
@@ -47,26 +51,26 @@ def search_memories(agent: str, words: str, within: Visibility, limit: int) -> C
 
 
 def keep_memory(
-    connection: apsw.Connection, session: int, event: MemoryEvent, seq: int, *, is_untrusted: bool
+    connection: SqlConnection, session: int, event: MemoryEvent, seq: int, *, is_untrusted: bool
 ) -> bool:
     """Store or forget a memory; return `False`, having changed nothing, if that was done already."""
     if isinstance(event, MemoryForgotten):
         return _forget(connection, session, event.memory_id)
-    connection.execute(
+    key = connection.execute(
         "insert into memories (session, memory_id, agent, stored_seq, is_untrusted)"
-        " values (?, ?, ?, ?, ?) on conflict do nothing",
+        " values (?, ?, ?, ?, ?) on conflict do nothing returning id",
         (session, event.memory_id, event.agent, seq, is_untrusted or event.is_untrusted),
-    )
-    if not connection.changes():
+    ).get
+    if key is None:
         return False
     connection.execute(
-        "insert into memory_words (rowid, text, tags) values (?, ?, ?)",
-        (connection.last_insert_rowid(), indexed(event.text), indexed(" ".join(event.tags))),
+        INDEX_MEMORY,
+        (key, indexed(event.text), indexed(" ".join(event.tags))),
     )
     return True
 
 
-def memory_problem(connection: apsw.Connection, events: Iterable[DurableEvent]) -> str | None:
+def memory_problem(connection: SqlConnection, events: Iterable[DurableEvent]) -> str | None:
     """Return why a memory can't be stored, or `None` if it can."""
     for event in events:
         if isinstance(event, MemoryStored) and not _is_there(connection, event):
@@ -98,14 +102,14 @@ def memory_of(row: tuple[Any, ...]) -> Memory:
     )
 
 
-def _is_there(connection: apsw.Connection, event: MemoryStored) -> bool:
+def _is_there(connection: SqlConnection, event: MemoryStored) -> bool:
     row = connection.execute(
         "select 1 from memories where memory_id = ?", (event.memory_id,)
     ).fetchone()
     return row is not None
 
 
-def _forget(connection: apsw.Connection, session: int, memory_id: str) -> bool:
+def _forget(connection: SqlConnection, session: int, memory_id: str) -> bool:
     key = connection.execute(
         "delete from memories where memory_id = ? and session = ? returning id",
         (memory_id, session),

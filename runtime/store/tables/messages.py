@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-import apsw
+from typing import TYPE_CHECKING
 
 from ...errors import ConflictError, NotFoundError
 from ...events import DurableEvent, MessagesDeleted
 from .lists import names
 from .search import forget_messages
+
+if TYPE_CHECKING:
+    from .connection import SqlConnection
 
 _NAMED = "session = ? and message_id in (select value from json_each(?))"
 _LATEST = (
@@ -19,7 +21,7 @@ _LATEST = (
 
 
 def delete_messages(
-    connection: apsw.Connection, session: int, message_ids: Sequence[str]
+    connection: SqlConnection, session: int, message_ids: Sequence[str]
 ) -> tuple[list[str], str]:
     """Remove what messages said; return that, and what was said last of all that is left."""
     values = (session, names(list(message_ids)))
@@ -32,7 +34,7 @@ def delete_messages(
 
 
 def undeletable(
-    events: Iterable[DurableEvent], connection: apsw.Connection, session: int | None
+    events: Iterable[DurableEvent], connection: SqlConnection, session: int | None
 ) -> ConflictError | NotFoundError | None:
     """Return why messages can't be deleted: a turn runs, a call waits, or one of them does not exist."""
     for event in events:

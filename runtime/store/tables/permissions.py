@@ -8,9 +8,8 @@ while it is allowed. Both checks run inside the store's transaction, so they hol
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
-import apsw
 import msgspec
 
 from ...approval import ApprovalDecision, GrantVerdict
@@ -31,6 +30,9 @@ from ...events import (
 )
 from ..codec import decode_event, event_of
 from ..rows import ApprovalRow, ApprovalState, GrantRow
+
+if TYPE_CHECKING:
+    from .connection import SqlConnection
 
 LASTING_SCOPES = frozenset({"agent", "always"})
 """Scopes of grants that outlive their session. A tainted session can neither give nor use them."""
@@ -105,7 +107,7 @@ class PermissionCheck:
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        connection: SqlConnection,
         session: int | None,
         now_ms: int,
         *,
@@ -283,7 +285,7 @@ class PermissionRows:
 
     __slots__ = ("_connection", "_session")
 
-    def __init__(self, connection: apsw.Connection, session: int) -> None:
+    def __init__(self, connection: SqlConnection, session: int) -> None:
         self._connection = connection
         self._session = session
 
@@ -349,7 +351,7 @@ class PermissionRows:
 
     def end_turn(self, turn_id: str) -> None:
         """End all questions of a turn except deferred ones."""
-        self._end("turn_id", turn_id, "and not is_deferred")
+        self._end("turn_id", turn_id, "and is_deferred = 0")
 
     def end_late(self, approval_id: str) -> None:
         """Void the answer to a deferred call whose turn has ended without starting it."""
@@ -385,7 +387,7 @@ class PermissionRows:
 
     def _end(self, column: str, name: str, which: str = "") -> None:
         self._connection.execute(
-            "update approvals set state = iif(state = 'waiting', 'withdrawn', 'void')"
+            "update approvals set state = case when state = 'waiting' then 'withdrawn' else 'void' end"
             f" where session = ? and {IS_OPEN} and {column} = ? {which}",
             (self._session, name),
         )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import apsw
+from typing import TYPE_CHECKING
 
 from ...errors import ConflictError
 from ...events import SessionPurged, Stored
@@ -12,6 +11,9 @@ from ..codec import encode_event
 from .lists import names
 from .search import forget_words, keep_position
 from .topics import log_purge
+
+if TYPE_CHECKING:
+    from .connection import SqlConnection
 
 LOOKED_THROUGH = ("requests", "topic_log")
 """The tables without an index of sessions, which each request and each turn would pay for: they are looked
@@ -35,7 +37,7 @@ _KEYS = "select id from sessions where session_id in (select value from json_eac
 
 
 def purge_sessions(
-    connection: apsw.Connection, session_ids: Sequence[str], at_ms: int
+    connection: SqlConnection, session_ids: Sequence[str], at_ms: int
 ) -> list[Stored]:
     """Remove sessions in one transaction; return for each the event that clients get.
 
@@ -43,13 +45,13 @@ def purge_sessions(
     are gone stays. Freed pages are overwritten, so the file keeps nothing of what was said; the index
     keeps single words until its next merge.
     """
-    connection.pragma("secure_delete", True)
+    connection.execute("pragma secure_delete = true")
     connection.execute("begin immediate")
     try:
         keys = connection.execute(_KEYS, (names(list(session_ids)),)).fetchall()
         for table in LOOKED_THROUGH:
             connection.execute(
-                f"delete from {table} where session in (select value from json_each(?))",
+                f"delete from {table} where session in (select cast(value as bigint) from json_each(?))",
                 (names([key for (key,) in keys]),),
             )
         purged = [
@@ -65,7 +67,7 @@ def purge_sessions(
     return purged
 
 
-def _purge(connection: apsw.Connection, session_id: str, at_ms: int) -> Stored | None:
+def _purge(connection: SqlConnection, session_id: str, at_ms: int) -> Stored | None:
     row = connection.execute(
         "select id, deleted_at_ms is not null, agent, head_seq from sessions where session_id = ?",
         (session_id,),

@@ -7,9 +7,7 @@ So after a crash either both are there or neither is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
-
-import apsw
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ConflictError
 from ...events import (
@@ -25,6 +23,9 @@ from ...identity import RequestKey
 from ..codec import decode_event
 from ..rows import NamedInputRow
 
+if TYPE_CHECKING:
+    from .connection import SqlConnection
+
 MAX_REQUESTS = 100_000
 """Keys to keep, some 20 MB. Clients repeat a request within minutes; this many take days."""
 
@@ -34,7 +35,7 @@ SELECT_REQUEST = (
 )
 
 
-def duplicate(events: Iterable[DurableEvent], connection: apsw.Connection) -> ConflictError | None:
+def duplicate(events: Iterable[DurableEvent], connection: SqlConnection) -> ConflictError | None:
     """Return the refusal of events whose request was done already."""
     for event in events:
         if isinstance(event, InputAccepted | SessionCreated | TurnSetAside) and event.request:
@@ -50,7 +51,7 @@ def duplicate(events: Iterable[DurableEvent], connection: apsw.Connection) -> Co
 
 
 def keep_request(
-    connection: apsw.Connection, session: int, seq: int, request: RequestKey | None
+    connection: SqlConnection, session: int, seq: int, request: RequestKey | None
 ) -> None:
     """Add the key of a request that was done; drop the oldest."""
     if request is None:
@@ -59,8 +60,9 @@ def keep_request(
         "insert into requests (sender, method, key, digest, session, seq) values (?, ?, ?, ?, ?, ?)",
         (request.sender, request.method, request.key, request.digest, session, seq),
     )
-    last = connection.last_insert_rowid()
-    connection.execute("delete from requests where id <= ?", (last - MAX_REQUESTS,))
+    connection.execute(
+        "delete from requests where id <= (select max(id) from requests) - ?", (MAX_REQUESTS,)
+    )
 
 
 _LATEST_NAMED = (
@@ -77,9 +79,10 @@ _NAMED = (
 )
 
 _WHAT_BECAME = (
-    "select event from events where session = ? and seq > ? and cast(substr(event, 1, 20) as text) in"
-    """ ('{"type":"turn_starte', '{"type":"turn_ended"', '{"type":"input_cance') order by seq limit ?"""
+    "select event from events where session = ? and seq > ? and substr(event, 1, 20) in (?, ?, ?)"
+    " order by seq limit ?"
 )
+_TURNS_AND_CANCELS = (b'{"type":"turn_starte', b'{"type":"turn_ended"', b'{"type":"input_cance')
 """An event begins with its type; the others, which may be many, are not decoded."""
 
 MAX_TURNS_BETWEEN = 100
@@ -105,7 +108,7 @@ def _latest_of(rows: Rows, sender: str, limit: int, wanted: str | None) -> list[
         accepted = decode_event(event)
         if not isinstance(accepted, InputAccepted) or len(found) == limit:
             continue
-        later = rows(_WHAT_BECAME, (session, seq, 2 * MAX_TURNS_BETWEEN))
+        later = rows(_WHAT_BECAME, (session, seq, *_TURNS_AND_CANCELS, 2 * MAX_TURNS_BETWEEN))
         state, message = _what_became(accepted.input_id, [decode_event(row[0]) for row in later])
         if deleted_at_ms is not None and state in {"waiting", "running"}:
             state, message = "cancelled", "its session was deleted"

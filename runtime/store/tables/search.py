@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
-
-import apsw
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...memory.memories import indexed, word_query, words_of
 from ..lists import WordSearch
 from .lists import Condition, joined, names, visible
+
+if TYPE_CHECKING:
+    from .connection import SqlConnection
 
 STEP_MESSAGES = 200
 """Messages to index in one transaction: some milliseconds, for which commits wait."""
@@ -28,16 +29,18 @@ SNIPPET_CHARS = 160
 """Two lines of a terminal."""
 
 _TEXT = (
-    "case when m.is_deleted then '' else case m.type when 'tool_call' then c.name || ' ' || c.arguments"
+    "case when m.is_deleted = 1 then '' else case m.type when 'tool_call' then c.name || ' ' || c.arguments"
     " when 'tool_result' then coalesce(c.result, '') else m.content end end"
 )
 _CALLS = "left join tool_calls c on c.session = m.session and c.call_id = m.call_id"
-_POSITION = "select cast(value as integer) from meta where key = 'indexed_message'"
+_POSITION = "select cast(value as bigint) from meta where key = 'indexed_message'"
 
 _NEXT = (
     f"select m.id, substr({_TEXT}, 1, {MAX_INDEXED_CHARS}) from messages m {_CALLS}"
     f" where m.id > coalesce(({_POSITION}), 0) order by m.id limit {STEP_MESSAGES}"
 )
+
+INDEX_MESSAGE = "insert into message_words (rowid, text) values (?, ?)"
 
 # `cross join` has SQLite begin with the words, whose index gives the latest message first.
 _RANKED = (
@@ -49,7 +52,7 @@ _RANKED = (
 _FOUND = (
     f"select m.id, s.session_id, m.message_id, m.type, substr({_TEXT}, 1, {MAX_INDEXED_CHARS}),"
     f" m.created_at_ms from messages m join sessions s on s.id = m.session {_CALLS}"
-    " where m.id in (select value from json_each(?))"
+    " where m.id in (select cast(value as bigint) from json_each(?))"
 )
 
 
@@ -70,15 +73,13 @@ class Match(NamedTuple):
         return fields
 
 
-def index_step(connection: apsw.Connection) -> bool:
+def index_step(connection: SqlConnection) -> bool:
     """Index the next messages; return whether there may be more."""
     connection.execute("begin immediate")
     try:
         rows: list[tuple[Any, ...]] = connection.execute(_NEXT).fetchall()
         for key, text in rows:
-            connection.execute(
-                "insert into message_words (rowid, text) values (?, ?)", (key, indexed(text))
-            )
+            connection.execute(INDEX_MESSAGE, (key, indexed(text)))
         if rows:
             _set_position(connection, rows[-1][0])
         connection.execute("commit")
@@ -117,7 +118,7 @@ def find_matches(
     ]
 
 
-def forget_messages(connection: apsw.Connection, session: int, message_ids: str) -> None:
+def forget_messages(connection: SqlConnection, session: int, message_ids: str) -> None:
     """Remove messages of a session from the index; `message_ids` is a JSON list."""
     connection.execute(
         "delete from message_words where rowid in (select id from messages where session = ?"
@@ -126,7 +127,7 @@ def forget_messages(connection: apsw.Connection, session: int, message_ids: str)
     )
 
 
-def forget_words(connection: apsw.Connection, session: int) -> None:
+def forget_words(connection: SqlConnection, session: int) -> None:
     """Remove the messages of a session from the index; call this before purging them."""
     connection.execute(
         "delete from message_words where rowid in (select id from messages"
@@ -135,7 +136,7 @@ def forget_words(connection: apsw.Connection, session: int) -> None:
     )
 
 
-def keep_position(connection: apsw.Connection) -> None:
+def keep_position(connection: SqlConnection) -> None:
     """Correct the position after a purge: ids of removed messages may be used again."""
     last = connection.execute("select coalesce(max(id), 0) from messages").get
     known = connection.execute(_POSITION).get
@@ -154,9 +155,9 @@ def snippet_of(text: str, words: Sequence[str]) -> str:
     return f"{before}{cut}{after}"
 
 
-def _set_position(connection: apsw.Connection, position: int) -> None:
+def _set_position(connection: SqlConnection, position: int) -> None:
     connection.execute(
-        "insert into meta values ('indexed_message', ?) on conflict do update set"
+        "insert into meta values ('indexed_message', ?) on conflict (key) do update set"
         " value = excluded.value",
         (str(position),),
     )

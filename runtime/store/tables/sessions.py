@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import apsw
+from typing import TYPE_CHECKING
 
 from ...events import InputAccepted, SessionCreated, TitleSet
 from .usage import budget_text
 
+if TYPE_CHECKING:
+    from .connection import SqlConnection
+
 
 def insert_session(
-    connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
+    connection: SqlConnection, session_id: str, event: SessionCreated, now_ms: int
 ) -> int:
     """Add a new session and return its key."""
-    connection.execute(
+    key: int = connection.execute(
         "insert into sessions (session_id, title, agent, kind, workspace, model, parent_id,"
         " parent_call_id, is_detached, runs_apart, budget, message_count, last_message_preview, is_active, head_seq,"
         " last_event, created_at_ms, updated_at_ms, is_named, forked_from)"
-        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10, ?12, ?13)",
+        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10, ?12, ?13) returning id",
         (
             session_id,
             event.title,
@@ -32,11 +35,11 @@ def insert_session(
             bool(event.title),
             event.forked_from,
         ),
-    )
-    return connection.last_insert_rowid()
+    ).get
+    return key
 
 
-def is_delivered(connection: apsw.Connection, event: InputAccepted) -> bool:
+def is_delivered(connection: SqlConnection, event: InputAccepted) -> bool:
     """Whether an input brings the answer of a child that its parent has already.
 
     If not, mark it as delivered, so that a second one, from this process or the next, is left out.
@@ -44,18 +47,18 @@ def is_delivered(connection: apsw.Connection, event: InputAccepted) -> bool:
     if not event.child_id:
         return False
     connection.execute(
-        "update sessions set is_detached = 0 where session_id = ? and is_detached",
+        "update sessions set is_detached = 0 where session_id = ? and is_detached = 1",
         (event.child_id,),
     )
     return connection.changes() == 0
 
 
-def mark_private(connection: apsw.Connection, session: int) -> None:
+def mark_private(connection: SqlConnection, session: int) -> None:
     """Note that the session has read private data."""
     connection.execute("update sessions set has_private = 1 where id = ?", (session,))
 
 
-def set_title(connection: apsw.Connection, session: int, event: TitleSet) -> bool:
+def set_title(connection: SqlConnection, session: int, event: TitleSet) -> bool:
     """Return whether the session gets a title: a model's never replaces a person's."""
     if event.is_by_model:
         return not connection.execute("select is_named from sessions where id = ?", (session,)).get

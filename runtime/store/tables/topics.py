@@ -5,9 +5,8 @@ A number is never used twice, even if its session was purged.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import apsw
 import msgspec
 
 from ...events import Stored
@@ -15,12 +14,15 @@ from ..codec import event_of
 from ..feeds import TOPIC_OF, LogEntry, StoredBytes, Topic
 from .lists import Condition, equal, joined
 
-LOG_HEAD = "select coalesce((select seq from sqlite_sequence where name = 'topic_log'), 0)"
-"""The last number that was used."""
+if TYPE_CHECKING:
+    from .connection import SqlConnection
+
+LOG_HEAD = "select coalesce(max(id), 0) from topic_log"
+"""The last number that was used: a purge, which removes rows, adds a later one."""
 
 _SELECT_LOG = (
     "select l.id, l.topic, coalesce(s.agent, p.agent), coalesce(s.session_id, p.session_id),"
-    f" coalesce(e.seq, p.seq), coalesce(e.at_ms, p.at_ms), coalesce({event_of('e')}, p.event)"
+    f" coalesce(e.seq, p.seq), coalesce(e.at_ms, p.at_ms), {event_of('e')}, p.event"
     " from topic_log l left join sessions s on s.id = l.session"
     " left join events e on e.session = l.session and e.seq = l.seq left join purged p on p.id = l.id"
 )
@@ -40,20 +42,22 @@ def select_log(after_seq: int, topic: Topic | None, limit: int) -> Condition:
     return f"{_SELECT_LOG} where {where} order by l.id limit ?", (*values, limit)
 
 
-def log_event(connection: apsw.Connection, session: int, seq: int, topic: Topic) -> None:
+_LOG = "insert into topic_log (topic, session, seq) values (?, ?, ?)"
+
+
+def log_event(connection: SqlConnection, session: int, seq: int, topic: Topic) -> None:
     """Add an event of a topic."""
-    connection.execute(
-        "insert into topic_log (topic, session, seq) values (?, ?, ?)", (topic.value, session, seq)
-    )
+    connection.execute(_LOG, (topic.value, session, seq))
 
 
-def log_purge(connection: apsw.Connection, agent: str, stored: Stored, event: bytes) -> None:
+def log_purge(connection: SqlConnection, agent: str, stored: Stored, event: bytes) -> None:
     """Note that a session was purged, for clients that reconnect: its id stays, no text."""
-    log_event(connection, NO_SESSION, stored.seq, TOPIC_OF[type(stored.event)])
+    topic = TOPIC_OF[type(stored.event)]
+    place = connection.execute(f"{_LOG} returning id", (topic.value, NO_SESSION, stored.seq)).get
     connection.execute(
         "insert into purged (id, session_id, agent, seq, at_ms, event) values (?, ?, ?, ?, ?, ?)",
         (
-            connection.last_insert_rowid(),
+            place,
             stored.session_id,
             agent,
             stored.seq,
@@ -65,7 +69,8 @@ def log_purge(connection: apsw.Connection, agent: str, stored: Stored, event: by
 
 def log_entry(row: tuple[Any, ...]) -> LogEntry:
     """Return the entry of a row of `select_log`."""
-    seq, topic, agent, session_id, session_seq, at_ms, data = row
+    seq, topic, agent, session_id, session_seq, at_ms, data, of_purge = row
+    data = of_purge if data is None else data
     return LogEntry(
         seq, Topic(topic), agent, StoredBytes(session_id, session_seq, at_ms, msgspec.Raw(data))
     )

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import starmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import apsw
 import msgspec
 
 from ...budget import Budget
@@ -26,6 +25,9 @@ from ...events import (
 from ...stream import Usage
 from ..rows import Spending, SpentCall, SpentTurn
 from .lists import equal, joined
+
+if TYPE_CHECKING:
+    from .connection import SqlConnection
 
 # At import, since readers are threads: two that decode a type for the first time at once crash the interpreter.
 _BUDGET = msgspec.json.Decoder(Budget)
@@ -51,7 +53,7 @@ Counted = MessageCompleted | HistoryCompacted | AttemptFailed | AttemptCharged
 
 
 def add_usage(
-    connection: apsw.Connection,
+    connection: SqlConnection,
     session: int,
     message_id: str,
     event: Counted,
@@ -104,7 +106,7 @@ def budget_text(budget: Budget | None) -> str | None:
     return None if budget is None else msgspec.json.encode(budget).decode()
 
 
-def set_budget(connection: apsw.Connection, session: int, budget: Budget | None) -> None:
+def set_budget(connection: SqlConnection, session: int, budget: Budget | None) -> None:
     """Set the session's own limit."""
     connection.execute(
         "update sessions set budget = ? where id = ?", (budget_text(budget), session)
@@ -112,7 +114,7 @@ def set_budget(connection: apsw.Connection, session: int, budget: Budget | None)
 
 
 def count_attempt(
-    connection: apsw.Connection,
+    connection: SqlConnection,
     session: int,
     seq: int,
     event: AttemptFailed | AttemptCharged,
@@ -129,7 +131,7 @@ def count_attempt(
 
 
 def count_run(
-    connection: apsw.Connection,
+    connection: SqlConnection,
     session: int,
     event: TurnSuspended | TurnResumed | TurnEnded,
     now_ms: int,
@@ -166,7 +168,7 @@ with recursive tree (key, name, is_root, has_time) as (
   select id, session_id, 1, 1 from sessions where session_id = ?1
   union
   select s.id, s.session_id, 0, s.runs_apart from tree t join sessions s on s.parent_id = t.name
-  where ?2 is null or not t.is_root or exists (
+  where ?2 is null or t.is_root = 0 or exists (
     select 1 from tool_calls c
     where c.session = t.key and c.call_id = s.parent_call_id and c.turn_id = ?2)
 )
@@ -175,7 +177,7 @@ with recursive tree (key, name, is_root, has_time) as (
 that no turn waited for have a time of their own. What is joined to it is joined by `cross join`: SQLite,
 which does not know how small the tree is, would begin with all rows of the other table."""
 
-_OF_TURN = "(?2 is null or not t.is_root or {}.turn_id = ?2)"
+_OF_TURN = "(?2 is null or t.is_root = 0 or {}.turn_id = ?2)"
 
 _ORIGIN = """
 select s.agent, s.budget, s.parent_id, coalesce((
@@ -197,7 +199,7 @@ where (c.started_at_ms is not null or c.status = 'success') and {_OF_TURN.format
 """
 
 _TURNS = f"""{_TREE}
-select r.turn_id, r.failed_calls, iif(t.has_time, r.ran_ms, 0) / 1000.0
+select r.turn_id, r.failed_calls, case when t.has_time = 1 then r.ran_ms else 0 end / cast(1000 as double precision)
 from tree t cross join turns r on r.session = t.key where {_OF_TURN.format("r")}
 """
 

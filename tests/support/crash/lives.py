@@ -39,7 +39,7 @@ from callboard.runtime.events import (
     TurnEnded,
     TurnStarted,
 )
-from callboard.runtime.store import disk_room
+from callboard.runtime.store.health import disk_room
 from support.crash.flows import DONE, FLOWS, at_rest, opened
 from support.crash.mortal import Death, How, States, lines, live, say
 from support.stage import check_records

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ..errors import DiskBroken, StorageError, StorageFailed, StorageFull
-from ..events import (
+from ...errors import DiskBroken, StorageError, StorageFailed, StorageFull
+from ...events import (
     CallStarted,
     DurableEvent,
     InputAccepted,
@@ -24,8 +24,8 @@ from ..events import (
     SessionCreated,
     TurnStarted,
 )
-from ..redaction import redacting_logger
-from .rows import Append, CommitResult
+from ...redaction import redacting_logger
+from ..rows import Append, CommitResult
 
 logger = redacting_logger(__name__)
 

@@ -1,0 +1,72 @@
+"""The address of a database: `postgresql://user@host:port/name`, or `postgresql://user@/name?host=/socket/folder`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from ...errors import ValidationError
+
+SCHEMES = ("postgresql", "postgres")
+
+
+class DatabaseAddress(NamedTuple):
+    """An address, and what to call it.
+
+    Attributes:
+        url: As libpq takes it. What it lacks comes from `PGPASSFILE`, `PGSERVICE` and the like.
+        name: The same without its password and options, for people.
+        password: The password in the address; usually empty.
+    """
+
+    url: str
+    name: str
+    password: str = ""
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a database, and not a folder."""
+    return text.partition("://")[0] in SCHEMES and "://" in text
+
+
+def address_of(url: str, *, may_hold_password: bool = True) -> DatabaseAddress:
+    """Return the address that a URL says.
+
+    Args:
+        url: The URL.
+        may_hold_password: Whether a password may stand in it. Not where others can read it, as in the
+            arguments of a process.
+
+    Raises:
+        ValidationError: It is not the URL of a database, or holds a password and must not.
+    """
+    if not is_address(url):
+        scheme = url.partition("://")[0] if "://" in url else ""
+        raise ValidationError(
+            "The store must be postgresql://USER@HOST/DATABASE"
+            + (f", and not {scheme}://…" if scheme else "")
+            + ". Without it, sessions are kept in a file of the data directory.",
+            field="store",
+        )
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ValidationError(
+            f"The address of the store is not a URL: {error}.", field="store"
+        ) from error
+    database = unquote(parts.path.lstrip("/"))
+    name = f"{f'{parts.username}@' if parts.username else ''}{parts.hostname or ''}"
+    name = f"postgresql://{name}{f':{port}' if port else ''}/{database}"
+    options = [each.partition("=") for each in parts.query.split("&") if each]
+    password = parts.password or next(
+        (value for key, _, value in options if key.casefold() == "password"), ""
+    )
+    if password and not may_hold_password:
+        raise ValidationError(
+            f"The address of the store {name} holds a password, which others could read. Leave it out, "
+            "and put it into a password file (PGPASSFILE, ~/.pgpass), a service (PGSERVICE) or "
+            "PGPASSWORD.",
+            field="store",
+        )
+    return DatabaseAddress(url, name, unquote(password))

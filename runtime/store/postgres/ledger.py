@@ -1,0 +1,182 @@
+"""The ledger over PostgreSQL: its transactions, and what becomes of a commit whose connection breaks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from ...errors import ConflictError, StorageError
+from ...events import Stored
+from ..ledger import Done, Ledger, PreparedAppend, Projections, wall_clock_ms
+from ..rows import CommitResult, Refusal
+from ..tables.connection import SqlConnection
+from .address import DatabaseAddress
+from .connection import PostgresConnection
+from .schema import LOCK
+from .trouble import DatabaseLost, Unexpected, another_writes
+
+AWAY_SECONDS = 60.0
+"""How long a commit waits for a database that is away: sessions stand still meanwhile, and a restart takes less."""
+
+MAX_ATTEMPTS = 5
+"""How often a commit is made again because another writer came first; the second time is right."""
+
+
+class Fence(Protocol):
+    """Decides in the transaction of each commit whether this node may write; see `open_postgres_store`."""
+
+    def check(
+        self, connection: SqlConnection, session_ids: Sequence[str], *, expects: bool
+    ) -> Mapping[str, Refusal]:
+        """Run the first statements of a commit; return the sessions whose appends are refused, and why.
+
+        Args:
+            connection: Inside the transaction.
+            session_ids: The sessions that the commit writes to.
+            expects: The usual answer may be taken for granted: let a statement fail by the function
+                `as_expected` where nothing can be written, and return nothing. The commit is then made again
+                without this.
+        """
+        ...
+
+
+class PostgresLedger(Ledger):
+    """The one writer of this node. See `store.ledger.Ledger`.
+
+    Args:
+        connection: That which writes.
+        address: Where the database is.
+        fence: Checks each commit; without one this node is the only one that writes.
+    """
+
+    def __init__(
+        self,
+        connection: PostgresConnection,
+        address: DatabaseAddress,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        fence: Fence | None = None,
+    ) -> None:
+        super().__init__(connection, address.name, now_ms)
+        self._postgres = connection
+        self._fence = fence
+        self.stops = threading.Event()
+        self.take_lock()
+
+    def take_lock(self) -> None:
+        """Make this node the one that writes, or, with a fence, one of them.
+
+        Raises:
+            ConflictError: Another one writes.
+        """
+        way = "pg_try_advisory_lock" if self._fence is None else "pg_try_advisory_lock_shared"
+        if not self._postgres.execute(f"select {way}(?)", (LOCK + 1,)).get:
+            raise another_writes(self._name)
+
+    def touch(self) -> None:
+        """Find out whether the database takes writes."""
+        self.keep_up(_write_nothing)
+
+    def keep_up(self, work: Callable[[SqlConnection], Done]) -> Done:
+        """Run work that stores no event, in a transaction of its own; once more, if the connection breaks."""
+        for attempt in range(MAX_ATTEMPTS):
+            try:
+                self._connect_again()
+                return work(self._connection)
+            except (DatabaseLost, Unexpected) as error:
+                if isinstance(error, DatabaseLost) and (attempt or not self._postgres.is_lost):
+                    raise
+        raise self._busy()
+
+    def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        """See `Store.purge`."""
+        self._postgres.forget()
+        return super().purge(session_ids)
+
+    def _transact(self, entries: Sequence[PreparedAppend | Refusal]) -> list[CommitResult]:
+        """Store appends; make the commit again where it did nothing, and only there."""
+        expects = True
+        for _ in range(MAX_ATTEMPTS):
+            projections = Projections()
+            results: list[CommitResult] | None = None
+            try:
+                self._connect_again()
+                try:
+                    results = self._begun(entries, projections, expects=expects)
+                    self._connection.execute("commit")
+                finally:
+                    if self._connection.in_transaction:
+                        self._connection.execute("rollback")
+            except Unexpected:
+                self._postgres.forget()
+            except DatabaseLost:
+                self._connect_again()
+                if results is not None and self._is_stored(projections):
+                    return results
+            else:
+                return results
+            expects = False
+        raise self._busy()
+
+    def _begun(
+        self,
+        entries: Sequence[PreparedAppend | Refusal],
+        projections: Projections,
+        *,
+        expects: bool,
+    ) -> list[CommitResult]:
+        """Begin a transaction, look whether this node may write, and write."""
+        if expects:
+            self._postgres.begin_expecting()
+        self._connection.execute("begin immediate")
+        if self._fence is not None:
+            named = dict.fromkeys(
+                each.session_id for each in entries if isinstance(each, PreparedAppend)
+            )
+            if refused := self._fence.check(self._connection, list(named), expects=expects):
+                entries = [
+                    refused.get(each.session_id, each) if isinstance(each, PreparedAppend) else each
+                    for each in entries
+                ]
+        return self._store(entries, projections)
+
+    def _is_stored(self, projections: Projections) -> bool:
+        """Look whether a commit was done whose answer was lost: all of its sessions, or none, have its events.
+
+        The process of the database that had it has ended by now, so it is not done later.
+        """
+        for session_id, projection in projections.items():
+            if projection.last_event is not None:
+                found = self._connection.execute(
+                    _EVENT_AT, (session_id, projection.head_seq)
+                ).fetchone()
+                return bool(found == (projection.now_ms, projection.last_data))
+        return False
+
+    def _connect_again(self) -> None:
+        """Wait for a new connection, if the present one is lost."""
+        if not self._postgres.is_lost:
+            return
+        self._postgres.open_again(AWAY_SECONDS, self.stops.is_set)
+        try:
+            self.take_lock()
+        except ConflictError as error:
+            self._postgres.close()
+            raise StorageError(str(error)) from error
+
+    def _busy(self) -> StorageError:
+        return StorageError(
+            f"{self._name} was changed by others each of {MAX_ATTEMPTS} times that this was stored. Nothing "
+            "of it was stored; try again."
+        )
+
+
+_EVENT_AT = (
+    "select e.at_ms, e.event from events e join sessions s on s.id = e.session"
+    " where s.session_id = ? and e.seq = ?"
+)
+
+
+def _write_nothing(connection: SqlConnection) -> None:
+    connection.execute("update meta set value = value where key = 'epoch'")
+    connection.changes()

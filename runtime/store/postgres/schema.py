@@ -1,0 +1,342 @@
+"""The tables in PostgreSQL, as a numbered list of steps that only grows.
+
+They have the names and columns of `store.migrations`, so that statements are written once. What differs:
+
+- `events` is partitioned by session, so that no index and no vacuum works on the whole record.
+- No foreign keys: each row that refers to a session would lock that session's row, in each commit. The ledger
+  writes only keys that it has read in the same transaction.
+- Texts are compared byte by byte (`collate "C"`), as in SQLite, whatever the database's own order is.
+- Words are indexed as `tsvector` by a configuration that knows no stop words.
+
+The table `callboard` says how many steps a database has had, and which release took the last one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from ...errors import StorageError
+from ...identity import own_version
+
+EVENT_PARTITIONS = 16
+"""Small enough that a commit of one session opens one, and enough for tens of millions of sessions each."""
+
+LOCK = 0x63616C6C
+"""The advisory lock of migrations, `call` in ASCII. `LOCK + 1` is that of the one node that writes."""
+
+_TABLES = """
+create table sessions (
+  id bigint generated always as identity primary key,
+  session_id text not null unique,
+  title text not null,
+  agent text not null,
+  kind text not null,
+  workspace text not null,
+  model text,
+  parent_id text,
+  message_count bigint not null,
+  last_message_preview text not null,
+  is_active integer not null,
+  head_seq bigint not null,
+  last_event bigint not null,
+  created_at_ms bigint not null,
+  updated_at_ms bigint not null,
+  deleted_at_ms bigint,
+  is_tainted integer not null default 0,
+  has_private integer not null default 0,
+  parent_call_id text not null default '',
+  is_detached integer not null default 0,
+  runs_apart integer not null default 0,
+  budget text,
+  is_named integer not null default 0,
+  forked_from text not null default ''
+) with (fillfactor = 80);
+create index sessions_idle on sessions (last_event) where is_active = 0;
+create index sessions_by_workspace on sessions (workspace, last_event) where is_active = 0;
+create index sessions_unused on sessions (updated_at_ms)
+  where is_active = 0 and deleted_at_ms is null and parent_id is null;
+create index sessions_detached on sessions (id) where is_detached = 1;
+create index sessions_deleted on sessions (deleted_at_ms) where deleted_at_ms is not null;
+create index sessions_deleted_latest on sessions (last_event) where deleted_at_ms is not null;
+create index sessions_by_parent on sessions (parent_id) where parent_id is not null;
+
+create sequence event_ids;
+create table events (
+  id bigint not null default nextval('event_ids'),
+  session bigint not null,
+  seq bigint not null,
+  at_ms bigint not null,
+  event bytea not null,
+  checksum bigint,
+  primary key (session, seq)
+) partition by hash (session);
+create index events_by_id on events using brin (id);
+
+create table turns (
+  id bigint generated always as identity primary key,
+  session bigint not null,
+  turn_id text not null,
+  started_at_ms bigint not null,
+  ended_at_ms bigint,
+  is_suspended integer not null default 0,
+  ran_ms bigint not null default 0,
+  resumed_at_ms bigint,
+  failed_calls bigint not null default 0,
+  unique (session, turn_id)
+);
+create index turns_open on turns (session) where ended_at_ms is null;
+
+create table messages (
+  id bigint generated always as identity primary key,
+  session bigint not null,
+  position bigint not null,
+  message_id text not null,
+  type text not null,
+  content text not null,
+  created_at_ms bigint not null,
+  turn_id text,
+  thinking text,
+  call_id text,
+  input_tokens bigint,
+  output_tokens bigint,
+  model text,
+  provider text,
+  duration_ms bigint,
+  is_set_aside integer not null default 0,
+  stop_reason text,
+  cached_tokens bigint,
+  cache_write_tokens bigint,
+  is_deleted integer not null default 0,
+  unique (session, position)
+);
+create index messages_deleted on messages (session) where is_deleted = 1;
+
+create table tool_calls (
+  id bigint generated always as identity primary key,
+  session bigint not null,
+  call_id text not null,
+  turn_id text not null,
+  name text not null,
+  status text not null,
+  arguments text not null,
+  result text,
+  display text not null,
+  proposed_at_ms bigint not null,
+  started_at_ms bigint,
+  finished_at_ms bigint,
+  duration_ms bigint,
+  finished_seq bigint,
+  unique (session, call_id)
+);
+
+create table usage (
+  id bigint generated always as identity primary key,
+  session bigint not null,
+  turn_id text not null,
+  message_id text not null,
+  provider text not null,
+  model text not null,
+  input_tokens bigint,
+  output_tokens bigint,
+  cached_tokens bigint,
+  reasoning_tokens bigint,
+  created_at_ms bigint not null,
+  cache_write_tokens bigint,
+  estimated_input bigint,
+  estimated_output bigint
+);
+create index usage_by_session on usage (session);
+create table usage_days (day bigint primary key, first_id bigint not null);
+create function usage_of_a_day() returns trigger language plpgsql as $$
+begin
+  if not exists (select 1 from usage_days
+      where day = new.created_at_ms / 86400000 and first_id <= new.id) then
+    insert into usage_days values (new.created_at_ms / 86400000, new.id)
+      on conflict (day) do update set first_id = least(usage_days.first_id, excluded.first_id);
+  end if;
+  return null;
+end $$;
+create trigger usage_of_a_day after insert on usage
+  for each row execute function usage_of_a_day();
+
+create table approvals (
+  id bigint generated always as identity primary key,
+  session bigint not null,
+  approval_id text not null,
+  turn_id text not null,
+  call_id text not null,
+  digest text not null,
+  state text not null,
+  asked_seq bigint not null,
+  answered_seq bigint,
+  asked_at_ms bigint not null,
+  ends_at_ms bigint,
+  is_deferred integer not null default 0,
+  unique (approval_id, session)
+);
+create index approvals_open on approvals (session) where state in ('waiting', 'allowed');
+create index approvals_by_session on approvals (session);
+
+create table grants (
+  id bigint generated always as identity primary key,
+  session bigint not null,
+  grant_id text not null,
+  scope text not null,
+  turn_id text not null,
+  given_seq bigint not null,
+  revoked_at_ms bigint,
+  unique (grant_id, session)
+);
+create index grants_by_session on grants (session);
+create index grants_lasting on grants (id) where revoked_at_ms is null and scope <> 'turn';
+
+create table inputs (
+  id bigint generated always as identity primary key,
+  session bigint not null,
+  input_id text not null,
+  source text not null,
+  call_id text,
+  approval_id text,
+  turn_id text,
+  unique (session, input_id)
+);
+
+create table marked_files (path text primary key);
+
+create table memories (
+  id bigint generated always as identity primary key,
+  session bigint not null,
+  memory_id text not null unique,
+  agent text not null,
+  stored_seq bigint not null,
+  is_untrusted integer not null
+);
+create index memories_by_agent on memories (agent);
+create index memories_by_session on memories (session);
+
+create table meta (key text primary key, value text not null);
+insert into meta values ('epoch', replace(gen_random_uuid()::text, '-', ''));
+
+create table topic_log (
+  id bigint generated always as identity primary key,
+  topic text not null,
+  session bigint not null,
+  seq bigint not null
+);
+
+create table purged (
+  id bigint primary key,
+  session_id text not null,
+  agent text not null,
+  seq bigint not null,
+  at_ms bigint not null,
+  event bytea not null
+);
+
+create table requests (
+  id bigint generated always as identity primary key,
+  sender text not null,
+  method text not null,
+  key text not null,
+  digest text not null,
+  session bigint not null,
+  seq bigint not null,
+  unique (sender, key, method)
+);
+
+create text search dictionary callboard_stem (template = snowball, language = english);
+create text search configuration callboard (copy = simple);
+alter text search configuration callboard
+  alter mapping for asciiword, word, numword with callboard_stem;
+create table message_words (rowid bigint primary key, words tsvector not null);
+create index message_words_words on message_words using gin (words);
+create table memory_words (rowid bigint primary key, words tsvector not null);
+create index memory_words_words on memory_words using gin (words);
+
+-- Ends a commit that was sent as one, where it is not as its sender took it to be.
+create function as_expected(seen bigint, wanted bigint) returns bigint language plpgsql as $$
+begin
+  if seen is distinct from wanted then
+    raise exception 'expected % rows, found %', wanted, seen using errcode = 'CB001';
+  end if;
+  return seen;
+end $$;
+"""
+
+
+_TEXT_COLUMN = re.compile(r"((?:^  |\()\w+) text(?= |,|$)", re.MULTILINE)
+
+
+def _first() -> str:
+    parts = "\n".join(
+        f"create table events_{number} partition of events"
+        f" for values with (modulus {EVENT_PARTITIONS}, remainder {number});"
+        for number in range(EVENT_PARTITIONS)
+    )
+    return _TEXT_COLUMN.sub(r'\1 text collate "C"', _TABLES) + parts
+
+
+MIGRATIONS: tuple[str, ...] = (_first(),)
+"""Step N brings a database from version N-1 to N."""
+
+_VERSION_TABLE = (
+    "create table if not exists callboard"
+    " (version integer not null, release text not null, at timestamptz not null default now())"
+)
+
+
+class Version(NamedTuple):
+    """How many steps a database has had, and which release of callboard took the last one."""
+
+    steps: int
+    release: str
+
+
+def version_of(connection: Any) -> Version | None:
+    """Return the version of a database, or `None` if it has no tables of callboard."""
+    if connection.execute("select to_regclass('callboard')").fetchone()[0] is None:
+        return None
+    row = connection.execute("select version, release from callboard").fetchone()
+    return None if row is None else Version(*row)
+
+
+def check_version(found: Version | None, name: str, *, steps: int = len(MIGRATIONS)) -> None:
+    """Raise `StorageError` if a database was migrated by a newer release, or not at all."""
+    if found is None:
+        raise StorageError(
+            f"{name} has no store of callboard yet. `callboard serve --store …` makes one there."
+        )
+    if found.steps > steps:
+        raise StorageError(
+            f"{name} has format {found.steps}, written by callboard {found.release}; this one knows format "
+            f"{steps}. Install callboard {found.release} or later here. Nothing was changed."
+        )
+
+
+def migrate(connection: Any, name: str, *, steps: tuple[str, ...] = MIGRATIONS) -> tuple[int, int]:
+    """Bring a database up to date, wholly or not at all; return the versions before and after.
+
+    One node does it, and others that start meanwhile wait for it.
+
+    Args:
+        connection: A connection of psycopg outside a transaction.
+        name: How errors call the database.
+        steps: The whole list.
+    """
+    with connection.transaction():
+        connection.execute("select pg_advisory_xact_lock($1)", (LOCK,))
+        found = version_of(connection)
+        before = found.steps if found is not None else 0
+        if found is not None:
+            check_version(found, name, steps=len(steps))
+        if before == len(steps):
+            return before, before
+        for step in steps[before:]:
+            connection.execute(step)
+        connection.execute(_VERSION_TABLE)
+        connection.execute("delete from callboard")
+        connection.execute(
+            "insert into callboard (version, release) values ($1, $2)", (len(steps), own_version())
+        )
+    return before, len(steps)

@@ -1,0 +1,148 @@
+"""The store in PostgreSQL: one connection that writes, and some that read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import trio
+
+from ...errors import StorageError
+from ...redaction import Secret, redactor
+from ..health.disk_room import DiskRoom
+from ..health.store_health import StoreHealth
+from ..interface import Store, StoreReader
+from ..ledger import wall_clock_ms
+from ..queries import Queries
+from ..threaded import ThreadedReader, ThreadedStore
+from .address import DatabaseAddress, address_of
+from .connection import PostgresConnection
+from .ledger import Fence, PostgresLedger
+from .schema import check_version
+from .trouble import DatabaseLost
+
+MAX_READERS = 3
+"""Three, so that one long read does not hold up all others; a database serves some hundred connections."""
+
+OLDEST_SERVER = 150_000
+"""PostgreSQL 15."""
+
+
+_Result = TypeVar("_Result")
+
+
+async def open_postgres_store(
+    url: str,
+    *,
+    now_ms: Callable[[], int] = wall_clock_ms,
+    clock: Callable[[], float] = time.monotonic,
+    fence: Fence | None = None,
+) -> Store:
+    """Open the store of a database for writing; make or migrate its tables.
+
+    The caller closes it. Raises `ValidationError` for a wrong URL, `ConflictError` if another callboard writes
+    there, and `StorageError` if it can't be reached or used, or was migrated by a newer release.
+
+    Args:
+        url: The address; see `address`.
+        now_ms: The wall clock.
+        clock: Monotonic seconds.
+        fence: Checks in each commit whether this node may write, where several do. Without it, this is the
+            only one.
+    """
+    address = address_of(url)
+    if address.password:
+        redactor.add(Secret(address.password))
+    return await trio.to_thread.run_sync(_open, address, now_ms, clock, fence)
+
+
+async def open_postgres_reader(url: str) -> StoreReader:
+    """Open the store of a database for reading, also while others write.
+
+    The caller closes it. Raises `NotFoundError` if there is no store yet, and `StorageError` if it can't be read.
+    """
+    return await trio.to_thread.run_sync(_PostgresReader, address_of(url))
+
+
+def _open(
+    address: DatabaseAddress,
+    now_ms: Callable[[], int],
+    clock: Callable[[], float],
+    fence: Fence | None,
+) -> Store:
+    connection = PostgresConnection(address, writes=True)
+    try:
+        _check_server(connection, address)
+        connection.migrate()
+        ledger = PostgresLedger(connection, address, now_ms, fence)
+        health = StoreHealth(DiskRoom(None), None, clock, name=address.name)
+        return _PostgresStore(address, connection, ledger, health)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _check_server(connection: PostgresConnection, address: DatabaseAddress) -> None:
+    found = connection.raw.info.server_version
+    if found < OLDEST_SERVER:
+        raise StorageError(
+            f"{address.name} is PostgreSQL {found // 10_000}; callboard needs {OLDEST_SERVER // 10_000} or "
+            "later."
+        )
+
+
+class _Reading(ThreadedReader[PostgresConnection]):
+    """Readers that make a new connection once, where one was lost."""
+
+    _address: DatabaseAddress
+
+    def _open(self) -> PostgresConnection:
+        return PostgresConnection(self._address, writes=False)
+
+    def _read_sync(self, query: Callable[[Queries], _Result]) -> _Result:
+        try:
+            return super()._read_sync(query)
+        except DatabaseLost:
+            for each in list(self._idle):
+                if each.is_lost:
+                    with suppress(ValueError):  # another thread has taken it
+                        self._idle.remove(each)
+            return super()._read_sync(query)
+
+
+class _PostgresReader(_Reading):
+    def __init__(self, address: DatabaseAddress) -> None:
+        self._address = address
+        super().__init__(
+            address.name, StoreHealth(DiskRoom(None), None, name=address.name), MAX_READERS
+        )
+        connection = self._idle[0]
+        try:
+            _check_server(connection, address)
+            check_version(connection.version(), address.name)
+        except BaseException:
+            connection.close()
+            raise
+
+
+class _PostgresStore(_Reading, ThreadedStore[PostgresConnection]):
+    def __init__(
+        self,
+        address: DatabaseAddress,
+        connection: PostgresConnection,
+        ledger: PostgresLedger,
+        health: StoreHealth,
+    ) -> None:
+        self._address = address
+        super().__init__(address.name, health, MAX_READERS)
+        self._connection = connection
+        self._ledger = self._postgres = ledger
+
+    async def aclose(self) -> None:
+        self._postgres.stops.set()  # a commit that waits for the database waits no longer
+        await super().aclose()
+
+    def _close_writer(self) -> None:
+        self._connection.close()

@@ -1,0 +1,531 @@
+"""What is PostgreSQL's own: round trips, other writers, broken connections, versions, and what errors say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+import psycopg
+
+from callboard.runtime.definitions import CallStatus
+from callboard.runtime.errors import (
+    CallboardError,
+    ConflictError,
+    StorageError,
+    StorageFull,
+    ValidationError,
+)
+from callboard.runtime.events import (
+    CallFinished,
+    CallProposed,
+    DurableEvent,
+    InputAccepted,
+    MessageCompleted,
+    SessionCreated,
+    TurnEnded,
+    TurnStarted,
+)
+from callboard.runtime.history import Text
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.postgres import connection as connection_module
+from callboard.runtime.store.postgres import ledger as ledger_module
+from callboard.runtime.store.postgres import schema
+from callboard.runtime.store.postgres.address import address_of
+from callboard.runtime.store.postgres.connection import PostgresConnection
+from callboard.runtime.store.postgres.dialect import OWN
+from callboard.runtime.store.postgres.store import open_postgres_reader, open_postgres_store
+from callboard.runtime.store.postgres.trouble import DatabaseLost, trouble
+from callboard.runtime.store.rows import Append, Refusal
+from callboard.runtime.store.tables.connection import SqlConnection
+from support.postgres.databases import (
+    administrator,
+    empty_database,
+    new_database,
+)
+from support.postgres.server import Cluster, needs_postgres
+
+CREATED = SessionCreated(agent="general", workspace="/work")
+
+
+@pytest.fixture(autouse=True)
+def _needs_postgres() -> None:
+    needs_postgres()
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with new_database() as made:
+        yield made
+
+
+@asynccontextmanager
+async def opened(url: str, **options: Any) -> AsyncGenerator[Store]:
+    store = await open_postgres_store(url, **options)
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+def said(text: str) -> InputAccepted:
+    return InputAccepted(input_id=f"i-{text}", text=text)
+
+
+def began(turn_id: str = "t1") -> TurnStarted:
+    return TurnStarted(turn_id=turn_id, input_ids=(), provider="p", model="m")
+
+
+def asked(call_id: str = "c1") -> tuple[DurableEvent, ...]:
+    return (
+        MessageCompleted(
+            turn_id="t1",
+            message_id=f"m-{call_id}",
+            parts=(Text("I look."),),
+            provider="p",
+            model="m",
+        ),
+        CallProposed(
+            turn_id="t1",
+            message_id=f"m-{call_id}",
+            call_id=call_id,
+            index=0,
+            name="x",
+            arguments="{}",
+        ),
+    )
+
+
+def done(call_id: str = "c1", result: str = "{}") -> CallFinished:
+    return CallFinished(
+        turn_id="t1",
+        call_id=call_id,
+        name="x",
+        status=CallStatus.SUCCESS,
+        result=result,
+        display="",
+        duration_ms=1,
+    )
+
+
+async def put(store: Store, *events: DurableEvent, to: str = "s1") -> list[int]:
+    (result,) = await store.commit([Append(to, events)])
+    assert isinstance(result, tuple), result
+    return [stored.seq for stored in result]
+
+
+async def seqs(store: Store, session_id: str = "s1") -> list[int]:
+    return [stored.seq for stored in await store.events(session_id)]
+
+
+def writer(store: Any) -> PostgresConnection:
+    found: PostgresConnection = store._connection
+    return found
+
+
+def kill(store: Any) -> None:
+    """End the process of the database that serves the writer."""
+    backend = writer(store)._backend
+    administrator().execute("select pg_terminate_backend(%s, 5000)", (backend,))
+
+
+# ── round trips ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_commit_of_many_sessions_is_one_round_trip(url: str) -> None:
+    names = [f"s{number}" for number in range(12)]
+    async with opened(url) as store:
+        for name in names:
+            await put(store, CREATED, said("hello"), began(), to=name)
+        with tempfile.TemporaryFile() as traced:
+            writer(store).raw.pgconn.trace(traced.fileno())
+            rounds = [
+                [Append(name, asked()) for name in names],
+                [Append(n, (done(),)) for n in names],
+            ]
+            for appends in rounds:
+                assert all(isinstance(each, tuple) for each in await store.commit(appends))
+            writer(store).raw.pgconn.untrace()
+            traced.seek(0)
+            assert len(re.findall(rb"\tSync", traced.read())) == len(rounds)
+        ended = [
+            Append(name, (TurnEnded(turn_id="t1", outcome="answered", duration_ms=1),))
+            for name in names
+        ]
+        await store.commit(ended)
+        assert [await seqs(store, name) for name in names] == [list(range(1, 8))] * len(names)
+        assert not any(row.is_active for row in await store.sessions())
+
+
+async def test_what_a_commit_takes_for_granted_is_looked_at_where_it_is_otherwise(url: str) -> None:
+    async with opened(url) as store:
+        await put(store, CREATED, began(), *asked())
+        assert await put(store, done(result='"first"')) == [5]
+        assert await put(store, done(result='"second"'), *asked("c2")) == [6, 7]
+        assert [call.result for call in await store.calls(session_id="s1")] == [None, '"first"']
+        end = TurnEnded(turn_id="t1", outcome="answered", duration_ms=1)
+        assert await put(store, began("t2")) == [8]
+        assert await put(store, end) == [9]
+        row = await store.session("s1")
+        assert row is not None
+        assert row.is_active  # by the other turn
+        assert await put(store, end) == []
+
+
+async def test_few_statements_exist_twice() -> None:
+    assert len(OWN) <= 30
+
+
+# ── other writers ────────────────────────────────────────────────────────────────────────────────
+
+
+class FakeFence:
+    """Refuses what a test says, and notes what was asked and whether the transaction had begun."""
+
+    def __init__(self) -> None:
+        self.refused: dict[str, Refusal] = {}
+        self.asked: list[tuple[list[str], bool]] = []
+
+    def check(
+        self, connection: SqlConnection, session_ids: Sequence[str], *, expects: bool
+    ) -> Mapping[str, Refusal]:
+        assert connection.in_transaction
+        self.asked.append((list(session_ids), expects))
+        if not expects:
+            return self.refused
+        connection.execute(f"select as_expected({len(self.refused)}, 0)")
+        return {}
+
+
+async def test_a_fence_refuses_the_appends_of_the_sessions_of_others(url: str) -> None:
+    fence = FakeFence()
+    async with opened(url, fence=fence) as store:
+        for name in ("s1", "s2"):
+            await put(store, CREATED, to=name)
+        assert fence.asked == [(["s1"], True), (["s2"], True)]
+        fence.asked.clear()
+        fence.refused = {"s1": ConflictError("s1 has another owner")}
+        first, second = await store.commit(
+            [Append("s1", (said("no"),)), Append("s2", (said("yes"),))]
+        )
+        assert isinstance(first, ConflictError)
+        assert isinstance(second, tuple)
+        assert fence.asked == [(["s1", "s2"], True), (["s1", "s2"], False)]
+        assert await seqs(store, "s1") == [1]
+        fence.refused = {}
+        assert await put(store, said("again")) == [2]
+
+
+async def test_two_writers_never_use_a_seq_twice(url: str) -> None:
+    async with opened(url, fence=FakeFence()) as one, opened(url, fence=FakeFence()) as two:
+        await put(one, CREATED)
+        for number in range(6):
+            await put((one, two)[number % 2], said(str(number)))
+        async with trio.open_nursery() as nursery:
+            for store in (one, two):
+                for number in range(8):
+                    nursery.start_soon(_persist, store, f"{id(store)} {number}")
+        assert await seqs(one) == list(range(1, 24))
+        assert len(await two.messages("s1")) == 22
+
+
+async def _persist(store: Store, text: str) -> None:
+    """Store an input, again where the other writer was faster each time."""
+    while True:
+        try:
+            await put(store, said(text))
+        except StorageError:
+            continue
+        return
+
+
+async def test_without_a_fence_one_callboard_writes(url: str) -> None:
+    async with opened(url):
+        with pytest.raises(
+            ConflictError, match=r"Another callboard writes to postgresql://.*own\."
+        ):
+            await open_postgres_store(url)
+        reader = await open_postgres_reader(url)
+        assert await reader.sessions() == []
+        await reader.aclose()
+    async with opened(url):  # the control
+        pass
+
+
+# ── connections that break ───────────────────────────────────────────────────────────────────────
+
+
+async def test_a_commit_whose_connection_broke_before_it_is_done_once(url: str) -> None:
+    async with opened(url) as store:
+        await put(store, CREATED)
+        kill(store)
+        assert await put(store, said("hello")) == [2]
+        assert await seqs(store) == [1, 2]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_an_unknown_outcome_is_found_out(
+    url: str, monkeypatch: pytest.MonkeyPatch, is_stored: bool
+) -> None:
+    """The connection breaks when `commit` is on its way: with it, or before it has arrived."""
+    async with opened(url) as store:
+        await put(store, CREATED)
+        whole, breaks = PostgresConnection._end, [True]
+
+        def end(self: PostgresConnection, how: str) -> None:
+            if how != "commit" or not breaks:
+                return whole(self, how)
+            breaks.clear()
+            if is_stored:
+                whole(self, how)
+            self.close()
+            raise DatabaseLost("the connection was lost")
+
+        monkeypatch.setattr(PostgresConnection, "_end", end)
+        assert await put(store, said("hello")) == [2]
+        assert breaks == []
+        assert await seqs(store) == [1, 2]
+        assert await put(store, said("more")) == [3]
+
+
+async def test_a_read_whose_connection_broke_is_made_again(url: str) -> None:
+    async with opened(url) as store:
+        await put(store, CREATED)
+        assert await seqs(store) == [1]
+        administrator().execute(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+            " where datname = %s and pid <> %s",
+            (url.rpartition("?")[0].rpartition("/")[2], writer(store)._backend),
+        )
+        assert await seqs(store) == [1]
+
+
+async def test_a_database_that_is_away_is_waited_for(tmp_path: Path, short_folder: Path) -> None:
+    cluster = Cluster(short_folder, {"synchronous_commit": "on"})
+    cluster.make()
+    cluster.start()
+    try:
+        async with opened(cluster.url) as store:
+            await put(store, CREATED)
+            cluster.stop()
+            with pytest.raises(StorageError, match=r"does not answer.*Check that PostgreSQL runs"):
+                await store.events("s1")
+            assert "does not answer" in store.health.problem()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(put, store, said("meanwhile"))
+                await trio.to_thread.run_sync(cluster.start)
+            assert await seqs(store) == [1, 2]
+            assert store.health.problem() == ""
+    finally:
+        cluster.stop()
+
+
+async def test_a_commit_waits_for_a_database_only_so_long(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "AWAY_SECONDS", 0.0)
+    cluster = Cluster(short_folder, {"synchronous_commit": "on"})
+    cluster.make()
+    cluster.start()
+    try:
+        async with opened(cluster.url) as store:
+            await put(store, CREATED)
+            cluster.stop()
+            with pytest.raises(StorageError, match="does not answer"):
+                await store.commit([Append("s1", (said("lost"),))])
+            await trio.to_thread.run_sync(cluster.start)
+            assert await put(store, said("kept")) == [2]
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose path is short enough for a socket, and which the user of the server may enter."""
+    made = Path(tempfile.mkdtemp(prefix="pg-"))
+    yield made
+    shutil.rmtree(made)
+
+
+# ── versions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_empty_database_gets_its_tables_once(tmp_path: Path) -> None:
+    with empty_database() as url:
+        with pytest.raises(StorageError, match="has no store of callboard yet"):
+            await open_postgres_reader(url)
+        results: list[tuple[int, int]] = []
+
+        def migrate() -> None:
+            connection = PostgresConnection(address_of(url), writes=True)
+            results.append(connection.migrate())
+            connection.close()
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(trio.to_thread.run_sync, migrate)
+        last = len(schema.MIGRATIONS)
+        assert sorted(results) == [(0, last), *[(last, last)] * 3]
+        async with opened(url) as store:
+            assert len(await store.epoch()) == 32
+
+
+async def test_an_older_callboard_says_which_version_is_needed(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("update callboard set version = 99, release = '7.3.0'")
+        try:
+            for open_it in (open_postgres_store, open_postgres_reader):
+                with pytest.raises(
+                    StorageError,
+                    match=r"format 99, written by callboard 7\.3\.0.*Install callboard 7",
+                ):
+                    await open_it(url)
+        finally:
+            connection.execute(b"update callboard set version = %d" % len(schema.MIGRATIONS))
+    async with opened(url):  # the control
+        pass
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(url: str) -> None:
+    with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
+        steps = (*schema.MIGRATIONS, "create table more (id bigint)", "no sql at all")
+        with pytest.raises(psycopg.errors.SyntaxError):
+            schema.migrate(connection, "it", steps=steps)
+        assert connection.execute("select to_regclass('more')").fetchone() == (None,)
+        found = schema.version_of(connection)
+        assert found is not None
+        assert found.steps == len(schema.MIGRATIONS)
+
+
+# ── what errors say ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://me@db/callboard", r"must be postgresql://USER@HOST/DATABASE, and not mysql://"),
+        ("/var/lib/callboard", r"must be postgresql://USER@HOST/DATABASE\."),
+        ("postgresql://me@db:port/callboard", "not a URL"),
+        ("postgresql://me:hunter2@db/callboard", "holds a password.*PGPASSFILE"),
+        ("postgresql://me@db/callboard?password=hunter2", "holds a password.*PGPASSFILE"),
+    ],
+)
+def test_a_wrong_address_is_refused_in_words(url: str, words: str) -> None:
+    with pytest.raises(ValidationError, match=words) as caught:
+        address_of(url, may_hold_password=False)
+    assert "hunter2" not in str(caught.value)
+    good = address_of("postgresql://me@db:5433/callboard?sslmode=require", may_hold_password=False)
+    assert good.name == "postgresql://me@db:5433/callboard"
+
+
+async def refused(url: str) -> str:
+    with pytest.raises(CallboardError) as caught:
+        await open_postgres_store(url)
+    return str(caught.value)
+
+
+async def test_a_password_in_an_address_is_in_no_error(url: str) -> None:
+    wrong = url.replace("callboard@", "nobody-here:hunter2@")
+    assert "hunter2" not in await refused(wrong)
+
+
+async def test_what_is_missing_at_the_database_is_said(url: str) -> None:
+    database = url.rpartition("?")[0].rpartition("/")[2]
+    assert "does not exist. Make it first: createdb" in await refused(url.replace(database, "none"))
+    nowhere = re.sub(r"host=[^&]*", "host=%2Fno%2Fsuch%2Ffolder", url)
+    assert "does not answer" in await refused(nowhere)
+    assert "wrong" in await refused(f"{url}&no_such_option=1")
+
+
+async def test_a_user_without_rights_is_told_which(tmp_path: Path) -> None:
+    administrator().execute("drop role if exists guest")
+    administrator().execute("create role guest login")
+    try:
+        with empty_database() as url:
+            said_why = await refused(url.replace("callboard@", "guest@"))
+            assert "permission denied for schema public" in said_why
+            assert "alter database" in said_why
+    finally:
+        administrator().execute("drop role guest")
+
+
+async def test_too_few_connections_are_named(url: str) -> None:
+    administrator().execute("drop role if exists narrow")
+    administrator().execute("create role narrow login superuser connection limit 0")
+    administrator().execute("alter role narrow nosuperuser")
+    try:
+        assert re.search(
+            r"no connection left.*max_connections",
+            await refused(url.replace("callboard@", "narrow@")),
+        )
+    finally:
+        administrator().execute("drop role narrow")
+
+
+async def test_a_standby_is_named(url: str) -> None:
+    name = url.rpartition("?")[0].rpartition("/")[2]
+    administrator().execute(
+        f'alter database "{name}" set default_transaction_read_only = on'.encode()
+    )
+    try:
+        store: Store | None = None
+        said_why = ""
+        try:
+            store = await open_postgres_store(url)
+            await put(store, CREATED)
+        except StorageError as error:
+            said_why = str(error)
+        finally:
+            if store is not None:
+                await store.aclose()
+        assert "standby" in said_why
+    finally:
+        administrator().execute(f'alter database "{name}" reset all'.encode())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (psycopg.errors.DiskFull, StorageFull, "no room for it.*Free some space"),
+        (psycopg.errors.QueryCanceled, StorageError, "took too long"),
+        (psycopg.errors.AdminShutdown, DatabaseLost, "was lost"),
+        (psycopg.OperationalError, DatabaseLost, "was lost"),
+        (psycopg.errors.NumericValueOutOfRange, OverflowError, "too large"),
+        (psycopg.errors.UndefinedTable, StorageError, "failed.*42P01"),
+    ],
+)
+def test_each_trouble_has_its_words(
+    error: Callable[[str], psycopg.Error], kind: type[Exception], words: str
+) -> None:
+    found = trouble("it", error("too large"))
+    assert isinstance(found, kind)
+    assert re.search(words, str(found))
+
+
+async def test_a_damaged_event_is_not_read_as_if_it_were_whole(url: str) -> None:
+    async with opened(url) as store:
+        await put(store, CREATED, said("hello"))
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("update events set event = set_byte(event, 30, 120) where seq = 2")
+        assert len(await store.events("s1", limit=1)) == 1  # the control
+        with pytest.raises(StorageError, match="Event 2 of session 1 is not what was stored"):
+            await store.events("s1")
+
+
+def test_the_bounds_of_a_connection_are_set(url: str) -> None:
+    connection = PostgresConnection(address_of(url), writes=False)
+    try:
+        shown = connection.raw.execute(
+            "select current_setting('statement_timeout'), current_setting('default_transaction_read_only')"
+        )
+        assert shown.fetchone() == (f"{connection_module.READ_MS // 60_000}min", "on")
+    finally:
+        connection.close()

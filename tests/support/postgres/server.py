@@ -1,0 +1,176 @@
+"""A PostgreSQL cluster in a temporary folder, for one run of tests.
+
+The first test that wants one starts it, on a unix socket, and the last process of the run that used it ends it.
+`CALLBOARD_TEST_POSTGRES=postgresql://…` names one that runs already; its user must be allowed to make databases.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote
+
+from support.sandbox.sandbox_users import give_up
+
+START_SECONDS = 60.0
+"""It takes two on an idle machine."""
+MAX_RUN_SECONDS = 7200
+"""A run of tests that was killed leaves its cluster behind for as long."""
+SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+    # A machine that crashes ends the tests too.
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_wal_size": "256MB",
+    "jit": "off",
+}
+
+
+def programs() -> Path | None:
+    """Return the folder of initdb and its like: Debian keeps it off the PATH."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: p.parts[-3])
+    return versions[-1].parent if versions else None
+
+
+def user_of_server() -> str | None:
+    """Return as whom the server must run; `None` is as ourselves. It refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            return pwd.getpwnam(name).pw_name
+    raise AssertionError("there is no user for the server")
+
+
+class Cluster:
+    """A cluster in a folder; `start` and `stop` may alternate."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self._settings = {**SETTINGS, **(settings or {})}
+        found = programs()
+        assert found is not None
+        self._programs, self._user = found, user_of_server()
+
+    @property
+    def url(self) -> str:
+        """The address of its first database."""
+        return self.url_of("postgres")
+
+    def url_of(self, database: str, user: str = "callboard") -> str:
+        """Return the address of one of its databases."""
+        return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
+
+    def make(self) -> None:
+        """Make the cluster, once."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o755)
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
+        self._run("initdb", "-D", self._data, "-U", "callboard", "-A", "trust", "-E", "UTF8",
+                  "--locale=C", "--no-sync")  # fmt: skip
+        lines = [f"{name} = '{value}'" for name, value in self._settings.items()]
+        lines.append(f"unix_socket_directories = '{self.folder}'")
+        with open(f"{self._data}/postgresql.conf", "a", encoding="utf-8") as config:
+            config.write("\n".join(["", *lines, ""]))
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        # In the background of a shell that ends: another process of this run may be the one that stops it.
+        words = ["timeout", "--signal=QUIT", str(MAX_RUN_SECONDS), str(self._programs / "postgres")]
+        started = f'exec setsid "$@" -D {self._data} </dev/null >>{self._data}/log 2>&1 &'
+        subprocess.run(
+            ["sh", "-c", started, "sh", *words],
+            check=True, cwd="/",
+            user=self._user, group=self._user, extra_groups=[] if self._user else None,
+        )  # fmt: skip
+        deadline = time.monotonic() + START_SECONDS
+        while self._run("pg_isready", "-q", "-h", str(self.folder), check=False):
+            if time.monotonic() > deadline:
+                raise AssertionError(
+                    (self.folder / "data" / "log").read_text(errors="replace")[-3000:]
+                )
+            time.sleep(0.05)
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop the server: `immediate` is like a crash."""
+        self._run("pg_ctl", "stop", "-D", self._data, "-m", mode, "-w", "-t", "60", check=False)
+
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
+
+    def _run(self, program: str, *words: str, check: bool = True) -> int:
+        ran = subprocess.run(
+            [str(self._programs / program), *words],
+            stdin=subprocess.DEVNULL, capture_output=True, check=False, cwd="/",
+            user=self._user, group=self._user, extra_groups=[] if self._user else None,
+        )  # fmt: skip
+        if check and ran.returncode:
+            raise AssertionError(f"{program}: {ran.stderr.decode(errors='replace')}")
+        return ran.returncode
+
+
+def needs_postgres() -> None:
+    """Skip a test where PostgreSQL is not installed; in the whole check, fail it."""
+    if not os.environ.get("CALLBOARD_TEST_POSTGRES") and programs() is None:
+        give_up("PostgreSQL is not installed: scripts/system-packages installs it")
+
+
+@cache
+def server_url() -> str:
+    """Return the address of the server of this run, which is started if it does not run yet."""
+    needs_postgres()
+    if given := os.environ.get("CALLBOARD_TEST_POSTGRES"):
+        return given
+    with _counted(+1) as (cluster, count):
+        if count == 1:
+            cluster.make()
+            cluster.start()
+    return cluster.url
+
+
+def leave_server() -> None:
+    """Stop the server if nobody of this run uses it any more; call it when the tests of a process have ended."""
+    server_url.cache_clear()
+    if not os.environ.get("CALLBOARD_TEST_POSTGRES"):
+        with _counted(-1) as (cluster, count):
+            if count == 0:
+                cluster.stop()
+                shutil.rmtree(cluster.folder)
+
+
+@contextmanager
+def _counted(change: int) -> Generator[tuple[Cluster, int]]:
+    """Count the processes of this run that use the server; nobody else counts meanwhile."""
+    run = os.environ["CALLBOARD_TEST_RUN"]
+    place = Path(tempfile.gettempdir()) / f"callboard-postgres-{run}"
+    while True:
+        with open(f"{place}.users", "a+", encoding="ascii") as users:
+            fcntl.flock(users, fcntl.LOCK_EX)
+            if os.fstat(users.fileno()).st_nlink == 0:
+                continue  # the last one has removed it meanwhile
+            users.seek(0)
+            count = int(users.read() or 0) + change
+            try:
+                yield Cluster(place), count
+            finally:
+                users.truncate(0)
+                users.write(str(count))
+                if count == 0:
+                    os.unlink(users.name)
+            return
