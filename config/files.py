@@ -17,7 +17,7 @@ import msgspec
 
 from ..runtime.definitions import Agent
 from ..runtime.disk.private_folder import check_file
-from ..runtime.errors import NotFoundError, StorageError, ValidationError
+from ..runtime.errors import CallboardError, NotFoundError, StorageError, ValidationError
 from ..runtime.hooks.hook import NOTIFY, Hook
 from ..runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 from .mcp.settings import PINS_NAME, McpSettings, check_servers
@@ -183,6 +183,28 @@ def place_of_setting(file: Path, table: str, field: str) -> str | None:
     if not isinstance(its, dict) or field not in its:
         return None
     return reader.where((table, field))
+
+
+def setting_places(files: Collection[str]) -> dict[str, str]:
+    """Return where settings stand, as `callboard.toml, line 12`, by name; blocks. What stands nowhere has its default.
+
+    Args:
+        files: `Settings.files`; of a program's own settings, nothing.
+    """
+    found: dict[str, str] = {}
+    for each in files:
+        file = Path(each)
+        if file.name == PINS_NAME:
+            continue
+        try:
+            document, reader = _parsed(_read(file, required=False) or "", file)
+        except CallboardError:
+            continue  # a file that is being mended: what holds was read from it before
+        for table, its in document.items():
+            for path in ((table,), *((table, field) for field in its if isinstance(its, dict))):
+                place = reader.where(path).removeprefix(f"{file.parent}{os.sep}")
+                found.setdefault(".".join(path), place)
+    return found
 
 
 def load_own_settings(path: Path | None = None, *, required: bool | None = None) -> Settings:

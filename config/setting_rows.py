@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -91,6 +91,8 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
         needs_restart: Whether a change needs a restart.
         can_be_set: Whether programs and commands may set it; the others stand in callboard.toml alone.
         schema: Of one that can be set, the JSON Schema of its value.
+        place: Where it stands, as `callboard.toml, line 12`, which wins, or `managed.toml, line 3`, which programs and
+            commands write; empty for a default, and for a program's own settings.
     """
 
     name: str
@@ -98,6 +100,7 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     needs_restart: bool
     can_be_set: bool = False
     schema: dict[str, Any] | None = None
+    place: str = ""
 
 
 class SettingRows(msgspec.Struct, frozen=True):
@@ -106,8 +109,8 @@ class SettingRows(msgspec.Struct, frozen=True):
     settings: list[SettingRow]
 
 
-def setting_rows(settings: Settings) -> SettingRows:
-    """Return all settings for people; no setting holds a key, but all are masked."""
+def setting_rows(settings: Settings, places: Mapping[str, str]) -> SettingRows:
+    """Return all settings for people, each with its place; no setting holds a key, but all are masked."""
     values = msgspec.to_builtins(settings)
     for server in values["mcp"].values():
         server["tools"] = [tool["name"] for tool in server["tools"]]
@@ -125,6 +128,7 @@ def setting_rows(settings: Settings) -> SettingRows:
                 needs_restart=needs_restart(name),
                 can_be_set=name in schemas,
                 schema=schemas.get(name),
+                place=places.get(name, ""),
             )
             for name in all_settings()
         ]

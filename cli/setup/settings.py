@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from ...config.files import config_file, load_settings_of
+from ...config.files import config_file, load_settings_of, setting_places
 from ...config.setting_rows import SettingRow, setting_rows
 from ...embedding.settable import row_named, set_in_files
 from ..backend import FileBackend, serving_daemon
@@ -91,7 +91,8 @@ def _rows(config: Path | None, data: Path | None) -> list[SettingRow]:
 
 
 def _rows_of(file: Path) -> list[SettingRow]:
-    return setting_rows(load_settings_of(file)).settings
+    settings = load_settings_of(file)
+    return setting_rows(settings, setting_places(settings.files)).settings
 
 
 def _open(file: Path, config: Path | None, data: Path | None) -> FileBackend[Path]:

@@ -15,6 +15,7 @@ import "./look/forms.css";
 import "./look/page.css";
 import { Frame } from "./screens/frame";
 import { begin, isLoggedOut, loggedIn } from "./store/app";
+import { followApprovals } from "./store/notify";
 import { linkProblem, logIn, ticketOfAddress } from "./store/login";
 import { follow, words } from "./store/settings";
 
@@ -29,6 +30,7 @@ async function byLink(): Promise<boolean> {
 
 async function main(): Promise<void> {
   follow();
+  followApprovals();
   if (await byLink()) isLoggedOut.value = false;
   begin();
   // A link that is opened where the page is open already changes the fragment alone.

@@ -1696,6 +1696,7 @@ can_be_set?: boolean
 schema?: ({
 
 } | null)
+place?: string
 }
 }
 "price/list": {
@@ -3381,6 +3382,7 @@ can_be_set?: boolean
 schema?: ({
 
 } | null)
+place?: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3615,4 +3617,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 00b60d8e6a1289df5735b4620729cabd72d56cc4bac0d37912431048b5bbd75a
+// Of the schema: 4bfd613e206fa7fff3c69d8c45581f5a573fda16a7239e1aabeb92805c84396d

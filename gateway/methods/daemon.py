@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 
 from ...config.prices import Prices
-from ...config.setting_rows import SettingRow, SettingRows, setting_rows
+from ...config.setting_rows import SettingRow, SettingRows
 from ...config.usage_sums import UsageReport, UsageSums, read_usage
 from ...embedding.runtime import data_of, host_of
 from ...runtime.backup.backup import write_backup
@@ -63,9 +63,9 @@ async def reload(caller: Caller, params: Nothing) -> wire.Reloaded:
 
 
 @methods.add("settings/get", Role.ADMIN)
-def get_settings(caller: Caller, params: Nothing) -> SettingRows:
-    """Return every setting in force, without secrets."""
-    return setting_rows(host_of(caller.runtime).settings)
+async def get_settings(caller: Caller, params: Nothing) -> SettingRows:
+    """Return every setting in force and where it stands, without secrets."""
+    return SettingRows(await caller.runtime.settings.list())
 
 
 @methods.add("settings/set", Role.ADMIN)

@@ -277,6 +277,25 @@ async def test_all_settings_are_told_and_no_secret(tmp_path: Path) -> None:
         assert any(row.model.startswith("openai/") and not row.is_own for row in prices)
 
 
+async def test_each_setting_says_where_it_stands(tmp_path: Path) -> None:
+    text = '# mine\npolicy = "strict"\n\n[limits]\nidle_seconds = 7\n'
+    async with served(tmp_path, text) as (daemon, _), open_client(daemon) as client:
+
+        async def place(name: str) -> str:
+            return (await client.settings.get(name)).place
+
+        assert await place("policy") == "callboard.toml, line 2"
+        assert await place("limits.idle_seconds") == "callboard.toml, line 5"
+        assert await place("limits.max_repeats") == ""
+        made = await client.settings.set("limits.max_repeats", 7)
+        assert made.place.startswith("managed.toml, line ")
+        await client.settings.set("limits.max_repeats", None)
+        assert await place("limits.max_repeats") == ""
+        # Somebody mends the file: what holds was read before, and nothing is known of the file.
+        (tmp_path / "config" / "callboard.toml").write_text("policy = ")
+        assert await place("policy") == ""
+
+
 async def test_an_observer_reads_no_settings(tmp_path: Path) -> None:
     async with served(tmp_path) as (daemon, _):
         token = daemon.new_token("eye", Role.OBSERVER)

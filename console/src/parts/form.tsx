@@ -46,11 +46,11 @@ export function Field({ label, hint, problem = "", isRequired = false, children 
 }
 
 /** One of some, as a row of buttons of which one is pressed: for a few that are short. */
-export function Choose<T extends string>({ label, value, options, choose }: { label: string; value: T; options: readonly (readonly [T, string])[]; choose(value: T): void }) {
+export function Choose<T extends string>({ label, isLabelHidden = false, value, options, choose }: { label: string; isLabelHidden?: boolean; value: T; options: readonly (readonly [T, string])[]; choose(value: T): void }) {
   const name = useId();
   return (
     <fieldset class="choose">
-      <legend>{label}</legend>
+      <legend class={isLabelHidden ? "who" : ""}>{label}</legend>
       <div class="segments">
         {options.map(([each, text]) => (
           <label key={each} class={each === value ? "is-chosen" : ""}>

@@ -8,6 +8,7 @@ import { Icon } from "../parts/icon";
 import { IconButton, Menu, type Choice } from "../parts/menu";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
+import { isRehearsing } from "../store/first";
 import * as reading from "../store/reading";
 import * as turns from "../store/turns";
 import { words } from "../store/settings";
@@ -67,6 +68,11 @@ export function Chat() {
           <div class="greeting">
             <h2>{its.greeting}</h2>
             <p>{its.greetingHint}</p>
+            {isRehearsing.value && (
+              <p>
+                {its.rehearsal} {app.may("provider/create") && <a href="#/setup">{its.setUp}</a>}
+              </p>
+            )}
           </div>
         ) : (
           <div class="greeting" role="status">

@@ -4,6 +4,7 @@ import { AskDialog, LinkDialog } from "../parts/dialog";
 import { Icon } from "../parts/icon";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
+import { firstVisit } from "../store/first";
 import { isTabOnly } from "../store/login";
 import type { Route } from "../store/route";
 import { words } from "../store/settings";
@@ -35,6 +36,10 @@ export function Frame() {
   useEffect(() => {
     document.title = `${count > 0 ? `(${count}) ` : ""}${title === "" ? "" : `${title} · `}callboard`;
   }, [count, title]);
+  const isOpen = app.link.state.value.kind === "open";
+  useEffect(() => {
+    if (isOpen) void firstVisit();
+  }, [isOpen]);
   // What was there has gone: who reads by ear or by keys goes on at the beginning of what came.
   const place = at.screen === "page" ? [at.name, ...at.parts].join("/") : at.screen;
   const [first] = useState(place);

@@ -7,7 +7,7 @@
 //    again when the daemon says that a list has changed.
 // 2. `words/screens/NAME.ts`: its texts in both languages, as `inBoth({…}, {…})`. Its name in the navigation is in words/en.ts and zh.ts.
 // 3. `look/screens/NAME.css`, imported by the screen, if look/page.css has not what it needs.
-// 4. Its row below, with the method without which there is nothing to show: who may not call that does not see it.
+// 4. Its row below (several small screens that belong together may be one part, as in administration.ts), with the method without which there is nothing to show: who may not call that does not see it.
 // A screen that is not in the table does not exist: the navigation has no dead ends.
 import type { ComponentType } from "preact";
 import type { Method } from "../link";
@@ -34,9 +34,14 @@ export interface ScreenEntry {
 export const GROUPS = ["work", "watch", "set"] as const;
 export type Group = (typeof GROUPS)[number];
 
+const administration = () => import("./administration");
+
 /** In the order of the navigation. */
 export const screens: Partial<Record<ScreenName, ScreenEntry>> = {
-  settings: { needs: null, icon: "settings", group: "set", load: () => import("./settings/screen") },
+  agents: { needs: "agent/list", icon: "agents", group: "set", load: async () => ({ default: (await administration()).Agents }) },
+  providers: { needs: "provider/list", icon: "providers", group: "set", load: async () => ({ default: (await administration()).Providers }) },
+  setup: { needs: "provider/create", icon: "setup", group: null, load: async () => ({ default: (await administration()).Setup }) },
+  settings: { needs: null, icon: "settings", group: "set", load: async () => ({ default: (await administration()).Settings }) },
 };
 
 /** The screen of this name, if there is one. */

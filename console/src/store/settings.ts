@@ -40,6 +40,11 @@ export function inBoth<T>(english: T, chinese: NoInfer<T>): ReadonlySignal<T> {
 export const keepsContent = signal(stored("keep") !== "no");
 export const words = computed<Words>(() => (language.value === "zh" ? zh : en));
 
+const locale = computed(() => (language.value === "zh" ? "zh-CN" : "en-GB"));
+/** A number, and a moment, as the language writes them. */
+export const numbered = (value: number): string => value.toLocaleString(locale.value);
+export const dated = (at: number): string => new Date(at).toLocaleString(locale.value, { dateStyle: "medium", timeStyle: "short" });
+
 export function follow(): void {
   effect(() => {
     document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";

@@ -54,6 +54,8 @@ export const en = {
   retrySend: "Send again",
   greeting: "What can I do for you?",
   greetingHint: "Ask a question, or name something to be done in the workspace. What is dangerous asks you first.",
+  rehearsal: "No model is set up: the built-in rehearsal answers, which is a set of rules.",
+  setUp: "Set up a model",
   you: "You",
   assistant: "Assistant",
   system: "Note",

@@ -55,6 +55,8 @@ export const zh: Words = {
   retrySend: "重新发送",
   greeting: "需要我做什么？",
   greetingHint: "提出问题，或说明要在工作区里完成的事。有风险的操作会先征求您的同意。",
+  rehearsal: "尚未设置模型，由内置的排练模型回答，它是一组规则。",
+  setUp: "设置模型",
   you: "您",
   assistant: "助手",
   system: "说明",

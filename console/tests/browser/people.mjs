@@ -4,17 +4,21 @@ import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
-import { after, before } from "node:test";
+import { after, afterEach, before } from "node:test";
 import { chromium } from "playwright-core";
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** Long enough for a busy machine, and short enough to say in time what was missed. */
+const PATIENCE_MS = 20_000;
 const PICTURES = process.env.CONSOLE_PICTURES ?? "";
 const [python, folder] = [process.env.CONSOLE_PYTHON, process.env.CONSOLE_TESTS];
+/** `people.mjs?peer=configured` has a daemon with a configuration that may be changed. */
+const peerWords = new URL(import.meta.url).searchParams.getAll("peer");
 export let peer, token, first;
 let lines, browser;
 
 before(async () => {
-  peer = spawn(python, ["-W", "ignore", "-m", "support.gateway.console_peer"], { cwd: folder, stdio: ["pipe", "pipe", "inherit"] });
+  peer = spawn(python, ["-W", "ignore", "-m", "support.gateway.console_peer", ...peerWords], { cwd: folder, stdio: ["pipe", "pipe", "inherit"] });
   lines = createInterface({ input: peer.stdout })[Symbol.asyncIterator]();
   [first, token] = (await lines.next()).value.split(" ");
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -23,6 +27,12 @@ after(async () => {
   await browser?.close();
   peer.kill("SIGINT");
 });
+/** What a person would see when a test failed, beside the other pictures. */
+afterEach(async (context) => {
+  if (context.passed || PICTURES === "") return;
+  const pages = browser.contexts().flatMap((each) => each.pages());
+  await Promise.all(pages.map((page, at) => page.screenshot({ path: `${PICTURES}/failed-${context.name.slice(0, 40).replace(/\W+/g, "-")}-${at}.png`, fullPage: true }).catch(() => undefined)));
+});
 
 export async function link() {
   peer.stdin.write("link\n");
@@ -30,9 +40,10 @@ export async function link() {
 }
 
 /** A browser of its own, logged in by a ticket; what it must not do is noted. */
-export async function opened(options = {}, { isLoggedIn = true, mayBlock = false } = {}) {
+export async function opened(options = {}, { isLoggedIn = true, isAtHome = true, mayBlock = false } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: "en-GB", ...options });
   const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
   const bad = [];
   page.on("console", (message) => message.type() === "error" && bad.push(message.text()));
   page.on("pageerror", (error) => bad.push(String(error)));
@@ -42,7 +53,7 @@ export async function opened(options = {}, { isLoggedIn = true, mayBlock = false
   });
   if (isLoggedIn) {
     await page.goto(await link());
-    await composer(page).waitFor();
+    if (isAtHome) await composer(page).waitFor();
   } else await page.goto(new URL("/", first).href);
   return {
     page,

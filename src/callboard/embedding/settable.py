@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from ..config.files import place_of_setting
+from ..config.files import place_of_setting, setting_places
 from ..config.managed import save_setting
 from ..config.setting_rows import SettingRow, setting_rows
 from ..runtime.errors import ConflictError, NotFoundError
@@ -34,8 +34,9 @@ class RuntimeSettings:
 
     async def list(self) -> builtins.list[SettingRow]:
         """Return every setting in force."""
-        await trio.lowlevel.checkpoint()
-        return setting_rows(self._host.settings).settings
+        settings = self._host.settings
+        places = await trio.to_thread.run_sync(setting_places, settings.files)
+        return setting_rows(settings, places).settings
 
     async def get(self, name: str) -> SettingRow:
         """Return a setting, as `limits.idle_seconds`; raise `NotFoundError`."""

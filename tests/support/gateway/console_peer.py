@@ -1,6 +1,7 @@
 """A daemon for a browser: `python -m support.gateway.console_peer` prints a link to its console and a token, and ends with SIGINT.
 
-What its model does follows from the last thing that a person said. A line `link` on stdin has it print another link, `away`
+What its model does follows from the last thing that a person said; with the word `configured`, it has a configuration that may be
+changed instead, and at first the rehearsal model. A line `link` on stdin has it print another link, `away`
 breaks all connections and refuses others, as a daemon does that stops, until `back`.
 """
 
@@ -8,6 +9,11 @@ from __future__ import annotations
 
 import signal
 import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -21,7 +27,8 @@ from callboard.runtime.definitions import Capability, Tier, ToolResult
 from callboard.runtime.event_types.people import FormField, QuestionForm
 from callboard.runtime.history import Input
 from callboard.tools.tool import FunctionTool, ToolContext
-from support.gateway.daemon_scene import open_daemon
+from support.gateway.configured_daemon import served
+from support.gateway.daemon_scene import Daemon, open_daemon
 
 MARKDOWN = """\
 ## What I found
@@ -141,13 +148,25 @@ def step(request: ModelRequest) -> Step:
             return reply(f"You said: {text}")
 
 
-async def serve() -> None:
-    """Serve until it is ended."""
+def _scripted() -> AbstractAsyncContextManager[Daemon]:
     strict = Settings(policy=callboard.Preset.STRICT)
-    model = callboard.ScriptedModel([step] * 5000)
+    return open_daemon(
+        callboard.ScriptedModel([step] * 5000), configured=strict, tools=[book_table]
+    )
+
+
+@asynccontextmanager
+async def _configured() -> AsyncGenerator[Daemon]:
+    with tempfile.TemporaryDirectory() as home:
+        async with served(Path(home)) as (daemon, _):
+            yield daemon
+
+
+async def serve(*, is_configured: bool) -> None:
+    """Serve until it is ended."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with (
-            open_daemon(model, configured=strict, tools=[book_table]) as daemon,
+            _configured() if is_configured else _scripted() as daemon,
             trio.open_nursery() as nursery,
         ):
             state = daemon.gateway.daemon
@@ -175,4 +194,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    trio.run(serve)
+    trio.run(partial(serve, is_configured="configured" in sys.argv[1:]))
