@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ...config.base_url import origin
+from ...config.base_url import checked_base_url, origin
 from ...config.files import config_file, load_own_settings, load_settings
 from ...config.keys.store import KeyStore, open_key_store
 from ...config.managed import (
@@ -83,6 +83,10 @@ def _settings(given: dict[str, Any]) -> ProviderSettings:
     }
     if values["base_url"] is None:
         raise ValidationError("base_url is empty: say where the server is.", field="base_url")
+    try:
+        checked_base_url(values["base_url"])
+    except ValueError as error:  # a struct's own check does not say which field it is about
+        raise ValidationError(f"{error}.", field="base_url") from None
     models = [model.strip() for model in given["models"]]
     values["models"] = [model for model in models if model]
     values["name"] = given["name"]

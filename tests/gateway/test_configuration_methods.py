@@ -260,6 +260,20 @@ async def test_a_key_that_is_not_stored_is_in_no_error(
 # ── prices and settings ──────────────────────────────────────────────────────────────────────────
 
 
+async def test_what_is_refused_of_a_provider_names_its_field(tmp_path: Path) -> None:
+    async with served(tmp_path) as (daemon, _), open_client(daemon) as client:
+        for field, name, url in (
+            ("base_url", "house", "ftp://nowhere"),
+            ("base_url", "house", " "),
+            ("name", "a b", "http://127.0.0.1:9/v1"),
+        ):
+            with pytest.raises(ValidationError) as refused:
+                await create(client, name, url)
+            assert refused.value.field == field
+        made = await create(client, "house", "http://127.0.0.1:9/v1")
+        assert made.provider is not None
+
+
 async def test_all_settings_are_told_and_no_secret(tmp_path: Path) -> None:
     text = f'[notify]\nwebhook = "{WEBHOOK}"\n[limits]\nidle_seconds = 7\n'
     text += '[prices."house/m"]\ninput = 1\noutput = 2\n'

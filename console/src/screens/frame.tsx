@@ -47,7 +47,10 @@ export function Frame() {
     if (at.screen === "sessions") {
       setDrawn(true);
       document.querySelector<HTMLInputElement>("#drawer input[type=search]")?.focus();
-    } else if (at.screen !== "chat" && place !== first) document.getElementById("main")?.focus();
+    } else if (at.screen !== "chat" && place !== first) {
+      document.querySelector("#main > .page")?.scrollTo(0, 0);
+      document.getElementById("main")?.focus();
+    }
   }, [place]);
   if (app.isLoggedOut.value) return <Login />;
   return (

@@ -1,5 +1,5 @@
 // A screen that is loaded when somebody comes to it; and what is said of one that there is not, or not for this login.
-import type { ComponentType } from "preact";
+import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Empty, Failed, Page, Reading } from "../parts/page";
 import { textOf } from "../store/lists";
@@ -65,5 +65,27 @@ export function PageScreen({ name, parts }: { name: string; parts: readonly stri
       </Page>
     );
   }
-  return <View parts={parts} />;
+  return (
+    <Guard key={name}>
+      <View parts={parts} />
+    </Guard>
+  );
+}
+
+/** What goes wrong on one screen, as with an answer that it does not expect, leaves the others usable. */
+class Guard extends Component<{ children: ComponentChildren }, { problem: string }> {
+  override state = { problem: "" };
+
+  override componentDidCatch(error: unknown): void {
+    this.setState({ problem: textOf(error) });
+  }
+
+  override render() {
+    if (this.state.problem === "") return this.props.children;
+    return (
+      <Page>
+        <Failed text={`${words.value.page.broken} ${this.state.problem}`} again={() => this.setState({ problem: "" })} />
+      </Page>
+    );
+  }
 }

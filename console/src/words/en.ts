@@ -39,6 +39,7 @@ export const en = {
     unknownText: (address: string) => `Nothing is at ${address}. It may be of another version, or mistyped.`,
     refused: "Not for this login",
     refusedText: "What this page shows takes a token of another role.",
+    broken: "This page can't show what the daemon answered.",
     notLoaded: "This part of the console can't be loaded; the daemon may be of another version now.",
     copyCsv: "Copy as CSV",
   },

@@ -40,6 +40,7 @@ export const zh: Words = {
     unknownText: (address) => `${address} 处没有内容，可能属于其他版本，或输入有误。`,
     refused: "当前登录无权查看",
     refusedText: "查看此页需要其他角色的令牌。",
+    broken: "此页无法显示守护进程的应答。",
     notLoaded: "控制台的这一部分无法加载，守护进程可能已换了版本。",
     copyCsv: "复制为 CSV",
   },
