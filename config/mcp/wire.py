@@ -107,6 +107,8 @@ class McpOffer(msgspec.Struct, frozen=True, kw_only=True):
         offers: What it has besides tools.
         refused: Why others can't be, by its own names.
         notes: What else is to be said of its list.
+        digests: The SHA-256 of each tool, by the server's own names, with which it is accepted.
+        offers_digest: The same of `offers`.
     """
 
     info: ServerInfo
@@ -114,6 +116,8 @@ class McpOffer(msgspec.Struct, frozen=True, kw_only=True):
     offers: ServerOffers = ServerOffers()
     refused: dict[str, str] = {}
     notes: tuple[str, ...] = ()
+    digests: dict[str, str] = {}
+    offers_digest: str = ""
 
 
 class McpLogin(msgspec.Struct, frozen=True, kw_only=True):

@@ -1371,6 +1371,10 @@ refused?: {
 [k: string]: string
 }
 notes?: string[]
+digests?: {
+[k: string]: string
+}
+offers_digest?: string
 }
 }
 "mcp/accept": {
@@ -1571,6 +1575,7 @@ actors?: ActorStatus[]
 journal_seconds?: (number | null)
 loop?: (LoopState | null)
 config?: (ConfigState | null)
+sandbox?: (SandboxState | null)
 }
 }
 "runtime/shutdown": {
@@ -1587,6 +1592,9 @@ params: {
 }
 result: {
 tools: ToolDefinition[]
+not_offered?: {
+[k: string]: string
+}
 }
 }
 "tool/definitions": {
@@ -2628,6 +2636,15 @@ problem?: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "SandboxState".
+ */
+export interface SandboxState {
+strength?: string
+reason?: string
+bounds?: string
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
  * via the `definition` "ToolDefinition".
  */
 export interface ToolDefinition {
@@ -3617,4 +3634,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 4bfd613e206fa7fff3c69d8c45581f5a573fda16a7239e1aabeb92805c84396d
+// Of the schema: 6e4d846325b0b99620f8be600976c371e90b4ad45876c93cfb17e9c818c37cfc

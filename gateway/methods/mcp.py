@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import trio
+from msgspec.structs import replace
 
 from ...config.keys.store import open_key_store
 from ...config.mcp import wire
@@ -65,13 +66,18 @@ async def look_at_server(caller: Caller, params: wire.LookAtMcpServer) -> wire.M
                 f"{params.name}: name a server that there is, or describe a new one"
             )
     try:
-        return await host.servers().look(server)
+        offer = await host.servers().look(server)
     except ToolError as error:
         configuration = caller.daemon.configuration
         waiting = () if configuration is None else configuration.state.waiting
         if any(name.partition(".")[0] == "sandbox" for name in waiting):
             raise ToolError(f"{error}. {OLDER_SANDBOX}") from error
         raise
+    return replace(
+        offer,
+        digests={tool.original: tool.digest for tool in offer.tools},
+        offers_digest=offer.offers.digest,
+    )
 
 
 @methods.add("mcp/accept", Role.ADMIN)

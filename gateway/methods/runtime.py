@@ -10,18 +10,26 @@ import msgspec
 from ...embedding.runtime import host_of
 from ...runtime.errors import NotFoundError
 from ...runtime.identity import now_ms, own_version
+from ...runtime.redaction import redact
 from ...runtime.store.lists import CallFilter, CallPage
 from ...runtime.store.rows import CallRow
 from ...runtime.turns.activity import RuntimeStatus
-from ...runtime.wire.daemon import AskDefinitions, Definitions, ListCalls, Status, ToolList
+from ...runtime.wire.daemon import (
+    AskDefinitions,
+    Definitions,
+    ListCalls,
+    SandboxState,
+    Status,
+    ToolList,
+)
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import CancelCall, Cancelled
 from ...runtime.wire.turns import DelegatedSession, LogTail, OneTurn, TailLog, TurnRecord
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 from ..feeds.frames import wire_json
-from ..shared.pages import PAGE_BYTES, page
-from ..shared.turn_record import calls_in, find_turn, inputs_of, page_of_turn
+from ..shared.pages import MAX_PAGE, PAGE_BYTES, page
+from ..shared.turn_record import find_turn, inputs_of, page_of_turn
 from .providers import default_of
 
 STEP_CALLS = 10
@@ -50,7 +58,18 @@ async def status(caller: Caller, params: Nothing) -> Status:
         journal_seconds=None if heart is None else heart.journal_seconds,
         loop=None if loop is None else loop.state(),
         config=None if configuration is None else configuration.state,
+        sandbox=None if caller.is_limited else _sandbox(caller),
     )
+
+
+def _sandbox(caller: Caller) -> SandboxState | None:
+    sandbox = host_of(caller.runtime).plan.sandbox
+    if sandbox is None:
+        return None
+    found = sandbox.known_status
+    if found is None:
+        return SandboxState()
+    return SandboxState(strength=found.strength, reason=redact(found.reason), bounds=found.bounds)
 
 
 async def _seen(caller: Caller, status: RuntimeStatus) -> RuntimeStatus:
@@ -77,9 +96,14 @@ def shutdown(caller: Caller, params: Nothing) -> Nothing:
 
 
 @methods.add("tool/list", Role.OBSERVER)
-def list_tools(caller: Caller, params: Nothing) -> ToolList:
-    """Return all tools."""
-    return ToolList(list(caller.runtime.tools()))
+async def list_tools(caller: Caller, params: Nothing) -> ToolList:
+    """Return all tools, and why some can't be used now."""
+    plan = host_of(caller.runtime).plan
+    if plan.sandbox is not None:
+        await plan.sandbox.ready()
+    tools = list(caller.runtime.tools())
+    reasons = ((each.name, plan.registry.withheld(each.name)) for each in tools)
+    return ToolList(tools, {name: redact(why) for name, why in reasons if why is not None})
 
 
 @methods.add("tool/definitions", Role.OBSERVER)
@@ -152,9 +176,10 @@ async def get_turn(caller: Caller, params: OneTurn) -> TurnRecord:
             running=(),
             now_ms=now_ms(),
         )
-    started, seq = found
-    begin = await inputs_of(store, started, seq, session_id)
-    events, is_over, has_more = await page_of_turn(
+    start, started = found
+    is_open = started.turn_id in {each.turn_id for each in await store.open_turns(session_id)}
+    begin = await inputs_of(store, started, start.seq, session_id)
+    events, has_ended, has_more = await page_of_turn(
         store, session_id, started, begin, params.after_seq, texts=params.texts
     )
     running = host_of(caller.runtime).activity.calls()
@@ -162,9 +187,9 @@ async def get_turn(caller: Caller, params: OneTurn) -> TurnRecord:
         session_id=session_id,
         turn_id=started.turn_id,
         events=events,
-        is_over=is_over,
+        is_over=has_ended or not (is_open or has_more),
         has_more=has_more,
-        delegated=await _delegated(caller, session_id, calls_in(events)),
+        delegated=await _delegated(caller, session_id, start.at_ms),
         running=tuple(
             each
             for each in running
@@ -175,12 +200,11 @@ async def get_turn(caller: Caller, params: OneTurn) -> TurnRecord:
 
 
 async def _delegated(
-    caller: Caller, session_id: str, calls: list[str]
+    caller: Caller, session_id: str, since_ms: int
 ) -> tuple[DelegatedSession, ...]:
-    """Return the sessions to which calls delegated."""
-    if not calls:
-        return ()
+    """Return the sessions to which calls of a session delegated since then."""
     children = await caller.runtime.store.children(session_id)
+    seen = [each for each in children if each.created_at_ms >= since_ms and caller.sees(each)]
     return tuple(
         DelegatedSession(
             session_id=each.session_id,
@@ -189,8 +213,7 @@ async def _delegated(
             title=each.title,
             is_active=each.is_active,
         )
-        for each in children
-        if each.parent_call_id in calls and caller.sees(each)
+        for each in seen[:MAX_PAGE]
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import itemgetter
 
 from msgspec.structs import replace
@@ -44,8 +43,8 @@ _OF_THE_SESSION = (ApprovalAnswered, QuestionAnswered)
 
 async def find_turn(
     store: StoreReader, session: SessionRow, turn_id: str | None
-) -> tuple[TurnStarted, int] | None:
-    """Return the start of a turn and its `seq`, of the latest one without an id; `None` if there is none.
+) -> tuple[Stored, TurnStarted] | None:
+    """Return the start of a turn, of the latest one without an id; `None` if there is none.
 
     The record is read from its end: what people look at was mostly lately.
     """
@@ -63,7 +62,7 @@ async def find_turn(
             [stored] = await store.events(session.session_id, after_seq=each.seq - 1, limit=1)
             event = stored.event
             if isinstance(event, TurnStarted) and turn_id in {None, event.turn_id}:
-                return event, each.seq
+                return stored, event
         before = after + 1
     return None
 
@@ -163,8 +162,3 @@ def beginning_of(event: DurableEvent) -> DurableEvent:  # ruff: ignore[complex-s
             return replace(event, answer="")
         case _:
             return event
-
-
-def calls_in(events: Sequence[Stored]) -> list[str]:
-    """Return the ids of the calls that were proposed in events."""
-    return [each.event.call_id for each in events if isinstance(each.event, CallProposed)]

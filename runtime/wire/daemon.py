@@ -68,6 +68,20 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     longest_seconds: float
 
 
+class SandboxState(msgspec.Struct, frozen=True, kw_only=True):
+    """What programs of models run in.
+
+    Attributes:
+        strength: How much it holds: `full`, `partial` or `none`; empty while that is not known yet.
+        reason: What is missing, and what to do; empty when it is full.
+        bounds: What bounds memory and the number of processes, for people.
+    """
+
+    strength: str = ""
+    reason: str = ""
+    bounds: str = ""
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status of the daemon.
 
@@ -78,6 +92,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         journal_seconds: The time of the latest round trip through the journal, or of the present one if
             that takes longer.
         config: The configuration in force.
+        sandbox: What programs run in, where any may. Only for a token without limits.
     """
 
     uptime_seconds: float
@@ -92,12 +107,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     journal_seconds: float | None = None
     loop: LoopState | None = None
     config: ConfigState | None = None
+    sandbox: SandboxState | None = None
 
 
 class ToolList(msgspec.Struct, frozen=True):
-    """All tools, in the order that models get them."""
+    """All tools, in the order that models get them; of those that can't be used now, why, by their names."""
 
     tools: list[ToolDefinition]
+    not_offered: dict[str, str] = {}
 
 
 class AskDefinitions(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ class OneTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DelegatedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session to which a call of the turn delegated."""
+    """A session to which a call delegated."""
 
     session_id: str
     call_id: str
@@ -40,7 +40,8 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         turn_id: The turn; empty when the session has none.
         is_over: Whether the turn has ended, within these events or before them.
-        delegated: Sessions to which calls of these events delegated, as far as the token may see them.
+        delegated: Sessions to which calls of the session delegated since the turn began, as far as the token may
+            see them, a thousand at most; each says which call that was.
         running: Its calls whose tools run now, and for how many seconds; the other open ones wait.
         now_ms: The time of the daemon's clock, in Unix milliseconds.
     """

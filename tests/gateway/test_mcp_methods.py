@@ -66,6 +66,7 @@ async def test_a_server_is_looked_at_accepted_changed_and_removed(tmp_path: Path
         assert await client.mcp.list() == []
         server = fake(tier="read_only")
         offer = await client.mcp.look("fake", server)
+        assert (offer.digests, offer.offers_digest) == (digests(offer), offer.offers.digest)
         row = await client.mcp.add(server, {"say": digests(offer)["say"]})
         assert (row.source, row.state, row.tools) == ("managed", "not started", ("fake__say",))
         assert (await called(client, "say")).status == "success"  # at once

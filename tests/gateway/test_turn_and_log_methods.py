@@ -9,6 +9,8 @@ import pytest
 import trio
 
 import callboard
+from callboard.config.sections import Strength
+from callboard.embedding.runtime import host_of
 from callboard.gateway.feeds.frames import wire_json
 from callboard.gateway.shared import log_end
 from callboard.gateway.shared.log_end import MAX_RECORD_CHARS, MAX_RECORDS, LogEnd
@@ -34,7 +36,7 @@ from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.turns import TurnRecord
 from support.gateway.daemon_scene import open_client, open_daemon
 
-LOOK: tuple[str, dict[str, object]] = ("list_files", {})
+LOOK: tuple[str, dict[str, object]] = ("list_directory", {"path": "."})
 DELETE = ("delete_file", {"path": "gone.txt"})
 
 
@@ -65,7 +67,7 @@ async def test_a_turn_is_its_own_events_with_their_times() -> None:
             assert record.now_ms >= record.events[-1].at_ms >= record.events[0].at_ms > 0
         stored = await daemon.runtime.store.events(session_id)
         assert [*first.events, *second.events] == [
-            each for each in stored if not isinstance(each.event, SessionCreated)
+            each for each in stored if not isinstance(each.event, SessionCreated | PrivateDataRead)
         ]
 
 
@@ -183,6 +185,36 @@ async def test_delegated_sessions_of_a_turn_are_named_to_those_who_may_see_them(
         token = daemon.new_token("part", Role.OBSERVER, sessions=(session_id,))
         async with open_client(daemon, token) as part:
             assert (await part.turn(session_id)).delegated == ()
+        # Whoever reads on, or looks at the end once more, is told the same.
+        behind = await client.turn(session_id, after_seq=record.events[-1].seq)
+        assert (behind.events, behind.is_over) == ([], True)
+        assert behind.delegated == record.delegated
+        middle = await client.turn(session_id, after_seq=record.events[3].seq)
+        assert (middle.is_over, middle.delegated) == (True, record.delegated)
+
+
+# ── what there is ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_it_is_said_why_a_tool_is_not_offered_and_what_programs_run_in() -> None:
+    weak = callboard.Settings(sandbox=callboard.SandboxSettings(minimum=Strength.FULL))
+    async with open_daemon(configured=weak) as daemon, open_client(daemon) as client:
+        listed = await client.tools()
+        sandbox = host_of(daemon.runtime).plan.sandbox
+        assert sandbox is not None
+        await sandbox.tested()
+        listed = await client.tools()
+        problem = sandbox.problem()
+        programs = [each.name for each in listed.tools if "processes" in each.needs]
+        assert "shell" in programs
+        assert listed.not_offered == ({} if problem is None else dict.fromkeys(programs, problem))
+        assert "list_directory" not in listed.not_offered
+        state = (await client.status()).sandbox
+        assert state is not None
+        assert state.strength == sandbox.status().strength
+        token = daemon.new_token("part", Role.OBSERVER, agents=("general",))
+        async with open_client(daemon, token) as part:
+            assert (await part.status()).sandbox is None
 
 
 # ── the log ──────────────────────────────────────────────────────────────────────────────────────

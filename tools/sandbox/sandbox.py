@@ -132,6 +132,12 @@ class Sandbox:
         return self._begun_test().status()
 
     @property
+    def known_status(self) -> SandboxStatus | None:
+        """What the test found; `None` while it has not ended, or has not begun."""
+        test = self._test
+        return test.status() if test is not None and test.has_ended else None
+
+    @property
     def version(self) -> int:
         """Grows with each test, after which an earlier `status` may not hold any more."""
         return self._tests

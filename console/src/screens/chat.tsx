@@ -11,6 +11,7 @@ import * as app from "../store/app";
 import { isRehearsing } from "../store/first";
 import * as reading from "../store/reading";
 import * as turns from "../store/turns";
+import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
 import { Calls } from "./call";
 import { Composer } from "./composer";
@@ -223,6 +224,8 @@ function Actions({ row, last }: { row: Row; last: LastTurn | null }) {
   const isUser = row.kind === "user";
   const rest: Choice[] = [];
   if (!isUser && app.may("session/fork")) rest.push({ name: its.fork, icon: "fork", run: () => void turns.fork(row) });
+  const { turnId } = row;
+  if (turnId !== "" && app.may("turn/get")) rest.push({ name: its.timeline, icon: "schedules", run: () => (location.hash = hrefOf("turn", app.open.value?.id ?? "", turnId)) });
   if (isIdle && app.may("session/delete_messages")) {
     rest.push({ name: its.delete, icon: "trash", isBad: true, run: () => void turns.deleteMessage(row) });
   }

@@ -35,9 +35,16 @@ export const GROUPS = ["work", "watch", "set"] as const;
 export type Group = (typeof GROUPS)[number];
 
 const administration = () => import("./administration");
+const observation = () => import("./observation");
 
 /** In the order of the navigation. */
 export const screens: Partial<Record<ScreenName, ScreenEntry>> = {
+  tools: { needs: "tool/list", icon: "tools", group: "work", load: async () => ({ default: (await observation()).Tools }) },
+  memory: { needs: "memory/list", icon: "memory", group: "work", load: async () => ({ default: (await observation()).Memory }) },
+  skills: { needs: "skill/list", icon: "skills", group: "work", load: async () => ({ default: (await observation()).Skills }) },
+  usage: { needs: "usage/get", icon: "usage", group: "watch", load: async () => ({ default: (await observation()).Usage }) },
+  logs: { needs: "runtime/status", icon: "logs", group: "watch", load: async () => ({ default: (await observation()).Logs }) },
+  turn: { needs: "turn/get", icon: "schedules", group: null, load: async () => ({ default: (await observation()).Turn }) },
   agents: { needs: "agent/list", icon: "agents", group: "set", load: async () => ({ default: (await administration()).Agents }) },
   providers: { needs: "provider/list", icon: "providers", group: "set", load: async () => ({ default: (await administration()).Providers }) },
   setup: { needs: "provider/create", icon: "setup", group: null, load: async () => ({ default: (await administration()).Setup }) },

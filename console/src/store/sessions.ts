@@ -2,6 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import type { Methods } from "../link";
 import { askFirst } from "../parts/dialog";
+import { download } from "../parts/download";
 import * as app from "./app";
 import { words } from "./settings";
 
@@ -127,12 +128,4 @@ async function events(id: string, first: Page): Promise<string> {
 
 export function fileName(title: string): string {
   return title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "session";
-}
-
-function download(name: string, content: Blob): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

@@ -230,6 +230,7 @@ export const en = {
     more: "More",
     edit: "Edit in a copy of the session",
     fork: "Go on from here in a copy",
+    timeline: "Timeline of the turn",
     regenerate: "Another answer",
     retry: "Try again",
     delete: "Delete the message",

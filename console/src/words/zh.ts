@@ -219,6 +219,7 @@ export const zh: Words = {
     more: "更多",
     edit: "在会话副本中编辑",
     fork: "从这里在副本中继续",
+    timeline: "回合时间线",
     regenerate: "换一个回答",
     retry: "重试",
     delete: "删除消息",

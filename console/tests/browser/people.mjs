@@ -14,13 +14,13 @@ const PICTURES = process.env.CONSOLE_PICTURES ?? "";
 const [python, folder] = [process.env.CONSOLE_PYTHON, process.env.CONSOLE_TESTS];
 /** `people.mjs?peer=configured` has a daemon with a configuration that may be changed. */
 const peerWords = new URL(import.meta.url).searchParams.getAll("peer");
-export let peer, token, first;
+export let peer, token, first, further;
 let lines, browser;
 
 before(async () => {
-  peer = spawn(python, ["-W", "ignore", "-m", "support.gateway.console_peer", ...peerWords], { cwd: folder, stdio: ["pipe", "pipe", "inherit"] });
+  peer = spawn(python, ["-W", "ignore", "-m", `support.gateway.${process.env.CONSOLE_PEER ?? "console_peer"}`, ...peerWords], { cwd: folder, stdio: ["pipe", "pipe", "inherit"] });
   lines = createInterface({ input: peer.stdout })[Symbol.asyncIterator]();
-  [first, token] = (await lines.next()).value.split(" ");
+  [first, token, ...further] = (await lines.next()).value.split(" ");
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 });
 after(async () => {
@@ -35,8 +35,13 @@ afterEach(async (context) => {
 });
 
 export async function link() {
-  peer.stdin.write("link\n");
-  return (await lines.next()).value.split(" ")[0];
+  return (await answerTo("link")).split(" ")[0];
+}
+
+/** What the daemon's process prints to a line on its stdin. */
+export async function answerTo(line) {
+  peer.stdin.write(`${line}\n`);
+  return (await lines.next()).value;
 }
 
 /** A browser of its own, logged in by a ticket; what it must not do is noted. */

@@ -1,0 +1,26 @@
+// Numbers that say how it stands, side by side.
+import type { ComponentChildren } from "preact";
+import "../look/screens/tiles.css";
+
+export interface Tile {
+  name: string;
+  value: ComponentChildren;
+  more?: string;
+  isBad?: boolean;
+}
+
+export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
+  return (
+    <dl class="tiles">
+      {tiles.map(({ name, value, more = "", isBad = false }) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd class={isBad ? "problem" : ""}>
+            {value}
+            {more !== "" && <small>{more}</small>}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

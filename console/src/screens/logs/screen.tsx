@@ -1,0 +1,201 @@
+// How the daemon is: its parts, what it does now, and the end of its log.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Methods } from "../../link";
+import { clock, duration, moment, whole } from "../../parts/amounts";
+import { Choose } from "../../parts/form";
+import { IconButton } from "../../parts/menu";
+import { copy } from "../../parts/markdown";
+import { Facts, Failed, Loaded, Mark, Page, Section } from "../../parts/page";
+import { Table } from "../../parts/table";
+import { shown } from "../../parts/text";
+import { Tiles, type Tile } from "../../parts/tiles";
+import { useWatch } from "../../parts/watch";
+import * as app from "../../store/app";
+import { textOf, useResource } from "../../store/lists";
+import { hrefOf } from "../../store/route";
+import { words } from "../../store/settings";
+import { its } from "../../words/screens/logs";
+import "../../look/screens/lists.css";
+import "../../look/screens/logs.css";
+
+type Status = Methods["runtime/status"]["result"];
+type LogRecord = Methods["log/tail"]["result"]["records"][number];
+type Level = LogRecord["level"];
+/** As many as somebody reads; the daemon keeps more, and its file more still. */
+const KEPT = 500;
+
+export default function Logs() {
+  const status = useResource(() => app.link.request("runtime/status", {}), []);
+  useWatch(() => void status.again(), []);
+  return (
+    <Page isWide>
+      <Loaded resource={status}>{(value) => <Now status={value} />}</Loaded>
+      {app.may("log/tail") && <Log />}
+    </Page>
+  );
+}
+
+function Now({ status }: { status: Status }) {
+  const text = its.value;
+  const { work, actors = [], loop, config, sandbox } = status;
+  const strength = sandbox?.strength ?? "";
+  const tiles: Tile[] = [
+    { name: text.up, value: duration(status.uptime_seconds * 1000), more: status.pid ? text.process(String(status.pid)) : "" },
+    { name: text.version, value: status.version ?? "" },
+    { name: text.connections, value: whole(status.connections) },
+    { name: text.sessions, value: whole(work?.sessions.length) },
+    { name: text.turns, value: whole(work?.turns?.length ?? 0) },
+  ];
+  if (status.journal_seconds != null) tiles.push({ name: text.journal, value: duration(status.journal_seconds * 1000) });
+  if (loop != null) tiles.push({ name: text.loop, value: duration(loop.lag_seconds * 1000), more: loop.blocked > 0 ? text.loopMore(whole(loop.blocked), duration(loop.longest_seconds * 1000)) : "" });
+  if (sandbox != null) tiles.push({ name: text.sandbox, value: text.strengths[strength] ?? strength, isBad: strength === "none" });
+  const problems = [status.is_stopping ? text.stops : "", work?.storage_failed ?? "", config?.problem ?? ""].filter((each) => each !== "");
+  const warnings = [work?.storage_warning ?? "", sandbox?.reason ?? ""].filter((each) => each !== "");
+  return (
+    <>
+      {problems.map((each) => (
+        <p key={each} class="said-box is-bad" role="alert">
+          {shown(each)}
+        </p>
+      ))}
+      {warnings.map((each) => (
+        <p key={each} class="said-box is-warn">
+          {shown(each)}
+        </p>
+      ))}
+      <Tiles tiles={tiles} />
+      <AtWork status={status} />
+      {actors.length > 0 && (
+        <Section title={text.actors} lead={text.actorsLead} isBare>
+          <Table
+            caption={text.actors}
+            canCopy={false}
+            rows={actors}
+            idOf={(each) => each.name}
+            columns={[
+              { name: text.actorColumns.name, value: (each) => each.name },
+              { name: text.actorColumns.state, value: (each) => String(each.is_running), draw: (each) => <Mark kind={each.is_running ? "good" : "bad"}>{each.is_running ? text.runs : text.gaveUp}</Mark> },
+              { name: text.actorColumns.waiting, value: (each) => each.waiting, isNumber: true },
+              { name: text.actorColumns.capacity, value: (each) => each.capacity, isNumber: true },
+              { name: text.actorColumns.restarts, value: (each) => each.restarts, isNumber: true },
+            ]}
+          />
+        </Section>
+      )}
+      {config != null && (
+        <Section title={text.configuration}>
+          <Facts
+            rows={[
+              [text.revision, `${config.revision}, ${text.since(moment(config.since_ms))}`],
+              ...(config.waiting?.length ? [[text.waiting, shown(config.waiting.join(", "))] as const] : []),
+            ]}
+          />
+        </Section>
+      )}
+    </>
+  );
+}
+
+interface Running {
+  id: string;
+  what: string;
+  sessionId: string;
+  href: string;
+  seconds: number;
+}
+
+function AtWork({ status }: { status: Status }) {
+  const text = its.value;
+  const { turns = [], calls = [], background = [] } = status.work ?? { sessions: [] };
+  const rows: Running[] = [
+    ...turns.map((each) => ({ id: each.turn_id, what: text.turn, sessionId: each.session_id, href: hrefOf("turn", each.session_id, each.turn_id), seconds: each.seconds })),
+    ...calls.map((each) => ({ id: each.call_id, what: text.call(each.tool), sessionId: each.session_id, href: hrefOf("turn", each.session_id, each.turn_id), seconds: each.seconds })),
+    ...background.map((each) => ({ id: `${each.session_id}/${each.process_id}`, what: text.program(each.command), sessionId: each.session_id, href: hrefOf("chat", each.session_id), seconds: each.seconds })),
+  ];
+  const titles = new Map(app.sessions.value.map((each) => [each.session_id, each.title]));
+  return (
+    <Section title={text.work} isBare={rows.length > 0}>
+      {rows.length === 0 ? (
+        <p class="empty">{text.idle}</p>
+      ) : (
+        <Table<Running>
+          caption={text.work}
+          canCopy={false}
+          rows={rows}
+          idOf={(each) => each.id}
+          columns={[
+            { name: text.columns.what, value: (each) => each.what, draw: (each) => <a href={each.href}>{shown(each.what)}</a> },
+            { name: text.columns.session, value: (each) => titles.get(each.sessionId) || words.value.untitled },
+            { name: text.columns.seconds, value: (each) => each.seconds, draw: (each) => duration(each.seconds * 1000), isNumber: true },
+          ]}
+        />
+      )}
+    </Section>
+  );
+}
+
+function Log() {
+  const text = its.value;
+  const [level, setLevel] = useState<Level>("info");
+  const [records, setRecords] = useState<readonly LogRecord[] | null>(null);
+  const [isCut, setCut] = useState(false);
+  const [problem, setProblem] = useState("");
+  const [wanted, setWanted] = useState("");
+  const head = useRef(0);
+  const latest = useRef(0);
+  const read = async (isAgain: boolean) => {
+    const own = isAgain ? ++latest.current : latest.current;
+    try {
+      const tail = await app.link.request("log/tail", { after: isAgain ? 0 : head.current, level, limit: KEPT });
+      if (own !== latest.current) return;
+      // A daemon that was started again counts from the beginning.
+      const isOther = tail.head < head.current;
+      head.current = tail.head;
+      if (isOther && !isAgain) return void read(true);
+      setRecords((old) => [...(isAgain ? [] : (old ?? [])), ...tail.records].slice(-KEPT));
+      if (isAgain) setCut(tail.is_cut);
+      setProblem("");
+    } catch (error) {
+      if (own === latest.current && !app.isGone(error)) setProblem(textOf(error));
+    }
+  };
+  const isOpen = app.link.state.value.kind === "open";
+  useEffect(() => {
+    if (isOpen) void read(true);
+  }, [level, isOpen]);
+  useWatch(() => void read(false), [level]);
+  const words = wanted.toLowerCase();
+  const found = (records ?? []).filter((each) => words === "" || `${each.logger} ${each.message} ${each.traceback ?? ""}`.toLowerCase().includes(words)).reverse();
+  return (
+    <Section title={text.log} isBare actions={<Choose<Level> label={text.level} value={level} options={Object.entries(text.levels) as [Level, string][]} choose={setLevel} />}>
+      <input type="search" aria-label={text.find} placeholder={text.find} value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
+      {problem !== "" && <Failed text={problem} again={() => void read(true)} />}
+      {records !== null && found.length === 0 ? (
+        <p class="empty log-none">{words === "" ? text.noLog : text.noMatch}</p>
+      ) : (
+        <ol class="log" tabIndex={0} aria-label={text.log} reversed>
+          {found.map((each) => (
+            <li key={each.number} class={`is-${each.level}`}>
+              <time dateTime={new Date(each.at_ms).toISOString()} title={moment(each.at_ms)}>
+                {clock(each.at_ms)}
+              </time>
+              <Mark kind={each.level === "error" ? "bad" : each.level === "warning" ? "warn" : "plain"}>{text.marks[each.level]}</Mark>
+              <span class="logger">{shown(each.logger)}</span>
+              <span class="said">{shown(each.message)}</span>
+              {each.traceback && (
+                <details>
+                  <summary>{text.traceback}</summary>
+                  <IconButton icon="copy" name={text.copy} run={() => copy(each.traceback ?? "")} />
+                  <pre class="long" tabIndex={0}>
+                    {shown(each.traceback)}
+                  </pre>
+                </details>
+              )}
+            </li>
+          ))}
+        </ol>
+      )}
+      {isCut && <p class="under">{text.cut}</p>}
+    </Section>
+  );
+}

@@ -1,0 +1,125 @@
+// People's flows on the screens that show what happens: the timeline of a turn, usage, status and log.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import "./watched.mjs";
+import { answerTo, axe, composer, first, opened, peer, picture, say } from "./people.mjs";
+import { go, looks } from "./looks.mjs";
+
+export async function allow(page) {
+  const button = page.getByRole("button", { name: "Allow", exact: true });
+  await button.waitFor();
+  await page.waitForTimeout(500); // a press within 400 ms was meant for what was there before
+  await button.click();
+}
+
+test("a turn is shown as it went, while it runs and afterwards, and what was delegated is opened", async () => {
+  const { page, close } = await opened({ acceptDownloads: true });
+  await say(page, "timeline please");
+  await allow(page);
+  await page.getByText("All of it was done side by side.").waitFor();
+  await page.locator(".message.assistant").last().getByRole("button", { name: "More" }).click();
+  await page.getByRole("menuitem", { name: "Timeline of the turn" }).click();
+  await page.getByText("6 calls,").waitFor();
+  await page.locator(".tiles").waitFor();
+  await looks(page, "turn");
+  const table = page.getByRole("table");
+  assert.equal(await table.getByRole("row").count(), 1 + 1 + 3 + 6 + 1);
+  await page.getByRole("row", { name: /delegate/ }).getByRole("button", { name: "Show what was delegated" }).click();
+  await page.getByRole("row", { name: /list_directory/ }).waitFor();
+  const plot = page.getByRole("group", { name: "Timeline" }).first();
+  await plot.focus();
+  await page.keyboard.press("+");
+  await page.keyboard.press("ArrowRight");
+  for (let count = 0; count < 4; count++) await page.keyboard.press("ArrowDown");
+  await page.locator(".about-row").waitFor();
+  await picture(page, "turn-open");
+  await axe(page, "turn, opened and zoomed");
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "SVG" }).click();
+  const svg = await readFile(await (await saved).path(), "utf8");
+  assert.ok(svg.startsWith("<svg") && svg.includes("6 calls") && !svg.includes("var(--"), svg.slice(0, 200));
+  const json = page.waitForEvent("download");
+  await page.getByRole("button", { name: "JSON" }).click();
+  assert.equal(JSON.parse(await readFile(await (await json).path(), "utf8")).is_over, true);
+  await page.getByRole("link", { name: "In the chat" }).click();
+  await composer(page).waitFor();
+  await say(page, "long one");
+  await page.locator(".call.is-running").waitFor();
+  await page.evaluate(() => (location.hash = location.hash.replace(/#\/chat\/([^/]+).*/, "#/turn/$1")));
+  await page.getByText("it runs").waitFor();
+  await page.getByRole("row", { name: /pause.*runs/ }).waitFor();
+  await picture(page, "turn-running");
+  await page.getByRole("link", { name: "To the session" }).click();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator(".call.is-cancelled").waitFor();
+  await page.goBack();
+  await page.locator(".turn-state").getByText("cancelled").waitFor();
+  await close();
+});
+
+test("usage is summed by day, model, agent and session, and is taken along as CSV", async () => {
+  const { page, close } = await opened();
+  await go(page, "#/usage");
+  await page.getByText("rehearsed/steady-1").waitFor();
+  await looks(page, "usage");
+  assert.ok((await page.locator(".tiles").innerText()).includes("from the cache") || (await page.locator(".tiles").innerText()).includes("From the cache"));
+  await page.getByLabel("Agent", { exact: true }).check();
+  await page.getByRole("cell", { name: "researcher" }).waitFor();
+  await page.getByLabel("Session", { exact: true }).check();
+  await page.getByRole("link", { name: "Question 1 of that day" }).first().waitFor();
+  await page.getByLabel("7 days").check();
+  await page.getByLabel("Cost", { exact: true }).check();
+  await page.getByLabel("Day", { exact: true }).check();
+  await picture(page, "usage-cost");
+  assert.ok((await page.getByRole("table").getByRole("row").count()) <= 9);
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(first).origin });
+  await page.getByRole("button", { name: "Copy as CSV" }).click();
+  await page.getByText("Copied").waitFor();
+  await close();
+});
+
+test("the status and the end of the log are live, for administrators", async () => {
+  const { page, close } = await opened();
+  await go(page, "#/logs");
+  await page.getByText("Running for").waitFor();
+  await page.getByRole("cell", { name: "directory" }).waitFor();
+  peer.stdin.write("log a bridge is out\n");
+  await page.getByText("a bridge is out").waitFor();
+  await page.getByLabel("Errors").check();
+  await page.getByText("Nothing was logged at this level.").waitFor();
+  await page.getByLabel("Warnings").check();
+  await page.getByText("a bridge is out").waitFor();
+  await looks(page, "logs");
+  await close();
+  const token = (await answerTo("token observer")).split(" ")[0];
+  const other = await opened({ locale: "zh-CN" }, { isLoggedIn: false });
+  await other.page.getByLabel("令牌").fill(token);
+  await other.page.keyboard.press("Enter");
+  await other.page.getByRole("navigation").first().waitFor();
+  await go(other.page, "#/logs");
+  await other.page.getByText("已运行").waitFor();
+  assert.equal(await other.page.getByRole("heading", { name: "日志", exact: true }).count(), 0);
+  await picture(other.page, "logs-observer");
+  await go(other.page, "#/usage");
+  await other.page.getByText("rehearsed/steady-1").waitFor();
+  await picture(other.page, "usage-zh");
+  await other.close();
+});
+
+test("tools are listed by their source, and the history of calls is filtered", async () => {
+  const { page, close } = await opened();
+  await go(page, "#/tools");
+  await page.getByText("Built in").waitFor();
+  await page.getByLabel("Find a tool").fill("pause");
+  await page.locator("summary", { hasText: "pause" }).click();
+  await looks(page, "tools");
+  await page.getByRole("link", { name: "Its calls" }).click();
+  await page.getByText("waited", { exact: false }).first().waitFor();
+  await page.getByLabel("State").selectOption("cancelled");
+  await page.locator(".tool-rows summary", { hasText: "cancelled" }).first().click();
+  await looks(page, "tools-history");
+  await page.getByLabel("Tool", { exact: true }).selectOption("list_directory");
+  await page.getByText("No call is like that").waitFor();
+  await close();
+});
