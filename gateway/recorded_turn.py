@@ -13,6 +13,7 @@ from ..runtime.events import (
     ApprovalAsked,
     CallProgress,
     CallProposed,
+    ChildCall,
     Event,
     HistoryGiven,
     InputAccepted,
@@ -217,8 +218,9 @@ class RecordedTurn:
                 case StreamBatch(events=events) if self._turn_id:
                     self._has_pieces = True
                     yield from events
-                case MessageDiscarded() | CallProgress() if self._turn_id:
-                    self._has_pieces = self._has_pieces and isinstance(update, CallProgress)
+                case MessageDiscarded() | CallProgress() | ChildCall() if self._turn_id:
+                    is_withdrawn = isinstance(update, MessageDiscarded)
+                    self._has_pieces = self._has_pieces and not is_withdrawn
                     yield update
                 case _:
                     pass

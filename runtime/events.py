@@ -1,17 +1,19 @@
 """The events of a session.
 
 Durable events are stored in the journal with a gap-free `seq` for each session. They are the only truth:
-the state of a session is computed from them. Live events (`StreamBatch`, `CallProgress`,
+the state of a session is computed from them. Live events (`StreamBatch`, `CallProgress`, `ChildCall`,
 `MessageDiscarded`) are published to subscribers and not stored. Tags are written out and never change;
 fields are only added.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from .budget import Budget
-from .definitions import Preset, SessionKind
+from .definitions import CallStatus, Preset, SessionKind
 from .errors import BudgetError, CallboardError, error_of
 from .event_types.calls import CallDeferred as CallDeferred
 from .event_types.calls import CallFinished as CallFinished
@@ -400,6 +402,39 @@ class CallProgress(msgspec.Struct, frozen=True, tag_field="type", tag="call_prog
     text: str
 
 
+class ChildCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="child_call"):
+    """What happens to a call of a session below this one, for which a call of `delegate` waits. Live only.
+
+    Attributes:
+        call_id: The call of this session, of `delegate`, that waits.
+        session_id: The session that makes the call, on whose record it is; `depth` is 1 for a child, 2 for a child's child.
+        task: The beginning of what that session was told to do, on one line.
+        child_call_id: The call, which calls the tool `name`.
+        subject: What it is about, on one line: a command, a path; it may be nothing.
+        is_program: Whether it runs a command or a program text.
+        state: What has happened. A call that only reads need not be `started`.
+        status: Its final status, once it is `finished`; `None` also where that was not heard.
+        duration_ms: How long it ran, once it is `finished`.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.ChildCall) and event.state == "finished":
+                print(event.task, event.name, event.subject, event.status)
+    """
+
+    call_id: str
+    session_id: str
+    child_call_id: str
+    name: str
+    state: Literal["proposed", "asks", "started", "finished"]
+    depth: int = 1
+    task: str = ""
+    subject: str = ""
+    is_program: bool = False
+    status: CallStatus | None = None
+    duration_ms: int = 0
+
+
 class MessageDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="message_discarded"):
     """The text of this attempt is withdrawn, because its model call failed. Live only.
 
@@ -417,7 +452,7 @@ class MessageDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="messa
     reason: str
 
 
-LiveEvent = StreamBatch | CallProgress | MessageDiscarded
+LiveEvent = StreamBatch | CallProgress | ChildCall | MessageDiscarded
 
 
 def error_of_turn(ended: TurnEnded) -> CallboardError:

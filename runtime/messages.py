@@ -18,7 +18,7 @@ from .approval import ApprovalRequest as ApprovalRequest
 from .budget import Budget, CallQuota
 from .definitions import Agent, InputMode, SessionKind, Tier, ToolDefinition, ToolFailure, Verdict
 from .event_types.turns import RerunWay
-from .events import CallProgress, DurableEvent, SessionCreated, Stored
+from .events import CallProgress, ChildCall, DurableEvent, SessionCreated, Stored
 from .history import Attachment, Call
 from .identity import RequestKey, TraceContext
 from .kernel.delivery import Subscription
@@ -277,7 +277,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
 
     Attributes:
         preamble: Events to store first in the same commit (the answer and its proposed calls).
-        show: Takes the progress of calls, without waiting.
+        show: Takes the progress of calls, and the calls of sessions below, without waiting.
         outlet: Closed when every task of the batch is gone. The results are in the journal, one
             `CallFinished` for each call.
         scope: The sender cancels it to end the batch.
@@ -292,7 +292,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     place: CallPlace
     calls: tuple[Call, ...]
     preamble: tuple[DurableEvent, ...]
-    show: Callable[[CallProgress], None]
+    show: Callable[[CallProgress | ChildCall], None]
     outlet: trio.MemorySendChannel[None]
     scope: trio.CancelScope
     approvals: tuple[ApprovalRow, ...] = ()

@@ -34,6 +34,12 @@ PART_OF_ONE = (ast.operator, ast.unaryop, ast.expr_context)
 SETTINGS = (Limits, SandboxSettings, ServerSettings, SessionSettings)
 
 TESTED = {
+    "flows/test_calls_below_flow.py::test_what_a_call_is_about_is_one_bounded_line_whatever_it_is_given": """
+        actors/delegation/calls_below: MAX_LINE_CHARS MAX_READ_CHARS
+    """,
+    "flows/test_calls_below_flow.py::test_who_joins_late_hears_what_runs_below_and_not_more_than_has_room": """
+        runtime/turns/live_state: MAX_BELOW
+    """,
     "gateway/test_turn_and_log_methods.py::test_the_end_of_the_log_is_bounded_and_says_what_is_lost": """
         gateway/shared/log_end: MAX_RECORD_CHARS
     """,
@@ -358,6 +364,7 @@ ALONE: dict[str, str] = {
         cli/setup/models: MAX_TITLE_CHARS
         cli/setup/schedules: MAX_COUNT
         cli/sharing/background: MAX_LINE_BYTES
+        cli/show/below: MAX_SHOWN_LINES
         cli/show/call_text: MAX_CODE_LINES MAX_FIRST_LINES MAX_LAST_LINES MAX_OUTPUT_CHARS
             MAX_SUBJECT_CHARS
         cli/show/live_pieces: MAX_EVENTS

@@ -36,6 +36,9 @@ REMOTE = ("client", "url", "token")
 """What a test prepares for examples, on a runtime of its own and on a daemon."""
 
 EVENTFUL: tuple[Step, ...] = (
+    callboard.reply(calls=[("delegate", {"kind": "worker", "task": "Look around."})]),
+    callboard.reply(calls=[("list_directory", {"path": "."})]),  # the worker's
+    callboard.reply("There is nothing."),
     *[callboard.reply(calls=[("get_current_time", "{")])] * 3,
     callboard.reply(
         "One moment.",

@@ -35,6 +35,7 @@ from ...runtime.definitions import (
     ToolDefinition,
     ToolFailure,
 )
+from ...runtime.events import ChildCall
 from ...runtime.handles import ReadableFiles, WritableFiles
 from ...runtime.history import Call
 from ...runtime.kernel.user_code import raise_stop
@@ -247,8 +248,11 @@ class CallPreparation:
         call: Call,
         arguments: str,
         on_progress: Callable[[str], None] | None = None,
+        show: Callable[[ChildCall], None] | None = None,
     ) -> ReadyCall:
         """Look the tool up, validate the arguments, open the handles, and ask the tool about them.
+
+        `on_progress` takes its output, `show` the calls of sessions that it starts.
 
         Raises:
             ToolFailure: The call can't run, for a reason that the model should read; or a function
@@ -266,7 +270,7 @@ class CallPreparation:
         try:
             decoded = tool.decode(arguments)
             needs = tool.needs(decoded)
-            context = self._context(place, call, needs, on_progress)
+            context = self._context(place, call, needs, on_progress, show)
             if tool.may_ask:
                 context.channel = self._handles.channel(place, call)
             tool.check_handles(context, needs)
@@ -303,6 +307,7 @@ class CallPreparation:
         call: Call,
         needs: tuple[Capability, ...],
         on_progress: Callable[[str], None] | None,
+        show: Callable[[ChildCall], None] | None,
     ) -> ToolContext:
         """Open the handles that the tool needs and the kind of session allows, and no others."""
         handles = self._handles
@@ -321,11 +326,16 @@ class CallPreparation:
             on_progress=on_progress,
         )
         if needs:  # most tools need nothing
-            self._open_needed(context, place, call, needs)
+            self._open_needed(context, place, call, needs, show)
         return context
 
     def _open_needed(
-        self, context: ToolContext, place: CallPlace, call: Call, needs: tuple[Capability, ...]
+        self,
+        context: ToolContext,
+        place: CallPlace,
+        call: Call,
+        needs: tuple[Capability, ...],
+        show: Callable[[ChildCall], None] | None,
     ) -> None:
         handles = self._handles
         has = HANDLES[place.session_kind].intersection(needs)
@@ -346,7 +356,7 @@ class CallPreparation:
         if Capability.CHANNEL in has:
             context.channel = handles.channel(place, call)
         if Capability.SESSIONS in has:
-            context.sessions = handles.sessions(place, call)
+            context.sessions = handles.sessions(place, call, show)
         if Capability.MEMORY_READ in has:
             context.memory_read = handles.memory_read(place)
         if Capability.MEMORY_WRITE in has:

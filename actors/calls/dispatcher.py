@@ -280,7 +280,7 @@ class CallBatch:
             line = without_surrogates(mask(text.removesuffix("\n")))
             show(CallProgress(call.call_id, line))
 
-        return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress)
+        return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress, show)
 
     async def _decide(
         self, *questions: PermissionQuestion, marks: SessionMarks | None = None

@@ -13,10 +13,11 @@ are delivered when the next process starts.
 
 Begin with `tree`: starting a child, and waiting for it. `limits` decides how deep and how wide the tree
 may be; `detached` delivers late results, ends what is below a cancelled turn, and reads from a record
-what came of a task.
+what came of a task. `calls_below` makes live events of a session of what its calls of `delegate` hear: which calls run
+below it.
 Comes in: calls of `delegate`; the end of turns that nobody waits for; cancelled turns.
 Goes out: `CreateSession`, `SubmitInput`, `ResumeTurn`, `CancelTurn`, `WakeSession` to the directory;
-    `AppendEvents` to the journal.
+    `AppendEvents` to the journal; `ChildCall` to who listens to the session above.
 Owns: which calls have a child that runs; late results that a full disk did not take.
 Imports: `calls`, and what is below `actors`.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -21,7 +21,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Refusal, Text
 from ...runtime.identity import new_id
-from ...runtime.kernel.delivery import Subscription
+from ...runtime.kernel.delivery import Subscription, Update
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
     AppendEvents,
@@ -248,9 +248,13 @@ class ChildResult:
         outcome: The last turn's; `interrupted` as long as it has none.
         text: The last answer.
         message: What happened, when there is no answer.
+
+    Args:
+        hear: Takes all that is listened to.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Callable[[Update], None] | None = None) -> None:
+        self._hear = hear
         self.outcome: TurnOutcome | Literal["interrupted"] = "interrupted"
         self.text = ""
         self.message = "Its process ended before it began."
@@ -269,6 +273,8 @@ class ChildResult:
             for update in updates:
                 if isinstance(update, Stored):
                     self.fold(update.event)
+                if self._hear is not None:
+                    self._hear(update)
 
     def fold(self, event: DurableEvent) -> None:
         """Take the next event into account."""

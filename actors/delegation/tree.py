@@ -10,10 +10,10 @@ from ...config.settings import Limits
 from ...runtime.budget import Budget
 from ...runtime.definitions import ErrorType, SessionKind, ToolFailure
 from ...runtime.errors import ActorStopped, ConflictError
-from ...runtime.events import SessionCreated
+from ...runtime.events import ChildCall, SessionCreated
 from ...runtime.handles import Delegated, Delegation, SessionsHandle
 from ...runtime.history import Call
-from ...runtime.kernel.delivery import Subscription
+from ...runtime.kernel.delivery import Subscription, Update
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
     CallPlace,
@@ -64,9 +64,11 @@ class SessionTree:
         self.detached = Detached(directory, journal, store, self.room)
         self._registry = registry
 
-    def handle(self, place: CallPlace, call: Call) -> SessionsHandle | None:
-        """Return the handle of a call of `delegate`; `None` for a worker."""
-        return None if place.session_kind is SessionKind.WORKER else _Below(self, place, call)
+    def handle(
+        self, place: CallPlace, call: Call, show: Callable[[ChildCall], None] | None
+    ) -> SessionsHandle | None:
+        """Return the handle of a call of `delegate`; `None` for a worker. `show` takes the calls below."""
+        return None if place.session_kind is SessionKind.WORKER else _Below(self, place, call, show)
 
     def tools(self, place: CallPlace, delegation: Delegation) -> tuple[str, ...]:
         """Return the child's tools, some of its parent's; raise `ToolFailure` for others."""
@@ -92,8 +94,15 @@ class _Below:
         read: Marks of the child whose result came back.
     """
 
-    def __init__(self, tree: SessionTree, place: CallPlace, call: Call) -> None:
+    def __init__(
+        self,
+        tree: SessionTree,
+        place: CallPlace,
+        call: Call,
+        show: Callable[[ChildCall], None] | None,
+    ) -> None:
         self.read = UNMARKED
+        self._show = show
         self._tree = tree
         self._place = place
         self._call = call
@@ -125,10 +134,18 @@ class _Below:
                 return Delegated(session_id=child_id, outcome="running")
             if on_progress is not None:
                 on_progress(f"{delegation.kind} {child_id} runs")
-            return await self._wait(child_id, ticket, subscription)
+            answer = ChildResult(self._calls_below(child_id, delegation.task))
+            return await self._wait(child_id, ticket, subscription, answer)
         finally:
             if not stays:
                 tree.room.give_back(place.session_id, call_id)
+
+    def _calls_below(self, child_id: str, task: str) -> Callable[[Update], None] | None:
+        if self._show is None:
+            return None
+        from .calls_below import CallsBelow  # few sessions have any below them
+
+        return CallsBelow(self._call.call_id, child_id, task, self._show).take
 
     async def _create(self, delegation: Delegation) -> str:
         tree, place = self._tree, self._place
@@ -178,12 +195,16 @@ class _Below:
         return ticket
 
     async def _wait(
-        self, child_id: str, ticket: InputTicket | None, subscription: Subscription
+        self,
+        child_id: str,
+        ticket: InputTicket | None,
+        subscription: Subscription,
+        answer: ChildResult,
     ) -> Delegated:
         """Wait for the result; cancelled, cancel the child and wait until that is gone."""
         tree = self._tree
         try:
-            answer = await self._result(child_id, ticket, subscription)
+            answer = await self._result(child_id, ticket, subscription, answer)
             row = await tree.store.session(child_id)
         except BaseException:
             reason = "the session that delegated was cancelled"
@@ -200,11 +221,14 @@ class _Below:
         )
 
     async def _result(
-        self, child_id: str, ticket: InputTicket | None, subscription: Subscription
+        self,
+        child_id: str,
+        ticket: InputTicket | None,
+        subscription: Subscription,
+        answer: ChildResult,
     ) -> ChildResult:
         """Return what comes of its turn, or what the record says when that has ended."""
         tree = self._tree
-        answer = ChildResult()
         if ticket is not None:
             try:
                 await answer.listen(subscription)

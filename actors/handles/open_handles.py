@@ -10,7 +10,7 @@ from ...runtime.changes.version_log import CallVersions, VersionStore
 from ...runtime.definitions import Capability, ErrorType, ToolFailure
 from ...runtime.errors import ValidationError
 from ...runtime.event_types.plan import PlanItem
-from ...runtime.events import FilesMarked, PlanSet
+from ...runtime.events import ChildCall, FilesMarked, PlanSet
 from ...runtime.handles import (
     ArtifactReader,
     ChannelHandle,
@@ -151,9 +151,11 @@ class OpenHandles:
         """Return the way to the people of the session, or of one above it."""
         return self._speech.handle(place, call)
 
-    def sessions(self, place: CallPlace, call: Call) -> SessionsHandle | None:
-        """Return the way to sessions of its own; `None` for a worker."""
-        return self._tree.handle(place, call)
+    def sessions(
+        self, place: CallPlace, call: Call, show: Callable[[ChildCall], None] | None
+    ) -> SessionsHandle | None:
+        """Return the way to sessions of its own; `None` for a worker. `show` takes their calls, without waiting."""
+        return self._tree.handle(place, call, show)
 
     async def wait_tested(self) -> None:
         """Wait until it is known whether programs may be started."""

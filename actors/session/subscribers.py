@@ -15,6 +15,7 @@ import trio
 from ...runtime.errors import ActorStopped, CallboardError, ConflictError, OverloadedError
 from ...runtime.events import (
     CallProgress,
+    ChildCall,
     DurableEvent,
     InputAccepted,
     InputCancelled,
@@ -44,6 +45,9 @@ _DIRECTING = frozenset(
     }
 )
 """Events that change who hears what follows; all others go to those who hear the turn."""
+
+_PASSING = frozenset({CallProgress, ChildCall})
+"""Live events of running calls; each comes alone."""
 
 SUSPENDED = (
     "the turn waits for a person, and is suspended: the runtime has closed. It goes on when it is "
@@ -151,16 +155,16 @@ class Subscribers:
         """Send updates to the followers, and to the consumers of these inputs; only the first of them paces."""
         if not updates:
             return
-        is_progress = type(updates[0]) is CallProgress  # it comes alone
+        kind = type(updates[0])
         if self._followers:
-            self._tell_followers(updates, is_progress=is_progress)
+            self._tell_followers(updates, is_progress=kind is CallProgress)
         for input_id in input_ids:
             if (listener := self._listeners.get(input_id)) is None:
                 continue
             if input_id != input_ids[0] and _is_behind(listener, updates):
                 listener.close(OverloadedError(FELL_BEHIND))
-            # A slow listener misses progress lines, which would pile up without bound.
-            if not is_progress or listener.has_room:
+            # A slow listener misses these, which would pile up without bound: no model's stream runs that it could pause.
+            if kind not in _PASSING or listener.has_room:
                 listener.put(updates)
 
     def _tell_followers(self, updates: Sequence[Update], *, is_progress: bool) -> None:

@@ -32,9 +32,9 @@ from ...runtime.errors import (
 )
 from ...runtime.events import (
     CallFinished,
-    CallProgress,
     CallProposed,
     DurableEvent,
+    LiveEvent,
     MessageCompleted,
     TurnEnded,
     TurnOutcome,
@@ -346,7 +346,7 @@ class Turn:
         outlet, gone = trio.open_memory_channel[None](0)
         shows = True
 
-        def show(line: CallProgress) -> None:
+        def show(line: LiveEvent) -> None:
             if shows:  # a thread that nothing can stop may speak for as long as it likes
                 host.publish(line)
 

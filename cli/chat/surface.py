@@ -87,7 +87,13 @@ def view_of(surface: Surface, rows: MarkdownRows, session_id: str) -> ChatView:
     text = rows.feed if surface.is_live else None
     return ChatView(
         session_id,
-        Transcript(write, surface.style, prices=surface.prices, write_text=text),
+        Transcript(
+            write,
+            surface.style,
+            prices=surface.prices,
+            write_text=text,
+            is_live=surface.is_live,
+        ),
         write,
         surface.style,
         is_live=surface.is_live,

@@ -21,6 +21,7 @@ from ...runtime.events import (
     CallProgress,
     CallProposed,
     CallStarted,
+    ChildCall,
     Event,
     InputAccepted,
     InputCancelled,
@@ -40,6 +41,7 @@ from ...runtime.events import (
 from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.store.recovery import CUT_OFF
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
+from ...runtime.turns.live_state import MAX_BELOW
 from ..run.attachments import file_size
 from ..show.call_text import CallText
 from ..show.ended_calls import EndedCalls
@@ -77,6 +79,7 @@ class _Running:
         self.text = text
         self.began = began
         self.tail = ""
+        self._below: dict[tuple[str, str], tuple[ChildCall, float]] = {}
         self._asked: set[str] = set()
         self._asked_at = 0.0
 
@@ -99,6 +102,29 @@ class _Running:
             self._asked.remove(question_id)
             if not self._asked:
                 self.began += now - self._asked_at
+
+    def hear(self, call: ChildCall, now: float) -> None:
+        """Note how a call of a session below stands."""
+        key = call.session_id, call.child_call_id
+        _, began = self._below.pop(key, (None, now))
+        if call.state != "finished":
+            self._below[key] = call, now if call.state == "started" else began
+            if len(self._below) > MAX_BELOW:
+                del self._below[next(iter(self._below))]
+
+    def below(self, style: Style, now: float) -> list[str]:
+        """Return a line for each of the calls below that run, the latest last."""
+        sign = "⋯" if style.signs else "."
+        lines = []
+        for call, began in [*self._below.values()][-MAX_TAIL_LINES:]:
+            took = (
+                "waits for an answer"
+                if call.state == "asks"
+                else seconds(round((now - began) * 1000))
+            )
+            name, subject = safe_line(call.name), safe_line(call.subject)
+            lines.append(f"{sign} {name} {took}  {subject}".rstrip())
+        return lines
 
     def add(self, text: str) -> None:
         self.tail = f"{self.tail}\n{safe_text(text)}"[-MAX_TAIL_CHARS:]
@@ -199,6 +225,8 @@ class ChatView:
                 self._think(event)
             case CallProgress():
                 self._progress(event)
+            case ChildCall():
+                self._child_call(event)
             case MessageDiscarded():
                 self._forget_answer()
                 self._transcript.show(event)
@@ -384,6 +412,11 @@ class ChatView:
         else:
             self._transcript.show(event)
 
+    def _child_call(self, call: ChildCall) -> None:
+        if (running := self._running.get(call.call_id)) is not None:
+            running.hear(call, self._now())
+        self._transcript.show(call)
+
     def live_lines(self, columns: int) -> list[str]:
         """Return the lines above the input, as of now."""
         width = max(columns - 1, 1)
@@ -409,7 +442,8 @@ class ChatView:
             took = "waits for an answer"
         sign = "⋯" if self._style.signs else "."
         head = fitted(f"{sign} {running.text.name} {took}  {running.text.subject}", width)
-        tail = [line for line in running.tail.split("\n") if line.strip()][-MAX_TAIL_LINES:]
+        tail = running.below(self._style, now)
+        tail = tail or [line for line in running.tail.split("\n") if line.strip()][-MAX_TAIL_LINES:]
         bar = "│" if self._style.signs else "|"
         return [
             self._style.paint(head, "yellow"),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import deque
-from typing import Any
-
-import msgspec
 
 from ...runtime.definitions import CallStatus
 from ...runtime.events import CallFinished
+from ...runtime.turns.call_subject import PROGRAMS, telling_argument
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.style import counted, seconds
 
@@ -23,9 +20,6 @@ MAX_LAST_LINES = 5
 MAX_OUTPUT_CHARS = 500
 """A line of output is cut here."""
 
-_TELLING = ("command", "code", "path", "source", "url", "query", "pattern", "task", "question")
-"""The arguments that say what a call is about, the most telling first; else it is the first text."""
-
 
 class CallText:
     """A call as far as it is known, and as much of its output as people read.
@@ -37,14 +31,14 @@ class CallText:
 
     def __init__(self, name: str, arguments: str) -> None:
         self.name = safe_line(name)
-        self._key, self._text = _telling(arguments)
+        self._key, self._text = telling_argument(arguments)
         self._lines = 0
         self._last: deque[str] = deque(maxlen=MAX_LAST_LINES)
 
     @property
     def is_program(self) -> bool:
         """Whether it runs a command or a program text."""
-        return self._key in {"command", "code"}
+        return self._key in PROGRAMS
 
     @property
     def subject(self) -> str:
@@ -98,21 +92,3 @@ def safe_code(line: str) -> str:
     bare = line.expandtabs(4).rstrip()
     indent = len(bare) - len(bare.lstrip(" "))
     return shortened(" " * indent + safe_line(bare), MAX_OUTPUT_CHARS)
-
-
-def _telling(arguments: str) -> tuple[str, str]:
-    """Return the name and the text of the argument that says what a call is about."""
-    try:
-        values: Any = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
-        return "", ""
-    if not isinstance(values, dict):
-        return "", ""
-    texts = {key: text for key, value in values.items() if (text := _text(value))}
-    return next(((key, texts[key]) for key in (*_TELLING, *texts) if key in texts), ("", ""))
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        return shlex.join(value)
-    return value if isinstance(value, str) else ""

@@ -9,6 +9,7 @@ import msgspec
 from ...runtime.events import (
     CallFinished,
     CallProgress,
+    ChildCall,
     DurableEvent,
     LiveEvent,
     MessageCompleted,
@@ -19,7 +20,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Part, Refusal, Text, Thinking
 from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ...runtime.turns.live_state import RunningOutput, joined
+from ...runtime.turns.live_state import MAX_BELOW, RunningOutput, joined
 from ...runtime.wire.topics import Snapshot
 from .transcript import TurnEvent
 
@@ -42,6 +43,7 @@ class LivePieces:
         self._stream_id = ""
         self._known: list[AnyStreamEvent] = []
         self._outputs: dict[str, int] = {}
+        self._below: dict[tuple[str, str], ChildCall] = {}
 
     def take(self, event: RemoteEvent) -> list[TurnEvent]:
         """Return the events of a turn that are new with this one."""
@@ -51,7 +53,11 @@ class LivePieces:
                 self._fold(event.event)
                 return [*rest, event.event]
             case Snapshot():
-                return [*self._rest_of_answer(event.answer), *self._rest_of_outputs(event.outputs)]
+                return [
+                    *self._rest_of_answer(event.answer),
+                    *self._rest_of_outputs(event.outputs),
+                    *self._rest_of_below(event.below),
+                ]
             case _:
                 return self._live(event)
 
@@ -67,6 +73,8 @@ class LivePieces:
             case CallProgress():
                 shown = self._outputs.get(event.call_id, 0)
                 self._outputs[event.call_id] = shown + len(event.text) + 1
+            case ChildCall():
+                self._note_below(event)
             case MessageDiscarded():
                 self._stream_id, self._known = "", []
         return [event]
@@ -75,11 +83,14 @@ class LivePieces:
         match event:
             case CallFinished():
                 self._outputs.pop(event.call_id, None)
+                below = self._below.items()
+                self._below = {key: each for key, each in below if each.call_id != event.call_id}
             case MessageCompleted():
                 self._stream_id, self._known = "", []
             case TurnEnded():
                 self._stream_id, self._known = "", []
                 self._outputs.clear()
+                self._below.clear()
             case _:
                 pass
 
@@ -112,6 +123,22 @@ class LivePieces:
                 found.append(CallProgress(output.call_id, lines))
             self._outputs[output.call_id] = total
         return found
+
+    def _note_below(self, call: ChildCall) -> None:
+        key = call.session_id, call.child_call_id
+        self._below.pop(key, None)
+        if call.state != "finished":
+            self._below[key] = call
+            if len(self._below) > MAX_BELOW:
+                del self._below[next(iter(self._below))]
+
+    def _rest_of_below(self, below: tuple[ChildCall, ...]) -> list[TurnEvent]:
+        """Return what is new; of a call that has ended meanwhile, how is not known here."""
+        now = {(each.session_id, each.child_call_id): each for each in below}
+        ended = [each for key, each in self._below.items() if key not in now]
+        news = [each for key, each in now.items() if self._below.get(key) != each]
+        self._below = now
+        return [*(msgspec.structs.replace(each, state="finished") for each in ended), *news]
 
 
 def _behind(known: list[AnyStreamEvent], now: list[AnyStreamEvent]) -> list[AnyStreamEvent] | None:

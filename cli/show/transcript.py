@@ -21,6 +21,7 @@ from ...runtime.events import (
     CallProposed,
     CallStarted,
     ChildAsks,
+    ChildCall,
     DurableEvent,
     GrantGiven,
     GrantRevoked,
@@ -49,6 +50,7 @@ from ...tools.schema.validation import without_advice
 from ..hints import command_line, runnable
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import Style, counted, dollars, seconds
+from .below import BelowLines
 from .call_text import CallText, how_ended
 from .event_lines import answer_line, event_line, trouble_line
 from .question_text import ANSWERED_BY
@@ -58,7 +60,7 @@ MAX_FOLDER_CHARS = 70
 MAX_LINE_CHARS = 500
 """A line about a call is cut here; `callboard show` has all of it."""
 
-TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | MessageDiscarded
+TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | ChildCall | MessageDiscarded
 
 
 class Transcript:
@@ -72,6 +74,7 @@ class Transcript:
         write_text: Takes the model's own text; `write` by default.
         write_whole: Takes a line that is not folded; `write` by default, with the end of the line.
         columns: How wide the terminal is now, if it is one.
+        is_live: Whether what runs is shown elsewhere meanwhile.
     """
 
     def __init__(
@@ -83,7 +86,11 @@ class Transcript:
         write_text: Callable[[str], object] | None = None,
         write_whole: Callable[[str], object] | None = None,
         columns: Callable[[], int] | None = None,
+        *,
+        is_live: bool = False,
     ) -> None:
+        self._is_live = is_live
+        self._below = BelowLines(style)
         self.session_id = session_id
         self._columns = columns
         self._prices = prices or PriceTable()
@@ -145,9 +152,8 @@ class Transcript:
                 self._thinking()
             case CallProposed():
                 self._open[event.call_id] = CallText(event.name, event.arguments)
-            case CallProgress():
-                call = self._open.setdefault(event.call_id, CallText("", ""))
-                self._output(call, call.output(event.text))
+            case CallProgress() | ChildCall():
+                self._progress(event)
             case CallFinished():
                 self._call(event)
             case MessageCompleted():
@@ -267,7 +273,23 @@ class Transcript:
         for line in lines:
             self._line(self._style.paint(name + line, "dim"))
 
+    def _progress(self, event: CallProgress | ChildCall) -> None:
+        if isinstance(event, CallProgress):
+            call = self._open.setdefault(event.call_id, CallText("", ""))
+            self._output(call, call.output(event.text))
+            return
+        lines = self._below.take(event, begins=not self._is_live)
+        if lines:
+            self.interrupt()
+        for line in lines:
+            self._line(line)
+        if lines:
+            self._below.head = event.session_id
+
     def _call(self, call: CallFinished) -> None:
+        for line in self._below.end(call.call_id):
+            self.interrupt()
+            self._line(line)
         known = self._open.pop(call.call_id, None) or CallText(call.name, "")
         self._output(known, known.rest(command_line(f"callboard show {self.session_id}".rstrip())))
         if call.arguments is not None:  # a person may have changed them
@@ -314,6 +336,7 @@ class Transcript:
 
     def _put(self, text: str, write: Callable[[str], object] | None = None) -> None:
         (write or self._write)(text)
+        self._below.head = ""
         self._last = text[-1:] or self._last
 
 

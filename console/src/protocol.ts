@@ -1782,7 +1782,7 @@ roots: string[]
 notifications: {
 "session/update": {
 session_id: string
-event: (SessionCreated | HistoryGiven | InputAccepted | InputDelivered | InputCancelled | TurnStarted | MessageCompleted | AttemptFailed | AttemptCharged | SessionBudgetSet | ModelSwitched | ProviderSetAside | HistoryCompacted | CallProposed | CallDeferred | ToolGivenUp | ChildAsks | QuestionAsked | QuestionAnswered | MessageSent | PlanSet | ChangesUndone | MemoryStored | MemoryForgotten | ApprovalAsked | ApprovalAnswered | GrantGiven | GrantRevoked | SessionTainted | FilesMarked | PrivateDataRead | CallStarted | CallFinished | TurnSuspended | TurnResumed | TurnEnded | TurnSetAside | AnswerRejected | AgentSwitched | TitleSet | MessagesDeleted | SessionDeleted | SessionRestored | SessionPurged | StreamBatch | CallProgress | MessageDiscarded)
+event: (SessionCreated | HistoryGiven | InputAccepted | InputDelivered | InputCancelled | TurnStarted | MessageCompleted | AttemptFailed | AttemptCharged | SessionBudgetSet | ModelSwitched | ProviderSetAside | HistoryCompacted | CallProposed | CallDeferred | ToolGivenUp | ChildAsks | QuestionAsked | QuestionAnswered | MessageSent | PlanSet | ChangesUndone | MemoryStored | MemoryForgotten | ApprovalAsked | ApprovalAnswered | GrantGiven | GrantRevoked | SessionTainted | FilesMarked | PrivateDataRead | CallStarted | CallFinished | TurnSuspended | TurnResumed | TurnEnded | TurnSetAside | AnswerRejected | AgentSwitched | TitleSet | MessagesDeleted | SessionDeleted | SessionRestored | SessionPurged | StreamBatch | CallProgress | ChildCall | MessageDiscarded)
 seq?: (number | null)
 at_ms?: (number | null)
 }
@@ -1791,6 +1791,7 @@ session_id: string
 seq: number
 answer?: (StreamBatch | null)
 outputs?: RunningOutput[]
+below?: ChildCall[]
 }
 "session/lost": {
 session_id: string
@@ -3579,6 +3580,24 @@ text: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "ChildCall".
+ */
+export interface ChildCall {
+type: "child_call"
+call_id: string
+session_id: string
+child_call_id: string
+name: string
+state: ("asks" | "finished" | "proposed" | "started")
+depth?: number
+task?: string
+subject?: string
+is_program?: boolean
+status?: (CallStatus | null)
+duration_ms?: number
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
  * via the `definition` "MessageDiscarded".
  */
 export interface MessageDiscarded {
@@ -3634,4 +3653,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 6e4d846325b0b99620f8be600976c371e90b4ad45876c93cfb17e9c818c37cfc
+// Of the schema: 989729ba17e0e53b25268176b9c899fe4abd1eb6b08c106978d7dfca70096ade

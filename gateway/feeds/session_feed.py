@@ -108,7 +108,9 @@ class SessionSubscriber(Subscriber):
         elif feed.joined.is_set():
             feed.flush()  # the snapshot holds that text
             live = feed.live.snapshot()
-            snapshot = Snapshot(feed.session_id, feed.head_seq, live.answer, live.outputs)
+            snapshot = Snapshot(
+                feed.session_id, feed.head_seq, live.answer, live.outputs, live.below
+            )
             self.outbox.add(notification("session/snapshot", snapshot))
             self.is_live = True
 

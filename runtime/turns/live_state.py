@@ -12,6 +12,7 @@ import msgspec
 from ..events import (
     CallFinished,
     CallProgress,
+    ChildCall,
     DurableEvent,
     LiveEvent,
     MessageCompleted,
@@ -38,7 +39,8 @@ MIN_EVENTS = 1024
 """The same for events, and then whenever their number has doubled: a join takes time in proportion to the answer."""
 MAX_OUTPUT = 64 * 1024
 """A client that joins late gets this many characters from the end of a running call's output."""
-
+MAX_BELOW = 64
+"""Calls of sessions below of which a client that joins late hears: more than run at once by the limits as they are set."""
 
 OF_LIVE_STATE = frozenset({CallFinished, MessageCompleted, TurnEnded})
 """The stored events that a `LiveState` folds; others say nothing to it."""
@@ -58,16 +60,18 @@ class UnderWay(msgspec.Struct, frozen=True):
     Attributes:
         answer: The answer so far as one batch; `None` if no answer is streaming.
         outputs: The output of the running calls.
+        below: What was heard last of the calls of sessions below that have not ended.
     """
 
     answer: StreamBatch | None = None
     outputs: tuple[RunningOutput, ...] = ()
+    below: tuple[ChildCall, ...] = ()
 
 
 class LiveState:
     """The fold of the updates that a session publishes, in their order."""
 
-    __slots__ = ("_batches", "_events", "_join_at", "_outputs", "_stream_id")
+    __slots__ = ("_batches", "_below", "_events", "_join_at", "_outputs", "_stream_id")
 
     def __init__(self, start: UnderWay | None = None) -> None:
         self._stream_id = ""
@@ -75,10 +79,13 @@ class LiveState:
         self._batches = 0
         self._join_at = MIN_EVENTS
         self._outputs: dict[str, _Output] = {}
+        self._below: dict[tuple[str, str], ChildCall] = {}
         if start is not None:
             if start.answer is not None:
                 self.fold(start.answer)
             self._outputs = {each.call_id: _Output(each) for each in start.outputs}
+            for call in start.below:
+                self._fold_below(call)
 
     def fold(self, update: LiveEvent) -> None:
         """Fold a live event."""
@@ -98,6 +105,8 @@ class LiveState:
                 self._outputs[update.call_id] = _Output(RunningOutput(update.call_id, update.text))
             else:
                 output.add(update.text)
+        elif isinstance(update, ChildCall):
+            self._fold_below(update)
         else:
             self._forget_answer()
 
@@ -105,12 +114,17 @@ class LiveState:
         """Fold a stored event: a completed answer or call is no longer live."""
         kind = type(event)
         if kind is CallFinished:
-            self._outputs.pop(event.call_id, None)  # type: ignore[union-attr]
+            call_id: str = event.call_id  # type: ignore[union-attr]
+            self._outputs.pop(call_id, None)
+            if self._below:
+                left = self._below.items()
+                self._below = {key: each for key, each in left if each.call_id != call_id}
         elif kind is MessageCompleted:
             self._forget_answer()
         elif kind is TurnEnded:
             self._forget_answer()
             self._outputs.clear()
+            self._below.clear()
 
     def snapshot(self) -> UnderWay:
         """Return the present state."""
@@ -118,7 +132,16 @@ class LiveState:
         if self._stream_id:
             self._events = joined(self._events)
             answer = StreamBatch(self._stream_id, 0, list(self._events))
-        return UnderWay(answer, tuple(output.shown() for output in self._outputs.values()))
+        outputs = tuple(output.shown() for output in self._outputs.values())
+        return UnderWay(answer, outputs, tuple(self._below.values()))
+
+    def _fold_below(self, call: ChildCall) -> None:
+        key = call.session_id, call.child_call_id
+        self._below.pop(key, None)
+        if call.state != "finished":
+            self._below[key] = call
+            if len(self._below) > MAX_BELOW:
+                del self._below[next(iter(self._below))]
 
     def _forget_answer(self) -> None:
         self._stream_id, self._events = "", []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..events import DurableEvent, LiveEvent, Stored, StreamBatch
+from ..events import ChildCall, DurableEvent, LiveEvent, Stored, StreamBatch
 from ..store.feeds import Topic
 from ..text import WireInteger
 from ..turns.live_state import RunningOutput
@@ -68,13 +68,15 @@ class Update(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct, frozen=True):
     """`session/snapshot`: the live state after the event `seq`; it replaces all earlier live events.
 
-    `answer` is the whole answer so far; live events continue it.
+    `answer` is the whole answer so far; live events continue it. `below` has the calls of sessions below that have not
+    ended.
     """
 
     session_id: str
     seq: int
     answer: StreamBatch | None = None
     outputs: tuple[RunningOutput, ...] = ()
+    below: tuple[ChildCall, ...] = ()
 
 
 class SessionLost(msgspec.Struct, frozen=True):

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from .runtime.event_types.turns import TurnSetAside as TurnSetAside
     from .runtime.events import AttemptFailed as AttemptFailed
     from .runtime.events import CallProgress as CallProgress
+    from .runtime.events import ChildCall as ChildCall
     from .runtime.events import HistoryCompacted as HistoryCompacted
     from .runtime.events import MessageCompleted as MessageCompleted
     from .runtime.events import MessageDiscarded as MessageDiscarded
@@ -123,7 +124,7 @@ else:
         ".runtime.identity": "TraceContext",
         ".runtime.schedules.schedule": "Schedule",
         ".runtime.errors": "ActorStopped AuthError BudgetError CallboardError ConflictError ContextOverflow DeadlineError InternalError NetworkError NotFoundError OverloadedError PermissionRefused ProviderError QuotaError StorageError StorageFull ToolError ValidationError",
-        ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
+        ".runtime.events": "AttemptFailed CallProgress ChildCall HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.handles": "PersonAnswer",
         ".runtime.event_types.inputs": "InputDelivered",
         ".runtime.event_types.plan": "PlanSet",

@@ -16,7 +16,13 @@ from trio.testing import MockClock
 import callboard
 from callboard.config.settings import Limits
 from callboard.runtime.definitions import Agent, CallStatus, Effect, Preset, Resource
-from callboard.runtime.events import ApprovalAnswered, CallFinished, CallStarted, TurnStarted
+from callboard.runtime.events import (
+    ApprovalAnswered,
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    TurnStarted,
+)
 from callboard.runtime.history import Call
 from callboard.runtime.messages import ApprovalRequest
 from callboard.tools.tool import ToolContext
@@ -93,7 +99,7 @@ async def test_progress_comes_up_while_a_call_runs() -> None:
     scene = Scene(tools=[talk])
     async with dispatching(scene):
         lines = await run_calls(scene, calls("talk"))
-    assert [(line.call_id, line.text) for line in lines] == [("c0", "still here")] * 3
+    assert lines == [CallProgress("c0", "still here")] * 3
     assert await statuses(scene) == {"c0": "success"}
 
 

@@ -36,6 +36,7 @@ from callboard.runtime.events import (
     CallFinished,
     CallProgress,
     CallProposed,
+    ChildCall,
     DurableEvent,
     InputAccepted,
     InputCancelled,
@@ -390,10 +391,10 @@ async def run_calls(
     agent: Agent | None = None,
     scope: trio.CancelScope | None = None,
     session_id: str = "s1",
-) -> list[CallProgress]:
+) -> list[CallProgress | ChildCall]:
     """Asks the dispatcher as a turn does: leaving early cancels and waits for the end."""
     outlet, gone = trio.open_memory_channel[None](0)
-    lines: list[CallProgress] = []
+    lines: list[CallProgress | ChildCall] = []
     scope = scope or trio.CancelScope()
     message = MessageCompleted(
         turn_id="t", message_id="m", parts=tuple(calls), provider="p", model="m",

@@ -263,12 +263,17 @@ export class Session {
       this.live.take(event);
       return;
     }
-    if (event.type !== "call_progress") this.revision += 1;
+    if (event.type !== "call_progress" && event.type !== "child_call") this.revision += 1;
     switch (event.type) {
-      case "call_progress": {
-        const text = this.outputs.get(event.call_id);
-        const all = text === undefined ? event.text : `${text}\n${event.text}`;
-        this.outputs.set(event.call_id, all.slice(-MAX_OUTPUT_CHARS));
+      case "call_progress":
+        this.#output(event.call_id, event.text);
+        return;
+      case "child_call": {
+        // Under the call of `delegate`, as lines of its output: the record of each is the other session's.
+        if (event.state !== "finished" || event.status == null) return;
+        const sign = event.status === "success" ? "✓" : "✗";
+        const said = event.subject ? `${event.name}  ${event.subject}` : event.name;
+        this.#output(event.call_id, `${"  ".repeat((event.depth ?? 1) - 1)}${sign} ${said}`);
         return;
       }
       case "message_discarded":
@@ -431,6 +436,12 @@ export class Session {
   #arrived(inputId: string): void {
     this.waiting.delete(inputId);
     this.#touch(inputId);
+  }
+
+  #output(callId: string, text: string): void {
+    const before = this.outputs.get(callId);
+    const all = before === undefined ? text : `${before}\n${text}`;
+    this.outputs.set(callId, all.slice(-MAX_OUTPUT_CHARS));
   }
 
   #touch(id: string): void {

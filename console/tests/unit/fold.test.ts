@@ -138,6 +138,19 @@ describe("a session of which parts are read", () => {
   });
 });
 
+describe("calls of sessions below", () => {
+  it("stand under the call that waits for them, once they have ended", () => {
+    const session = new Session("s");
+    const update = (event: object) => session.update({ session_id: "s", event: event as Update["event"] });
+    const call = { type: "child_call", call_id: "a", session_id: "below", child_call_id: "c", name: "shell", subject: "$ make" };
+    update({ ...call, state: "started" });
+    expect(session.outputs.get("a")).toBeUndefined();
+    update({ ...call, state: "finished", status: "success" });
+    update({ ...call, child_call_id: "d", depth: 2, state: "finished", status: "denied" });
+    expect(session.outputs.get("a")).toBe("✓ shell  $ make\n  ✗ shell  $ make");
+  });
+});
+
 describe("the list of messages", () => {
   it("is the same one until something of it changes, and what changes has another stamp", () => {
     const session = new Session("s");

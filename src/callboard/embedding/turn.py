@@ -12,6 +12,7 @@ import trio
 from ..runtime.errors import CallboardError, ConflictError, ValidationError
 from ..runtime.events import (
     CallProgress,
+    ChildCall,
     DurableEvent,
     InputCancelled,
     MessageCompleted,
@@ -36,7 +37,7 @@ else:
 LEAVE_SECONDS = 15.0
 """How long leaving a turn's block waits for the turn to be gone, even when itself cancelled."""
 
-TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | MessageDiscarded
+TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | ChildCall | MessageDiscarded
 """What a turn yields: pieces of the stream as they come, and events that are on record.
 
 Example:

@@ -1,0 +1,79 @@
+"""The calls of sessions below, as lines under the call of `delegate` that waits for them.
+
+▾ Find out which files are unused.
+│ ✓ search_files 3 ms  old
+│ ▾ Look at old.txt.
+│ │ ✓ read_file 1 ms  old.txt
+"""
+
+from __future__ import annotations
+
+from ...runtime.definitions import CallStatus
+from ...runtime.events import ChildCall
+from ..terminal.escaping import safe_line
+from ..terminal.style import Style, counted, seconds
+
+MAX_SHOWN_LINES = 40
+"""Of each call of `delegate`: a screen of them. Behind that, only what failed or asks is shown, at most as much again."""
+
+
+class BelowLines:
+    """Makes the lines of one transcript.
+
+    Args:
+        style: What can be shown.
+
+    Attributes:
+        head: The session of the line that was printed last; empty where another line came since.
+    """
+
+    def __init__(self, style: Style) -> None:
+        self.head = ""
+        self._style = style
+        self._bar = "│" if style.signs else "|"
+        self._sign = "▾" if style.signs else "-"
+        self._shown: dict[str, int] = {}
+        self._left: dict[str, int] = {}
+
+    def take(self, call: ChildCall, *, begins: bool) -> list[str]:
+        """Return the lines for an event; with `begins`, also for what a program begins to run, and who asks."""
+        line = self._line(call, begins=begins)
+        if not line:
+            return []
+        shown = self._shown.get(call.call_id, 0)
+        is_news = call.state == "asks" or call.status not in {None, CallStatus.SUCCESS}
+        if shown >= MAX_SHOWN_LINES * (2 if is_news else 1):
+            if call.state == "finished":
+                self._left[call.call_id] = self._left.get(call.call_id, 0) + 1
+            return []
+        self._shown[call.call_id] = shown + 1
+        bars = f"{self._bar} " * call.depth
+        head = []
+        if call.session_id != self.head:
+            above = f"{self._bar} " * (call.depth - 1)
+            head = [self._dim(f"  {above}{self._sign} {safe_line(call.task or call.session_id)}")]
+        return [*head, f"{self._dim(f'  {bars}')}{line}"]
+
+    def end(self, call_id: str) -> list[str]:
+        """Return the last line, when the call of `delegate` has ended."""
+        self._shown.pop(call_id, None)
+        left = self._left.pop(call_id, 0)
+        how = "left out (callboard show SESSION)"
+        return [self._dim(f"  {self._bar} … {counted(left, 'call')} {how}")] if left else []
+
+    def _line(self, call: ChildCall, *, begins: bool) -> str:
+        name, subject = safe_line(call.name), safe_line(call.subject)
+        match call.state:
+            case "finished" if call.status:
+                word = "" if call.status is CallStatus.SUCCESS else f" {call.status}"
+                took = "" if call.status is CallStatus.DENIED else f" {seconds(call.duration_ms)}"
+                return f"{self._style.mark(call.status)} {name}{word}{took}  {subject}".rstrip()
+            case "started" if begins and call.is_program:
+                return self._dim(f"{name}: {subject}")
+            case "asks" if begins:
+                return self._dim(f"{name} asks: {subject}")
+            case _:
+                return ""
+
+    def _dim(self, text: str) -> str:
+        return self._style.paint(text, "dim")
