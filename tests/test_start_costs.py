@@ -19,6 +19,7 @@ import trio
 import callboard
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
+from support.cli.command import Command
 from support.waits import until
 
 
@@ -142,6 +143,28 @@ async def test_what_an_editor_keeps_running_has_no_parser_of_command_lines() -> 
         "httpx",
         "callboard.cli.app",
     }
+
+
+async def test_a_run_that_looks_for_a_local_server_imports_no_http_client(tmp_path: Path) -> None:
+    """Where no model is configured, and no key: httpx took a seventh of the instructions of a user's first run."""
+    command = Command(tmp_path)
+    ask = "import sys; from callboard.__main__ import main; main(['run', '-q', 'Hi']); print(*sys.modules)"
+    for is_there in (False, True):
+        async with open_scripted_server([reply("Hello.")]) as server:
+            if is_there:
+                there = f'[providers.ollama]\nbase_url = "{server.base_url}"\n'
+                (command.home / "config" / "callboard.toml").write_text(there)
+            done = await trio.run_process(
+                [sys.executable, "-c", ask],
+                stdin=b"",
+                capture_stdout=True,
+                env=command.environ,
+                cwd=command.workspace,
+            )
+        *said, modules = done.stdout.decode().splitlines()
+        assert ("Hello." in said) == is_there
+        assert "callboard.providers.catalog.lists" in modules.split()
+        assert not {"httpx", "rich"} & {*modules.split()}
 
 
 async def test_a_later_start_takes_the_sandbox_from_the_record(tmp_path: Path) -> None:

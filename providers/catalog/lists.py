@@ -61,7 +61,7 @@ async def fetch_page(
     key = dialect.auth_headers(endpoint.key.reveal()) if endpoint.key else {}
     request = dialect.list_models(page)
     url, headers = endpoint.base_url + request.path, {**request.headers, **key}
-    async with http.request("GET", url, headers) as answer:
+    async with http.stream_get(url, headers) as answer:
         content = await answer.read_all(MAX_PAGE_BYTES + 1)
         if answer.status != 200:
             return dialect.read_error(answer.status, answer.headers, content)

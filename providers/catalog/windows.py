@@ -53,9 +53,11 @@ async def _ask(http: HttpClient, endpoint: Endpoint, path: str, body: bytes | No
     url = endpoint.base_url.removesuffix("/v1") + path
     key = endpoint.dialect.auth_headers(endpoint.key.reveal()) if endpoint.key else {}
     headers = {"accept": "application/json", "content-type": "application/json", **key}
-    method = "GET" if body is None else "POST"
     try:
-        async with http.request(method, url, headers, body) as answer:
+        asks = (
+            http.stream_get(url, headers) if body is None else http.stream_post(url, headers, body)
+        )
+        async with asks as answer:
             content = await answer.read_all(MAX_ASIDE_BYTES + 1)
     except CallboardError:
         return b""  # other figures hold, or none

@@ -3,9 +3,9 @@
 It follows no redirects, keeps no cookies, reads nothing from the environment and verifies TLS. It
 has one deadline, for connecting; all others are the caller's.
 
-There are two ways through the same connections. `stream_post` is the short one, for model calls, where
-the cost of a request is felt: no object of httpx is made (decision 0005). `request` is for everything
-else (web tools, lists of models, webhooks): it goes through an `httpx.AsyncClient`. A program can give a
+There are two ways through the same connections. `stream_post` and `stream_get` are the short one, for model calls and
+lists of models, where the cost of a request is felt, or that of importing httpx: no object of it is made (decision 0005). `request` is for
+everything else (web tools, webhooks): it goes through an `httpx.AsyncClient`. A program can give a
 client of its own, with a proxy or a company's certificates; then both ways go through that one
 (`transport` says how).
 
@@ -79,11 +79,24 @@ class HttpClient:
             DeadlineError: There was no connection in time.
             ValidationError: The URL or a header is not valid.
         """
+        async with self._stream("POST", url, headers, body) as answer:
+            yield answer
+
+    @asynccontextmanager
+    async def stream_get(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[BodyStream]:
+        """Send a GET request the short way; see `stream_post`."""
+        async with self._stream("GET", url, headers, None) as answer:
+            yield answer
+
+    @asynccontextmanager
+    async def _stream(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncGenerator[BodyStream]:
         if self.given is not None:
-            async with self.request("POST", url, headers, body) as answer:
+            async with self.request(method, url, headers, body) as answer:
                 yield answer
             return
-        destination, head = outgoing("POST", read_url(url), headers, body)
+        destination, head = outgoing(method, read_url(url), headers, body)
         pool = self._open()
         connection, response = await pool.send(destination, head, body, may_repeat=True)
         try:
