@@ -127,3 +127,11 @@ def test_what_is_not_counted_in_time_fails(tmp_path: Path) -> None:
     done = run("instructions.py", "--only", "cold", "--max-minutes", "0", path=path)
     assert done.returncode == 1
     assert "the time was up" in done.stdout
+
+
+def test_commands_are_timed_from_their_start_to_their_end() -> None:
+    done = run("commands.py", "--rounds", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = re.findall(r"^(.*): \d+\.\d\d s, of CPU (\d+\.\d\d) s$", done.stdout, re.MULTILINE)
+    assert [what.partition(",")[0] for what, _ in found] == ["--help", "run --help", "run", "run"]
+    assert all(float(cpu) > 0 for _, cpu in found)
