@@ -12,7 +12,7 @@ capabilities), `approval`, `history` (a conversation as providers need it, and i
 `turn_options`, `handles`, `processes`, `channel` (where people are), `events`, `messages`.
 
 The folders: `kernel` (actors), `store` (SQLite), `event_types`, `turns` (what runs now), `wire` (the
-protocol), `http` (requests out), `taint`, `changes` (undo), `memory`, `backup`, `disk` (the data folder).
+protocol), `http` (requests out), `taint`, `changes` (undo), `memory`, `backup`, `disk` (the data folder), `cluster` (several nodes on one database).
 
 Begin with `events`, then `messages`.
 Comes in: messages, events, queries, requests.

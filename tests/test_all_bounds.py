@@ -111,6 +111,7 @@ ALONE: dict[str, str] = {
         providers/replay: PIECE_BYTES
         runtime/backup/salvage: _BLOCK_BYTES
         runtime/changes/version_log: CHUNK_BYTES
+        runtime/cluster/registry: MAX_CLAIM
         runtime/http/connection: READ_BYTES
         runtime/http/transport: MAX_PIECES_LEFT
         runtime/store/file: CHECKPOINT_PAGES LOG_BLOCK_BYTES

@@ -52,7 +52,7 @@ ALLOWED = (
         "SCAN i", "inputs are removed with the end of their turn", "from inputs i join sessions"
     ),
     Allowed(
-        "USE TEMP B-TREE FOR (DISTINCT|ORDER BY)",
+        "USE TEMP B-TREE FOR (GROUP BY|ORDER BY)",
         "the sessions of those inputs",
         "from inputs i join sessions",
     ),

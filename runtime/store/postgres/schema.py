@@ -266,6 +266,7 @@ end $$;
 
 
 _TEXT_COLUMN = re.compile(r"((?:^  |\()\w+) text(?= |,|$)", re.MULTILINE)
+_COLLATED = r'\1 text collate "C"'
 
 
 def _first() -> str:
@@ -274,10 +275,39 @@ def _first() -> str:
         f" for values with (modulus {EVENT_PARTITIONS}, remainder {number});"
         for number in range(EVENT_PARTITIONS)
     )
-    return _TEXT_COLUMN.sub(r'\1 text collate "C"', _TABLES) + parts
+    return _TEXT_COLUMN.sub(_COLLATED, _TABLES) + parts
 
 
-MIGRATIONS: tuple[str, ...] = (_first(),)
+CLUSTER = """
+create table cluster (id integer primary key, generation bigint not null);
+create table nodes (
+  node_id text primary key,
+  term bigint not null,
+  state text not null,
+  url text not null,
+  version text not null,
+  capacity integer not null,
+  roots text not null,
+  started_at_ms bigint not null,
+  lease_until_ms bigint not null,
+  changed bigint not null
+-- Renewals change these few rows all the time; with room in the page no index is touched.
+) with (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+create table owners (
+  session_id text primary key,
+  tree text not null,
+  node_id text not null,
+  term bigint not null,
+  slot integer not null,
+  root text not null
+);
+create index owners_by_slot on owners (slot, node_id);
+create index owners_by_tree on owners (tree);
+"""
+
+"""The nodes of a cluster, and which of them owns a session: `runtime.cluster.registry` has the statements."""
+
+MIGRATIONS: tuple[str, ...] = (_first(), _TEXT_COLUMN.sub(_COLLATED, CLUSTER))
 """Step N brings a database from version N-1 to N."""
 
 _VERSION_TABLE = (

@@ -30,12 +30,12 @@ LATE_QUESTIONS = (
 )
 
 WAKING = """
-select distinct s.session_id from inputs i join sessions s on s.id = i.session
+select s.session_id from inputs i join sessions s on s.id = i.session
 where (i.source <> 'person' or i.turn_id is null) and s.deleted_at_ms is null and not exists (
   select 1 from turns t where t.session = i.session and t.ended_at_ms is null and not exists (
     select 1 from inputs b where b.session = t.session and b.turn_id = t.turn_id
     and b.source <> 'person'))
-order by s.id
+group by s.id order by s.id
 """
 """Sessions whose next turn begins by itself: an acknowledged input waits, or a turn of the runtime's own
 is suspended. Left out are sessions in which another turn runs (the input follows it) or is suspended (a

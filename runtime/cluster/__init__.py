@@ -1,0 +1,22 @@
+"""The cluster: several nodes on one database, each of which owns some of the sessions.
+
+The database decides who owns what, and callboard has no consensus of its own. A *node* has a *lease* there, which it
+renews; `lease` says how long, and what a node may do when its own count of it ends. When a node's lease has run out,
+another one *fences* it: from that moment the database takes nothing from that *term* of the node, and what it owned
+can be *claimed*. So a node that slept, or was cut off, writes nothing once others may own its sessions, whatever it
+believes itself.
+
+Nobody hands sessions out. `placement` has every node compute for itself which of those of a node that is gone are its
+share, and it claims them in batches: those first in which something runs or waits. The others keep their owner until
+somebody asks for them.
+
+This is the part without tasks. `registry` has the statements, each one transaction; `membership` decides what one
+node does with them, and `postgres` is the connection. Both are run by the simulation of a thousand nodes as they are (tests/simulation/cluster.py;
+docs/scale.md has its table).
+
+Begin with `registry`, whose statements are all that nodes do to each other. `nodes` has the rows.
+Comes in: a connection to the database, and a monotonic clock.
+Goes out: terms, members, claimed sessions.
+Owns: the rows of the tables `cluster`, `nodes` and `owners`.
+Imports: `runtime.errors`, `runtime.store.postgres`; psycopg.
+"""

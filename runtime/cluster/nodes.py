@@ -1,0 +1,84 @@
+"""What a cluster has on record of its nodes, and of who owns a session."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+NodeState = Literal["live", "draining", "fenced", "ended"]
+"""A node is `live` or `draining` while it renews its lease. Who finds that lease lapsed makes it `fenced`; a
+node that has stopped in order is `ended`. Both are final: a node comes back with the next term."""
+
+
+class Term(NamedTuple):
+    """One life of a node: it counts up each time that a node of this name joins the cluster."""
+
+    node_id: str
+    term: int
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as the others see it. Times are the database's, in Unix milliseconds.
+
+    Attributes:
+        node_id: Its name, which stays the same when it is started again.
+        term: How often a node of this name has joined.
+        state: See `NodeState`.
+        url: Where other nodes and clients reach it.
+        version: Its callboard.
+        capacity: How large its share of sessions is, compared with that of others.
+        roots: The names of the roots that it has.
+        started_at_ms: When it joined.
+        lease_until_ms: Until when nobody may take its sessions.
+        changed: The generation of the cluster in which this was last changed, but for the lease.
+    """
+
+    node_id: str
+    term: int
+    state: NodeState
+    url: str
+    version: str
+    capacity: int
+    roots: tuple[str, ...]
+    started_at_ms: int
+    lease_until_ms: int
+    changed: int
+
+    @property
+    def life(self) -> Term:
+        """Which life of the node this is."""
+        return Term(self.node_id, self.term)
+
+
+class Joining(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node says of itself when it joins; see `Node`."""
+
+    node_id: str
+    url: str
+    version: str
+    capacity: int = 1
+    roots: tuple[str, ...] = ()
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """What came of renewing a lease.
+
+    Attributes:
+        is_held: Whether the lease is held again; otherwise the node was fenced, or has ended.
+        generation: Counts the changes of all nodes.
+        lapsing: Nodes that should have renewed their leases by now, each with the milliseconds that are left
+            of it: none or less, and it can be fenced.
+    """
+
+    is_held: bool
+    generation: int
+    lapsing: tuple[tuple[Term, int], ...] = ()
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Who owns a session: a life of a node, the node's address, and the root of the session."""
+
+    life: Term
+    url: str
+    root: str

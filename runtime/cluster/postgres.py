@@ -1,0 +1,107 @@
+"""PostgreSQL as the database of a cluster: one blocking connection, made again when it broke."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from typing import Any
+
+import psycopg
+
+from ..errors import StorageError
+from ..store.postgres.address import DatabaseAddress
+from ..store.postgres.connection import connect
+from ..store.postgres.trouble import trouble
+from .lease import LEASE_SECONDS
+from .registry import ClusterSql, Database
+
+STATEMENT_MS = 1000
+"""A renewal that takes longer comes too late, and whatever else takes as long is tried again."""
+CHANNEL = "callboard_nodes"
+"""Where the database says that a node has changed."""
+
+_UP_SINCE = f"pg_postmaster_start_time() + interval '{LEASE_SECONDS} seconds'"
+
+POSTGRES = ClusterSql(
+    now="(extract(epoch from clock_timestamp()) * 1000)::bigint",
+    is_settled=f"clock_timestamp() > {_UP_SINCE}",
+    shared="for share",
+    skip_locked="for update of o skip locked",
+    one_of="{column} = any(?)",
+    tell=f"select pg_notify('{CHANNEL}', '')",
+)
+
+
+class PostgresDatabase(Database):
+    """A connection of its own, for one thread at a time.
+
+    A statement alone need not be on the disk when it returns: a renewal that a crash loses is one that was not
+    made, and nobody is fenced soon after a start. A transaction is.
+
+    Args:
+        address: Of the database.
+    """
+
+    sql = POSTGRES
+
+    def __init__(self, address: DatabaseAddress) -> None:
+        self._address = address
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """See `Database`."""
+        with self._named_errors():
+            cursor = self._open().execute(_numbered(sql), values)
+            return cursor.fetchall() if cursor.description is not None else []
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """See `Database`."""
+        with self._named_errors():
+            connection = self._open()
+            with connection.transaction():
+                connection.execute("set local synchronous_commit = on")
+                yield
+
+    def list_value(self, values: Collection[object]) -> list[object]:
+        """See `Database`."""
+        return list(values)
+
+    def notified(self, seconds: float) -> bool:
+        """Wait until the database says that a node has changed; return `False` when it did not say so in time."""
+        with self._named_errors():
+            return any(True for _ in self._open().notifies(timeout=seconds, stop_after=1))
+
+    def close(self) -> None:
+        """Close the connection; the next statement opens it again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _open(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._address, writes=True)
+            self._connection.execute("set synchronous_commit = off")
+            self._connection.execute(f"set statement_timeout = {STATEMENT_MS}")
+            self._connection.execute(f"listen {CHANNEL}")
+        return self._connection
+
+    @contextmanager
+    def _named_errors(self) -> Generator[None]:
+        """Raise `StorageError` for what psycopg raises; a connection that may be broken is dropped."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+                self.close()
+            found = trouble(self._address.name, error)
+            raise found if isinstance(found, StorageError) else StorageError(str(found)) from error
+
+
+@cache
+def _numbered(sql: str) -> str:
+    """Return a statement with `$1` for its values."""
+    pieces, numbers = sql.split("?"), count(1)
+    return "".join([*(f"{piece}${next(numbers)}" for piece in pieces[:-1]), pieces[-1]])

@@ -1,0 +1,334 @@
+"""The cluster's tables: which nodes there are, until when they may act, and who owns which session.
+
+All that decides between nodes is in these statements, and each is one transaction. A lease is counted on the
+database's clock alone. **The fence is the moment that counts**: whoever finds a lease lapsed makes the node
+`fenced`, and waits with that for a commit of the node that is under way. Before it, the node's commits are
+taken; behind it, none is. A lease that lapsed without a fence can be renewed: nobody took anything.
+
+A session is owned together with those above and below it (its *tree*), which store inputs and answers in one
+another: they move as one.
+
+The statements are common SQL, and `ClusterSql` holds what differs: so the simulation runs them on a
+database of its own, with a clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+from ..errors import ConflictError
+from .lease import LEASE_SECONDS, RENEW_SECONDS
+from .nodes import Joining, Node, Owner, Renewal, Term
+from .placement import slot_of
+
+MAX_CLAIM = 64
+"""Sessions in one claim: each is recovered then, some tens of milliseconds of work, and others may help meanwhile."""
+
+LEASE_MS = int(LEASE_SECONDS * 1000)
+UP = "state in ('live', 'draining')"
+"""Of a row of nodes: its term goes on."""
+_LATE_MS = int((LEASE_SECONDS - 2 * RENEW_SECONDS) * 1000)
+"""With less than this left of its lease, a node has missed a renewal."""
+_KEPT_MS = 7 * 24 * 3600 * 1000
+"""How long a node that is gone stays listed."""
+
+_NODE = (
+    "node_id, term, state, url, version, capacity, roots, started_at_ms, lease_until_ms, changed"
+)
+OWN_NEW = "insert into owners values (?, ?, ?, ?, ?, ?) on conflict do nothing"
+OWN_CHILD = (
+    "insert into owners select ?, tree, ?, ?, slot, root from owners where session_id = ?"
+    " on conflict do nothing"
+)
+_IS_GONE = (
+    f"not exists (select 1 from nodes n where n.node_id = o.node_id and n.term = o.term and n.{UP})"
+)
+"""Of a row `o` of owners: its owner's life has ended, or it has let go of the session (term 0)."""
+_IS_BUSY = (
+    "exists (select 1 from inputs i where i.session = s.id)"
+    " or exists (select 1 from turns t where t.session = s.id and t.ended_at_ms is null)"
+)
+"""Of a row `s` of sessions: something of it waits or runs. The others can wait until somebody asks."""
+
+
+class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between databases.
+
+    Attributes:
+        now: The database's clock in Unix milliseconds, read each time and not once in a transaction.
+        is_settled: Whether the database has been up for as long as a lease: when it was started just now, it
+            may have forgotten renewals that it has granted.
+        shared: Locks a row against being changed until the transaction ends.
+        skip_locked: Locks the rows of `o` that nobody else holds.
+        one_of: Whether a column is in the list that is the next value, as a condition.
+        tell: Tells all nodes that one has changed, once the transaction has ended.
+    """
+
+    now: str
+    is_settled: str
+    shared: str
+    skip_locked: str
+    one_of: str
+    tell: str = ""
+
+    def listed(self, column: str) -> str:
+        """Return the condition that a column is in the list which is the next value."""
+        return self.one_of.format(column=column)
+
+
+class Database(Protocol):
+    """A connection that runs one statement after another; it raises `StorageError` when it can't."""
+
+    sql: ClusterSql
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement with `?` for its values, and return its rows."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Return a block whose statements are one transaction; an exception takes them back."""
+        ...
+
+    def list_value(self, values: Collection[object]) -> object:
+        """Return a list as `ClusterSql.one_of` takes it."""
+        ...
+
+
+class Registry:
+    """The statements about nodes and owners, over one connection. Nothing here keeps state."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = database.sql
+        self._rows = database.rows
+
+    # ── nodes ────────────────────────────────────────────────────────────────────────────────────
+
+    def join(self, node: Joining) -> Term:
+        """Begin the next life of a node, with a lease; raise `ConflictError` while one of its name lives."""
+        with self._database.transaction():
+            self._rows(
+                "delete from nodes where state in ('fenced', 'ended')"
+                f" and lease_until_ms < {self._sql.now} - ? and node_id <> ?",
+                (_KEPT_MS, node.node_id),
+            )
+            values = (
+                node.url,
+                node.version,
+                node.capacity,
+                msgspec.json.encode(node.roots).decode(),
+            )
+            found = self._rows(
+                f"insert into nodes ({_NODE})"
+                f" values (?, 1, 'live', ?, ?, ?, ?, {self._sql.now}, {self._sql.now} + ?, 0)"
+                " on conflict (node_id) do update set term = nodes.term + 1, state = 'live',"
+                " url = excluded.url, version = excluded.version, capacity = excluded.capacity,"
+                " roots = excluded.roots, started_at_ms = excluded.started_at_ms,"
+                " lease_until_ms = excluded.lease_until_ms"
+                f" where nodes.state in ('fenced', 'ended') or nodes.lease_until_ms <= {self._sql.now}"
+                " returning term",
+                (node.node_id, *values, LEASE_MS),
+            )
+            if not found:
+                ((url,),) = self._rows("select url from nodes where node_id = ?", (node.node_id,))
+                raise ConflictError(
+                    f"A node named {node.node_id} is in this cluster already, at {url}. Give this one a "
+                    "name of its own: [cluster] node in callboard.toml, or --node."
+                )
+            self._tell_change(node.node_id)
+        return Term(node.node_id, found[0][0])
+
+    def renew(self, life: Term) -> Renewal:
+        """Lengthen the lease of a node that nobody has fenced; say whose run out."""
+        held = self._rows(
+            f"update nodes set lease_until_ms = {self._sql.now} + ?"
+            f" where node_id = ? and term = ? and {UP} returning 1",
+            (LEASE_MS, *life),
+        )
+        seen = self._rows(
+            f"select c.generation, n.node_id, n.term, n.lease_until_ms - {self._sql.now} from cluster c"
+            f" left join nodes n on n.{UP} and n.lease_until_ms <= {self._sql.now} + ?",
+            (_LATE_MS,),
+        )
+        lapsing = tuple((Term(name, term), left) for _, name, term, left in seen if name)
+        return Renewal(bool(held), seen[0][0], lapsing)
+
+    def nodes(self, *, after: int = 0) -> list[Node]:
+        """Return the nodes that were changed after a generation."""
+        found = self._rows(
+            f"select {_NODE} from nodes where changed > ? order by node_id", (after,)
+        )
+        return [_node(row) for row in found]
+
+    def fence(self, life: Term) -> bool:
+        """End a life whose lease has run out, for good; return whether this has done it.
+
+        It waits for a commit of that node that is under way.
+        """
+        has_lapsed = f"lease_until_ms <= {self._sql.now} and {self._sql.is_settled}"
+        where = f"{UP} and {has_lapsed} and node_id = ? and term = ?"
+        return self._change("state = 'fenced'", where, tuple(life))
+
+    def drain(self, node_id: str) -> bool:
+        """Have a node give its sessions away; return whether one of this name is live."""
+        return self._change("state = 'draining'", "state = 'live' and node_id = ?", (node_id,))
+
+    def leave(self, life: Term) -> None:
+        """End a life in order: what it still owns may be claimed at once."""
+        what = f"state = 'ended', lease_until_ms = {self._sql.now}"
+        self._change(what, f"{UP} and node_id = ? and term = ?", tuple(life))
+
+    def _change(self, what: str, where: str, values: tuple[object, ...]) -> bool:
+        with self._database.transaction():
+            sql = f"update nodes set {what} where {where} returning node_id"
+            found = self._rows(sql, values)
+            for (node_id,) in found:
+                self._tell_change(node_id)
+        return bool(found)
+
+    def _tell_change(self, node_id: str) -> None:
+        # Last in its transaction: the row is locked until that ends, so that generations become visible
+        # in their order, and nobody waits for it for long.
+        ((generation,),) = self._rows(
+            "insert into cluster values (1, 1)"
+            " on conflict (id) do update set generation = cluster.generation + 1 returning generation"
+        )
+        self._rows("update nodes set changed = ? where node_id = ?", (generation, node_id))
+        if self._sql.tell:
+            self._rows(self._sql.tell)
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    def holds(self, life: Term) -> bool:
+        """Whether a node may write now; in a transaction, nobody can fence it before that ends."""
+        sql = (
+            f"select 1 from nodes where node_id = ? and term = ? and {UP}"
+            f" and lease_until_ms > {self._sql.now} {self._sql.shared}"
+        )
+        return bool(self._rows(sql, tuple(life)))
+
+    def owned(self, life: Term, session_ids: Iterable[str]) -> set[str]:
+        """Return which of these sessions a life owns."""
+        sql = f"select session_id from owners where {self._sql.listed('session_id')}"
+        values = (self._database.list_value(list(session_ids)), *life)
+        return {name for (name,) in self._rows(f"{sql} and node_id = ? and term = ?", values)}
+
+    def own_new(self, life: Term, session_id: str, parent_id: str | None, root: str = "") -> None:
+        """Make a life the owner of a session that its transaction creates.
+
+        One with a parent gets the parent's tree and root.
+        """
+        if parent_id:
+            self._rows(OWN_CHILD, (session_id, *life, parent_id))
+        else:
+            self._rows(OWN_NEW, (session_id, session_id, *life, slot_of(session_id), root))
+
+    def claim(
+        self, life: Term, gone: Collection[str], slots: Collection[int], roots: Collection[str]
+    ) -> list[str]:
+        """Take over busy trees of nodes that are gone; fewer sessions than `MAX_CLAIM` are all that there were.
+
+        Args:
+            life: Whose they become, if it may own any.
+            gone: Names of the nodes.
+            slots: The share of this node.
+            roots: The roots of the sessions.
+        """
+        listed = self._sql.listed
+        with self._database.transaction():
+            if not self.holds(life):
+                return []
+            found = self._rows(
+                "update owners set node_id = ?, term = ? where tree in ("
+                "select o.tree from owners o join sessions s on s.session_id = o.session_id"
+                f" where {listed('o.slot')} and {listed('o.node_id')} and {listed('o.root')}"
+                f" and {_IS_GONE} and ({_IS_BUSY}) limit ? {self._sql.skip_locked})"
+                " returning session_id",
+                (
+                    *life,
+                    *(self._database.list_value(each) for each in (slots, gone, roots)),
+                    MAX_CLAIM,
+                ),
+            )
+        return [session_id for (session_id,) in found]
+
+    def claim_one(self, life: Term, session_id: str) -> tuple[Owner | None, list[str]]:
+        """Take a session whose owner is gone, with its tree.
+
+        Return who owns it now, `None` if there is no such session; and all that was taken just now.
+        """
+        claimed: list[str] = []
+        with self._database.transaction():
+            if self.holds(life):
+                if self.owner(session_id) is None:
+                    self._own_unknown(session_id)
+                found = self._rows(
+                    "update owners as o set node_id = ?, term = ? where"
+                    f" tree = (select tree from owners where session_id = ?) and {_IS_GONE}"
+                    " returning session_id",
+                    (*life, session_id),
+                )
+                claimed = [name for (name,) in found]
+            return self.owner(session_id), claimed
+
+    def _own_unknown(self, session_id: str) -> None:
+        """List a tree of sessions that came into the store without an owner, as owned by nobody."""
+        above = self._rows(
+            "with recursive up (name, above, depth) as ("
+            "select session_id, parent_id, 0 from sessions where session_id = ? union all"
+            " select s.session_id, s.parent_id, depth + 1 from sessions s join up on s.session_id = up.above)"
+            " select name from up order by depth desc limit 1",
+            (session_id,),
+        )
+        for (tree,) in above:
+            self._rows(
+                "insert into owners with recursive down (name) as ("
+                "select session_id from sessions where session_id = ? union all"
+                " select s.session_id from sessions s join down on s.parent_id = down.name)"
+                " select name, ?, '', 0, ?, '' from down where true on conflict do nothing",
+                (tree, tree, slot_of(tree)),
+            )
+
+    def owner(self, session_id: str) -> Owner | None:
+        """Return who owns a session."""
+        found = self._rows(
+            "select o.node_id, o.term, coalesce(n.url, ''), o.root from owners o"
+            " left join nodes n on n.node_id = o.node_id where o.session_id = ?",
+            (session_id,),
+        )
+        return Owner(Term(*found[0][:2]), *found[0][2:]) if found else None
+
+    def let_go(self, life: Term, session_ids: Iterable[str]) -> None:
+        """Give sessions up that their owner has stopped: whose share they are may claim them."""
+        with self._database.transaction():
+            listed = self._sql.listed("session_id")
+            values = (self._database.list_value(list(session_ids)), *life)
+            self._rows(
+                f"update owners set term = 0 where {listed} and node_id = ? and term = ?", values
+            )
+            self._tell_change(life.node_id)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many sessions each node owns in its present life."""
+        sql = "select o.node_id, count(*) from owners o join nodes n on n.node_id = o.node_id and n.term = o.term"
+        return dict(self._rows(f"{sql} group by o.node_id"))
+
+
+def _node(row: tuple[Any, ...]) -> Node:
+    node_id, term, state, url, version, capacity, roots, started, until, changed = row
+    return Node(
+        node_id=node_id,
+        term=term,
+        state=state,
+        url=url,
+        version=version,
+        capacity=capacity,
+        roots=tuple(msgspec.json.decode(roots)),
+        started_at_ms=started,
+        lease_until_ms=until,
+        changed=changed,
+    )

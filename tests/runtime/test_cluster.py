@@ -1,0 +1,347 @@
+"""Nodes, leases, fences and claims: the real statements and decisions, on a database whose clock is set."""
+
+from __future__ import annotations
+
+import pytest
+
+from callboard.runtime.cluster.lease import OwnLease
+from callboard.runtime.cluster.membership import Claims, Membership
+from callboard.runtime.cluster.nodes import Joining, Owner, Term
+from callboard.runtime.cluster.placement import SLOTS, Placement, rank, slot_of
+from callboard.runtime.cluster.registry import MAX_CLAIM, Registry
+from callboard.runtime.errors import ConflictError, StorageError
+from support.cluster.played_database import PlayedDatabase
+
+
+class Cluster:
+    """Nodes on one played database; the clock of each node runs with the database's, however it is set."""
+
+    def __init__(self) -> None:
+        self.database = PlayedDatabase()
+        self.registry = Registry(self.database)
+
+    def node(self, name: str, *, roots: tuple[str, ...] = (), skew: float = 0.0) -> Member:
+        joining = Joining(node_id=name, url=f"http://{name}", version="1", roots=roots)
+        membership = Membership(self.registry, joining, lambda: self.database.now_ms / 1000 + skew)
+        membership.join()
+        return Member(self, membership, Claims(self.registry, name))
+
+    def own(self, member: Member, *session_ids: str, is_busy: bool = True, root: str = "") -> None:
+        for session_id in session_ids:
+            self.database.add_session(session_id, is_busy=is_busy)
+            self.registry.own_new(member.life, session_id, None, root)
+
+    def owner(self, session_id: str) -> Term:
+        owner = self.registry.owner(session_id)
+        assert owner is not None
+        return owner.life
+
+    def wait(self, seconds: float, *beating: Member) -> None:
+        """Let time pass while these nodes renew their leases."""
+        until = self.database.now_ms + int(seconds * 1000)
+        while self.database.now_ms < until:
+            self.database.now_ms = min(self.database.now_ms + 400, until)
+            for member in beating:
+                member.membership.beat()
+
+
+class Member:
+    def __init__(self, cluster: Cluster, membership: Membership, claims: Claims) -> None:
+        self.membership = membership
+        self.claims = claims
+        self._cluster = cluster
+
+    @property
+    def life(self) -> Term:
+        assert self.membership.life is not None
+        return self.membership.life
+
+    @property
+    def stand(self) -> str:
+        return self.membership.lease.stand(self._cluster.database.now_ms / 1000)
+
+    def claim_all(self) -> list[str]:
+        claimed: list[str] = []
+        while self.claims.are_due(self.membership.members):
+            claimed += self.claims.next(self.life, self.membership.members)
+        return claimed
+
+    def may_append(self, session_id: str) -> bool:
+        """What the store asks in the transaction of an append."""
+        registry = self._cluster.registry
+        return registry.holds(self.life) and session_id in registry.owned(self.life, [session_id])
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+# ── leases ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_node_that_renews_is_never_fenced(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.wait(30, a, b)
+    assert a.membership.beat()
+    assert b.membership.beat()
+    assert {node.state for node in cluster.registry.nodes()} == {"live"}
+
+
+def test_a_node_that_says_nothing_is_fenced_when_its_lease_has_run_out(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.wait(1.2, b)
+    assert not cluster.registry.fence(a.life)  # it may be late, and is not gone
+    cluster.wait(0.8, b)
+    assert b.membership.members.nodes["a"].state == "fenced"
+    assert not a.membership.beat()
+    assert a.membership.life is None
+    assert a.stand == "over"
+
+
+def test_a_lease_that_lapsed_without_a_fence_is_renewed(cluster: Cluster) -> None:
+    a = cluster.node("a")
+    cluster.own(a, "s")
+    cluster.wait(60)
+    assert not a.may_append("s")
+    assert a.membership.beat()
+    assert a.may_append("s")
+
+
+def test_a_fenced_node_comes_back_with_the_next_term(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    first = a.life
+    cluster.wait(2, b)
+    assert not a.membership.beat()
+    assert a.membership.join() == Term("a", first.term + 1)
+    assert a.membership.beat()
+
+
+def test_two_nodes_with_one_name_are_one_too_many(cluster: Cluster) -> None:
+    a = cluster.node("a")
+    with pytest.raises(ConflictError, match="already, at http://a"):
+        cluster.node("a")
+    cluster.wait(0.4, a)
+    cluster.wait(1.6)  # the first one is gone
+    assert cluster.node("a").life == Term("a", 2)
+
+
+def test_a_node_that_left_makes_room_for_its_name_at_once(cluster: Cluster) -> None:
+    a = cluster.node("a")
+    a.membership.leave()
+    assert cluster.node("a").life.term == 2
+
+
+@pytest.mark.parametrize("skew", [-3600.0, 0.0, 3600.0])
+def test_clocks_that_differ_by_an_hour_change_nothing(cluster: Cluster, skew: float) -> None:
+    a, b = cluster.node("a", skew=skew), cluster.node("b", skew=-skew)
+    cluster.wait(10, a, b)
+    assert {node.state for node in cluster.registry.nodes()} == {"live"}
+    cluster.wait(2, a)
+    assert a.membership.members.nodes["b"].state == "fenced"
+
+
+def test_the_own_count_ends_before_that_of_the_database() -> None:
+    lease = OwnLease(1.5)
+    lease.renewed(asked_at=10.0)
+    stands = [lease.stand(at) for at in (10.0, 11.19, 11.2, 11.49, 11.5)]
+    assert stands == ["held", "held", "ending", "ending", "over"]
+    lease.renewed(asked_at=9.0)  # an answer that was overtaken shortens nothing
+    assert lease.stand(11.0) == "held"
+    lease.lose()
+    assert lease.stand(10.0) == "over"
+
+
+def test_without_a_database_a_lease_runs_out_by_itself(cluster: Cluster) -> None:
+    a = cluster.node("a")
+    cluster.database.is_down = True
+    with pytest.raises(StorageError):
+        a.membership.beat()
+    cluster.database.now_ms += 1_600
+    assert a.stand == "over"
+    cluster.database.is_down = False
+    assert a.membership.beat()
+    assert a.stand == "held"
+
+
+# ── fencing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_zombie_appends_nothing(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.own(a, "s")
+    zombie = a.life
+    assert a.may_append("s")
+    cluster.wait(2, b)
+    assert b.claim_all() == ["s"]
+    assert not cluster.registry.holds(zombie)
+    assert cluster.registry.owned(zombie, ["s"]) == set()
+    assert b.may_append("s")
+
+
+def test_the_next_life_of_a_node_does_not_write_for_the_one_before(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.own(a, "idle", is_busy=False)
+    cluster.wait(2, b)
+    a.membership.beat()
+    a.membership.join()
+    assert not a.may_append("idle")
+    assert cluster.registry.claim_one(a.life, "idle") == (Owner(a.life, "http://a", ""), ["idle"])
+    assert a.may_append("idle")
+
+
+# ── claims ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_sessions_of_a_node_that_is_gone_are_shared_by_the_others(cluster: Cluster) -> None:
+    a, b, c = cluster.node("a"), cluster.node("b"), cluster.node("c")
+    sessions = [f"session_{number}" for number in range(5 * MAX_CLAIM)]
+    cluster.own(a, *sessions)
+    cluster.wait(2, b, c)
+    by_b, by_c = b.claim_all(), c.claim_all()
+    assert sorted([*by_b, *by_c]) == sorted(sessions)
+    assert len(by_b) > MAX_CLAIM
+    assert len(by_c) > MAX_CLAIM
+
+
+def test_idle_sessions_wait_until_somebody_asks(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.own(a, "busy")
+    cluster.own(a, "idle", is_busy=False)
+    gone = a.life
+    cluster.wait(2, b)
+    assert b.claim_all() == ["busy"]
+    assert cluster.owner("idle") == gone
+    assert cluster.registry.claim_one(b.life, "idle") == (Owner(b.life, "http://b", ""), ["idle"])
+
+
+def test_a_session_of_a_living_node_is_not_taken(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.own(a, "s")
+    cluster.wait(0.4, a, b)
+    assert b.claim_all() == []
+    assert cluster.registry.claim_one(b.life, "s") == (Owner(a.life, "http://a", ""), [])
+
+
+def test_a_fenced_node_claims_nothing(cluster: Cluster) -> None:
+    a, b, c = cluster.node("a"), cluster.node("b"), cluster.node("c")
+    cluster.own(a, "s")
+    life, members = b.life, b.membership.members
+    cluster.wait(2, c)
+    assert b.claims.next(life, members) == []
+    assert cluster.registry.claim_one(life, "s") == (Owner(a.life, "http://a", ""), [])
+    assert c.claim_all() == ["s"]
+
+
+def test_a_tree_moves_as_one(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.own(a, "root", is_busy=False)
+    cluster.database.add_session("child", parent_id="root", is_busy=True)
+    cluster.registry.own_new(a.life, "child", "root")
+    cluster.wait(2, b)
+    assert sorted(b.claim_all()) == ["child", "root"]
+
+
+def test_a_session_that_came_without_an_owner_is_taken_with_its_tree(cluster: Cluster) -> None:
+    a = cluster.node("a")
+    cluster.database.add_session("root")
+    cluster.database.add_session("child", parent_id="root")
+    owner, claimed = cluster.registry.claim_one(a.life, "child")
+    assert owner == Owner(a.life, "http://a", "")
+    assert sorted(claimed) == ["child", "root"]
+    assert cluster.owner("root") == a.life
+    assert cluster.registry.claim_one(a.life, "nobody") == (None, [])
+
+
+def test_only_a_node_that_has_the_root_takes_a_session(cluster: Cluster) -> None:
+    a = cluster.node("a", roots=("projects",))
+    b, c = cluster.node("b"), cluster.node("c", roots=("projects",))
+    cluster.own(a, "s", root="projects")
+    cluster.wait(2, b, c)
+    assert b.claim_all() == []
+    assert c.claim_all() == ["s"]
+
+
+def test_a_session_waits_for_a_node_that_has_its_root(cluster: Cluster) -> None:
+    a = cluster.node("a", roots=("projects",))
+    b = cluster.node("b")
+    cluster.own(a, "s", root="projects")
+    cluster.wait(2, b)
+    assert b.claim_all() == []
+    c = cluster.node("c", roots=("projects",))
+    assert c.claim_all() == ["s"]
+
+
+def test_a_drained_node_gives_away_what_it_has_stopped(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.own(a, "s", "t")
+    assert cluster.registry.drain("a")
+    assert not cluster.registry.drain("nobody")
+    cluster.wait(0.4, a, b)
+    assert a.membership.members.nodes["a"].state == "draining"
+    assert b.claim_all() == []  # they still run there
+    cluster.registry.let_go(a.life, ["s"])
+    cluster.wait(0.4, a, b)
+    assert b.claim_all() == ["s"]
+    a.membership.leave()
+    cluster.wait(0.4, b)
+    assert b.claim_all() == ["t"]
+
+
+def test_whoever_dies_while_it_claims_leaves_the_rest_to_the_others(cluster: Cluster) -> None:
+    nodes = {name: cluster.node(name) for name in "abcde"}
+    sessions = [f"session_{number}" for number in range(200)]
+    cluster.own(nodes["a"], *sessions)
+    living = [nodes[name] for name in "bcde"]
+    cluster.wait(2, *living)
+    living[0].claim_all()  # and dies
+    living = living[1:]
+    cluster.wait(2, *living)
+    for member in living:
+        member.claim_all()
+    owned = [name for member in living for name in cluster.registry.owned(member.life, sessions)]
+    assert sorted(owned) == sorted(sessions)
+
+
+# ── placement ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_when_a_node_goes_only_its_slots_move() -> None:
+    placement, nodes = Placement(), dict.fromkeys("abcdefgh", 1)
+    placement.set_nodes(nodes)
+    before = {name: set(placement.slots(name)) for name in nodes}
+    assert sum(map(len, before.values())) == SLOTS
+    del nodes["a"]
+    placement.set_nodes(nodes)
+    after = {name: set(placement.slots(name)) for name in nodes}
+    assert all(before[name] <= after[name] for name in nodes)
+    assert sum(map(len, after.values())) == SLOTS
+    # Each of the others takes about a seventh.
+    assert all(40 < len(after[name] - before[name]) < 120 for name in nodes)
+
+
+def test_slots_are_the_same_however_a_node_came_to_know_the_others() -> None:
+    grown, whole = Placement(), Placement()
+    for names in ("a", "ab", "abc", "bc", "bcd"):
+        grown.set_nodes(dict.fromkeys(names, 1))
+    whole.set_nodes(dict.fromkeys("bcd", 1))
+    assert [grown.slots(name) for name in "bcd"] == [whole.slots(name) for name in "bcd"]
+    assert grown.node_of("session_1") == whole.node_of("session_1")
+
+
+def test_a_node_with_twice_the_capacity_has_twice_the_slots() -> None:
+    placement = Placement()
+    placement.set_nodes({"small": 1, "large": 2})
+    assert 1.8 < len(placement.slots("large")) / len(placement.slots("small")) < 2.2
+
+
+def test_a_slot_follows_from_the_id_alone() -> None:
+    assert slot_of("session_6f1k") == slot_of("session_6f1k")
+    assert Placement().node_of("session_6f1k") is None
+
+
+def test_few_nodes_fence_one_and_they_are_others_for_another() -> None:
+    names = [f"node-{number}" for number in range(100)]
+    first = {key: min(names, key=lambda name: rank(name, key, names)) for key in ("x", "y", "z")}
+    assert len(set(first.values())) > 1
+    assert sorted(rank(name, "x", names) for name in names) == list(range(100))

@@ -1,0 +1,141 @@
+"""The statements of nodes on PostgreSQL itself, whose clock runs: what locks, clocks and connections add."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+
+import pytest
+
+pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+
+from callboard.runtime.cluster.membership import Claims, Membership
+from callboard.runtime.cluster.nodes import Joining, Term
+from callboard.runtime.cluster.postgres import PostgresDatabase
+from callboard.runtime.cluster.registry import Registry
+from callboard.runtime.errors import ConflictError, StorageError
+from callboard.runtime.store.postgres.address import address_of
+from support.postgres.databases import new_database
+from support.postgres.server import needs_postgres
+
+WAIT_SECONDS = 30.0
+
+
+class Peer:
+    """A node with a connection of its own."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.database = PostgresDatabase(address_of(url))
+        self.registry = Registry(self.database)
+        joining = Joining(node_id=name, url=f"http://{name}", version="1")
+        self.membership = Membership(self.registry, joining, time.monotonic)
+        self.life = self.membership.join()
+        self.claims = Claims(self.registry, name)
+
+    def let_lapse(self, life: Term) -> None:
+        """End a lease without waiting for it."""
+        self.database.rows("update nodes set lease_until_ms = 0 where node_id = ?", (life.node_id,))
+
+    def make_busy(self, session_id: str) -> None:
+        self.database.rows(
+            "insert into sessions (session_id, title, agent, kind, workspace, message_count,"
+            " last_message_preview, is_active, head_seq, last_event, created_at_ms, updated_at_ms)"
+            " values (?, '', '', '', '', 0, '', 0, 1, 0, 0, 0)",
+            (session_id,),
+        )
+        self.database.rows(
+            "insert into inputs (session, input_id, source)"
+            " select id, 'input', 'person' from sessions where session_id = ?",
+            (session_id,),
+        )
+        self.registry.own_new(self.life, session_id, None)
+
+
+@pytest.fixture
+def peers() -> Generator[tuple[Peer, Peer, Peer]]:
+    needs_postgres()
+    with new_database() as url:
+        made = Peer(url, "a"), Peer(url, "b"), Peer(url, "c")
+        # A server of tests has just been started, and fences nobody for as long as a lease.
+        while not made[0].database.rows(f"select {made[0].database.sql.is_settled}")[0][0]:
+            time.sleep(0.1)
+        yield made
+        for peer in made:
+            peer.database.close()
+
+
+def test_a_session_goes_from_a_fenced_node_to_one_other(peers: tuple[Peer, Peer, Peer]) -> None:
+    a, b, c = peers
+    sessions = [f"session_{number}" for number in range(40)]
+    for session_id in sessions:
+        a.make_busy(session_id)
+    a.let_lapse(a.life)
+    assert b.membership.beat()
+    assert c.membership.beat()
+    assert b.membership.members.nodes["a"].state == "fenced"
+    by_b = b.claims.next(b.life, b.membership.members)
+    by_c = c.claims.next(c.life, c.membership.members)
+    assert sorted([*by_b, *by_c]) == sorted(sessions)
+    assert by_b
+    assert by_c
+    assert not a.registry.holds(a.life)
+    assert not a.membership.beat()
+    assert a.membership.join() == Term("a", 2)
+    assert b.registry.counts() == {"b": len(by_b), "c": len(by_c)}
+
+
+def test_a_fence_waits_for_a_commit_that_is_under_way(peers: tuple[Peer, Peer, Peer]) -> None:
+    a, b, _ = peers
+    a.make_busy("s")
+    with a.database.transaction():
+        assert a.registry.holds(a.life)
+        while a.database.rows("select 1 from nodes where node_id = 'a' and lease_until_ms > "
+                              f"{a.database.sql.now}"):  # fmt: skip
+            a.database.rows("select pg_sleep(0.1)")
+        with pytest.raises(StorageError, match="took too long"):
+            b.registry.fence(a.life)
+    assert b.registry.fence(a.life)
+    with a.database.transaction():
+        assert not a.registry.holds(a.life)
+
+
+def test_a_change_is_told_to_all_nodes(peers: tuple[Peer, Peer, Peer]) -> None:
+    a, b, _ = peers
+    while b.database.notified(0.1):
+        pass  # that the nodes have joined
+    assert a.registry.drain("a")
+    assert b.database.notified(WAIT_SECONDS)
+    b.membership.look()
+    assert b.membership.members.nodes["a"].state == "draining"
+    assert not b.database.notified(0.01)
+
+
+def test_two_nodes_with_one_name(peers: tuple[Peer, Peer, Peer]) -> None:
+    a, b, _ = peers
+    other = Membership(
+        b.registry, Joining(node_id="a", url="http://x", version="1"), time.monotonic
+    )
+    with pytest.raises(ConflictError, match="already, at http://a"):
+        other.join()
+    assert a.membership.beat()
+
+
+def test_a_connection_that_broke_is_made_again(peers: tuple[Peer, Peer, Peer]) -> None:
+    a, b, _ = peers
+    ((pid,),) = a.database.rows("select pg_backend_pid()")
+    b.database.rows("select pg_terminate_backend(?::int)", (pid,))
+    with pytest.raises(StorageError):
+        a.membership.beat()
+    assert a.membership.beat()
+
+
+def test_a_session_in_a_tree_is_claimed_with_it(peers: tuple[Peer, Peer, Peer]) -> None:
+    a, b, _ = peers
+    a.make_busy("root")
+    a.registry.own_new(a.life, "child", "root")
+    a.let_lapse(a.life)
+    b.membership.beat()
+    owner, claimed = b.registry.claim_one(b.life, "child")
+    assert owner is not None
+    assert owner.life == b.life
+    assert sorted(claimed) == ["child", "root"]
