@@ -11,9 +11,11 @@ import pytest
 import callboard
 from callboard import ChildCall
 from callboard.actors.delegation.calls_below import MAX_LINE_CHARS, MAX_READ_CHARS, CallsBelow
+from callboard.actors.session.subscribers import Subscribers
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.events import CallFinished, CallProposed, Stored
+from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES, Subscription
 from callboard.runtime.turns.live_state import MAX_BELOW, LiveState
 from support.cast import Cast, below, open_cast, part, task
 from support.stage import check_records, play_in
@@ -138,6 +140,21 @@ def test_who_joins_late_hears_what_runs_below_and_not_more_than_has_room() -> No
     )
     again.fold_stored(ended)
     assert again.snapshot().below == (other,)
+
+
+def test_who_reads_slowly_misses_some_and_nothing_on_record() -> None:
+    """A turn that waits for another session has no stream that could pause for its consumer."""
+    subscribers, slow = Subscribers("s"), Subscription()
+    subscribers.add("input_1", slow)
+    subscribers.attend(("input_1",))
+    for number in range(2 * MAX_WAITING_UPDATES):
+        subscribers.publish(child_call(number))
+    assert slow.waiting == MAX_WAITING_UPDATES
+    ended = CallFinished(
+        turn_id="t", call_id="call_0", name="delegate", status=CallStatus.SUCCESS, result="{}"
+    )
+    subscribers.tell([Stored("s", 1, 0, ended)])
+    assert slow.waiting == MAX_WAITING_UPDATES + 1
 
 
 @pytest.mark.parametrize(
