@@ -2,6 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import type { Methods } from "../link";
 import * as app from "./app";
+import { offeredModels } from "./models";
 
 type Prompt = Methods["session/prompt"]["params"];
 export type Attachment = NonNullable<Prompt["attachments"]>[number];
@@ -68,14 +69,12 @@ export function optionsOf({ model, thinking, policy }: Choices): Options | null 
 /** Read what can be chosen, whenever somebody looks. */
 export async function readChoices(): Promise<void> {
   try {
-    const [listed, providers] = await Promise.all([
-      app.may("agent/list") ? app.link.request("agent/list", {}) : { agents: [] },
-      app.may("provider/list") ? app.link.request("provider/list", {}) : { providers: [] },
-    ]);
+    const offered = offeredModels(); // a provider that is slow to answer holds up its models alone
+    const listed = app.may("agent/list") ? await app.link.request("agent/list", {}) : { agents: [] };
     agents.value = listed.agents;
-    models.value = providers.providers
-      .filter((each) => each.is_active && each.models.length > 0)
-      .map((each) => ({ provider: each.name, models: each.models.map((name) => (name.startsWith(`${each.name}/`) ? name : `${each.name}/${name}`)) }));
+    models.value = (await offered)
+      .filter((each) => each.models.length > 0)
+      .map(({ provider, models: own }) => ({ provider, models: own.map((each) => each.choice) }));
   } catch (error) {
     if (!app.isGone(error)) app.say(error);
   }

@@ -1,7 +1,7 @@
 // Whether a model is set up: who comes for the first time and has none is led to the set-up, once.
 import { signal } from "@preact/signals";
 import * as app from "./app";
-import { hrefOf } from "./route";
+import { hrefOf, routeOf } from "./route";
 import { store, stored } from "./settings";
 
 /** Whether the rehearsal model answers, for nothing else is there. */
@@ -25,8 +25,8 @@ export function setUpSeen(): void {
 /** Lead to the set-up, unless somebody came for something else or has seen it. */
 export async function firstVisit(): Promise<void> {
   await lookForModel();
-  const { route } = app;
-  const isHome = route.value.screen === "chat" && route.value.id === null;
+  const at = routeOf(location.hash); // where somebody goes already counts, too
+  const isHome = at.screen === "chat" && at.id === null;
   if (!isRehearsing.value || !isHome || stored("setup") !== null || !app.may("provider/create") || app.sessions.value.length > 0) return;
   setUpSeen();
   location.replace(hrefOf("setup"));

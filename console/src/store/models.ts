@@ -40,13 +40,16 @@ async function modelsOf(provider: string): Promise<readonly OfferedModel[]> {
   }
 }
 
-/** What can be chosen as a model: those of all providers that are ready, for fields that take any. */
-export async function readChoices(): Promise<readonly OfferedModel[]> {
+/** What can be chosen as a model, by provider: of all that are ready. */
+export async function offeredModels(): Promise<{ provider: string; models: readonly OfferedModel[] }[]> {
   if (!app.may("provider/list")) return [];
   const { providers } = await app.link.request("provider/list", {});
   const ready = providers.filter((each) => ["ready", "local"].includes(groupOf(each)));
-  return (await Promise.all(ready.map((each) => modelsOf(each.name)))).flat();
+  return Promise.all(ready.map(async ({ name }) => ({ provider: name, models: await modelsOf(name) })));
 }
+
+/** The same for fields that take any. */
+export const readChoices = async (): Promise<readonly OfferedModel[]> => (await offeredModels()).flatMap((each) => each.models);
 
 /** Do something that answers with notes, and show them; what goes wrong is shown, too. Returns whether it worked. */
 export async function done(run: () => Promise<{ notes?: string[] }>, said: string): Promise<boolean> {

@@ -67,6 +67,10 @@ test("who comes for the first time sets up a model in three steps, or goes on wi
   assert.equal(await page.getByText("No model is set up").count(), 0);
   await composer(page).press("Enter");
   await page.getByText("Hello from the house.").waitFor();
+  // What it lists can be chosen where somebody writes.
+  await page.getByRole("button", { name: /^Agent, model and mode/ }).click();
+  await page.locator(".options").getByLabel(/^Model/).selectOption("house/house-small");
+  await page.keyboard.press("Escape");
   bad.splice(0, bad.length, ...bad.filter((text) => !text.includes("401")));
   await close();
 });
@@ -286,3 +290,20 @@ for (const [name, options] of [
     await close();
   });
 }
+
+test("the daemon is shut down, which is asked about before and said after", async () => {
+  const { page, bad, close } = await opened();
+  await go(page, "settings");
+  await page.getByRole("button", { name: "Shut down" }).click();
+  await page.getByRole("dialog").getByText("Shut the daemon down?").waitFor();
+  await picture(page, "shut-down");
+  await axe(page, "shut down");
+  await page.keyboard.press("Escape");
+  await page.getByText("connected", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Shut down" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Shut down" }).click();
+  await page.getByText(/the daemon stops|no connection/).waitFor();
+  await picture(page, "shutting-down");
+  bad.length = 0; // the browser notes each connection that it can't make
+  await close();
+});

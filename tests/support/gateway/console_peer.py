@@ -187,8 +187,13 @@ async def serve(*, is_configured: bool) -> None:
                         elif b"link" in line:
                             link()
 
+            async def announce() -> None:
+                await daemon.gateway.stopped.wait()
+                daemon.gateway.announce_end()
+
             link()
             nursery.start_soon(listen)
+            nursery.start_soon(announce)
             async for _ in signals:
                 nursery.cancel_scope.cancel()
 
