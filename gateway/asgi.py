@@ -20,6 +20,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
+GRACE_SECONDS = 0.25
+"""For an application to end its stream by itself when the client has left: some clients close as soon as they have the
+event that they waited for, and a session of MCP that was being opened in that moment would be lost."""
 _OWN_HEADERS = frozenset(
     {
         "content-type",
@@ -128,6 +131,7 @@ class _Run:
                 self.answer = HttpAnswer(status, data, kind or "text/plain", others)
                 self._is_over.set()
                 return
+            self._exchange.grace_seconds = GRACE_SECONDS
             self._stream = await self._exchange.begin_stream(self._nursery, status, others, kind)
         await self._stream.send(data)
         if is_last:

@@ -128,6 +128,8 @@ async def open_gateway(
         feeds.start_soon(_count, daemon, name="counts of events, and the log")
         feeds.start_soon(restart_on_crash, "webhooks", daemon.webhooks.run, name="webhooks")
         feeds.start_soon(restart_on_crash, "MCP", mcp.run, name="MCP")
+        comments = server.comments.run
+        feeds.start_soon(restart_on_crash, "comments", comments, name="comments of streams")
         feeds.start_soon(restart_on_crash, "logins", logins.run, name="logins")
         if host.settings.sessions.titles is None:
             titles = partial(host.titles.serve, asks_local=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 import trio
 
@@ -29,6 +29,7 @@ from ..runtime.events import (
     SessionCreated,
     SessionTainted,
     Stored,
+    StreamBatch,
     TurnEnded,
     TurnStarted,
     TurnSuspended,
@@ -308,6 +309,23 @@ class HttpTurn(Turn[str]):
         """Its session."""
         return self._session_id
 
+    async def next_events(self) -> list[TurnEvent]:
+        """Wait for events and return all that have come; empty at the end.
+
+        Each open stream waits here: the calls of `Turn.next_events` below each other are one.
+        """
+        found: list[TurnEvent] = []
+        while not found and (updates := await self._subscription.take()):
+            for update in updates:
+                if isinstance(update, Stored):
+                    self._note(update)
+                    found.append(update.event)
+                elif isinstance(update, StreamBatch):
+                    found += update.events
+                else:
+                    found.append(update)
+        return found
+
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -366,6 +384,44 @@ class WaitingTurn(Protocol):
     ) -> None:
         """Leave its block."""
         ...
+
+
+class HeldTurn:
+    """The block in which a request has a turn: leaving it leaves the turn, unless somebody else keeps that.
+
+    An `AsyncExitStack` would do, and take a kilobyte of each open stream.
+
+    Attributes:
+        goes_on: Whether the turn goes on without anybody who listens.
+    """
+
+    __slots__ = ("_turn", "goes_on")
+
+    def __init__(self) -> None:
+        self._turn: WaitingTurn | None = None
+        self.goes_on = False
+
+    def take(self, turn: WaitingTurn) -> None:
+        """Leave this turn, which was entered, at the end of the block."""
+        self._turn = turn
+
+    def give(self) -> None:
+        """Leave it to somebody else."""
+        self._turn = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._turn is not None:
+            if self.goes_on:
+                self._turn.let_go()
+            await self._turn.__aexit__(kind, error, traceback)  # noqa: ASYNC102  bounded inside
 
 
 class ParkedTurn:

@@ -10,8 +10,7 @@ The token of this user's own commands has room of its own beside that of the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import trio
 
@@ -140,9 +139,8 @@ class Quotas:
         others = (each for each in self._quotas.values() if each.waiting and not each.is_local)
         return max(others, key=lambda each: each.size, default=quota)
 
-    @contextmanager
-    def connected(self, credential: Credential | None, *, is_local: bool) -> Generator[Quota]:
-        """Count a connection, or an exchange of HTTP, around the block.
+    def connected(self, credential: Credential | None, *, is_local: bool) -> Connected:
+        """Count a connection, or an exchange of HTTP: enter what this returns at once.
 
         Those without a token have one quota together; how many they are, the door bounds by address.
 
@@ -159,9 +157,22 @@ class Quotas:
                 "program, or raise max_token_connections in [server]"
             )
         quota.connections += 1
-        try:
-            yield quota
-        finally:
-            quota.connections -= 1
-            if not quota.connections:
-                del self._quotas[digest]
+        return Connected(self._quotas, digest)
+
+
+class Connected:
+    """A connection that is counted around the block."""
+
+    __slots__ = ("_digest", "_quotas")
+
+    def __init__(self, quotas: dict[str, Quota], digest: str) -> None:
+        self._quotas, self._digest = quotas, digest
+
+    def __enter__(self) -> Quota:
+        return self._quotas[self._digest]
+
+    def __exit__(self, *_: object) -> None:
+        quota = self._quotas[self._digest]
+        quota.connections -= 1
+        if not quota.connections:
+            del self._quotas[self._digest]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from types import TracebackType
 from typing import Self
 
@@ -43,7 +42,7 @@ class LocalEvents:
         self._reads_record = after_seq is not None
         self._paces = subscription is not None
         self._subscription = subscription or Subscription()
-        self._heard: deque[Stored | LiveEvent] = deque()
+        self._heard: list[Stored | LiveEvent] = []
 
     async def __aenter__(self) -> Self:
         await self._requester.session(self._session_id)
@@ -118,7 +117,7 @@ class LocalEvents:
     def _next(self) -> Stored | LiveEvent | None:
         """Return what was heard next; stored events may have come twice, from the record and as they were stored."""
         while self._heard:
-            heard = self._heard.popleft()
+            heard = self._heard.pop(0)
             if not isinstance(heard, Stored):
                 return heard
             if heard.seq > self._seq:

@@ -39,7 +39,7 @@ class Refusal(msgspec.Struct, frozen=True, tag_field="type", tag="refusal", gc=F
     text: str
 
 
-class Opaque(msgspec.Struct, frozen=True, tag_field="type", tag="opaque"):
+class Opaque(msgspec.Struct, frozen=True, tag_field="type", tag="opaque", gc=False):
     """A part that only its own wire format understands."""
 
     dialect: str
@@ -74,7 +74,7 @@ class Input(msgspec.Struct, frozen=True, tag_field="type", tag="input", gc=False
     attachments: tuple[Attachment, ...] = ()
 
 
-class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
+class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer", gc=False):
     """One answer of a model.
 
     `dialect`, `provider` and `model` say where it comes from: signatures and opaque parts are sent back
@@ -121,19 +121,21 @@ class Result(msgspec.Struct, frozen=True, tag_field="type", tag="result", gc=Fal
 Item = Input | Answer | Result
 
 
-class Round:
+class Round(msgspec.Struct, eq=False, gc=False):
     """A finished round; immutable except for the cache of its encoded forms.
+
+    A history of thousands holds nothing that the garbage collector looks through: no item leads back to another.
 
     Attributes:
         items: Inputs, at most one answer, and the results of that answer in order.
         encoded: Bytes by wire format, and by provider where those differ; filled on first use.
     """
 
-    __slots__ = ("encoded", "items")
+    items: Sequence[Item]
+    encoded: dict[str, bytes] = msgspec.field(default_factory=dict)
 
-    def __init__(self, items: Sequence[Item]) -> None:
-        self.items: tuple[Item, ...] = tuple(items)
-        self.encoded: dict[str, bytes] = {}
+    def __post_init__(self) -> None:
+        self.items = tuple(self.items)
 
 
 def rounds_of(items: Iterable[Item]) -> list[Round]:

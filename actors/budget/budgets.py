@@ -330,7 +330,7 @@ class TurnBudget:
                 self.is_spent = scope.used_up("tool_calls", self._session_id)
                 return f"Not run: {self.is_spent}"
         for scope in due:
-            scope.tool_calls.add(call)
+            scope.tool_calls[call] = None
         self._debited.setdefault(call_id, due)
         return None
 
@@ -340,7 +340,7 @@ class TurnBudget:
         for call_id, scopes in debited.items():
             if not has_run(call_id):
                 for scope in scopes:
-                    scope.tool_calls.discard((self._session_id, call_id))
+                    scope.tool_calls.pop((self._session_id, call_id), None)
 
 
 class Charge:

@@ -64,7 +64,7 @@ class Scope:
         self.unknown_cost = ""
         self.model_calls = 0
         self.is_read = False
-        self.tool_calls: set[tuple[str, str]] = set()
+        self.tool_calls: dict[tuple[str, str], None] = {}
         self._turns: set[str] = set()
         self._tokens = self._held_tokens = 0
         self._nanos = self._held_nanos = 0
@@ -104,7 +104,7 @@ class Scope:
         if self.is_read:
             return
         self.is_read = True
-        self.tool_calls.update(spending.ran)
+        self.tool_calls.update(dict.fromkeys(spending.ran))
         for turn in spending.turns:
             if turn.turn_id not in self._turns:
                 self.model_calls += turn.failed_calls

@@ -220,6 +220,15 @@ class Conversation:
         is_stale: Whether it still has what some of these said: then it must be folded again.
     """
 
+    __slots__ = (
+        "_attempts_before", "_behind", "_proposed_unexposed", "_requests", "_results", "_rounds", "_tail",
+        "agent", "asked", "attempts_left", "background", "budgets", "call_ids", "deleted", "head_seq",
+        "is_deleted", "is_detached", "is_interrupted", "is_stale", "kind", "last_turn", "marks",
+        "message_id", "model", "open_calls", "options", "parent_id", "pending", "plan", "rejected_answers",
+        "started_calls", "task", "tools", "turn_id", "turn_inputs", "turn_policy", "waiting_inputs",
+        "waiting_modes", "workspace",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self.agent = ""
         self.model: str | None = None

@@ -12,7 +12,6 @@ All classes here are folds of the session's events, the same live and on load.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -83,7 +82,7 @@ def accepted(
     )
 
 
-class InputQueue(deque[str]):
+class InputQueue(list[str]):  # ruff: ignore[subclass-builtin]  nothing of it is overridden
     """The ids of inputs that wait for their turns, in the order of those turns.
 
     Those that interrupt stand ahead of the others, each kind in the order in which they came. The

@@ -9,7 +9,6 @@ turns with another choice leave it alone for a while.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -177,8 +176,8 @@ class ModelChoice:
         self.has_others = bool(others)
         self.unusable: list[str] = []
         self._health = health
-        self._to_find = deque(others)
-        self._passed_over: deque[ModelTarget] = deque()
+        self._to_find = [*others]
+        self._passed_over: list[ModelTarget] = []
         self._taken = {_name(first)}
 
     def pass_over(self) -> bool:
@@ -188,7 +187,7 @@ class ModelChoice:
         found = self._working()
         if found is None:
             return False
-        self._passed_over.appendleft(self.target)
+        self._passed_over.insert(0, self.target)
         self.target = found
         return True
 
@@ -196,7 +195,7 @@ class ModelChoice:
         """Take the next model that can be asked, preferring one whose provider works."""
         found = self._working()
         if found is None and self._passed_over:
-            found = self._passed_over.popleft()
+            found = self._passed_over.pop(0)
         if found is None:
             return False
         self.target = found
@@ -205,7 +204,7 @@ class ModelChoice:
     def _working(self) -> ModelTarget | None:
         while self._to_find:
             try:
-                found = self._to_find.popleft()()
+                found = self._to_find.pop(0)()
             except CallboardError as error:
                 self.unusable.append(str(error))
                 continue

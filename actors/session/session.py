@@ -566,7 +566,7 @@ class Session:
             return None
         input_id = self._queue[0]
         turn = self._turn = self._make_turn(input_id, self.conversation.options.of(input_id))
-        self._queue.popleft()
+        del self._queue[0]
         try:
             if (late := self.conversation.pending.inputs.get(input_id)) is not None:
                 # It brings the answer about a deferred call, which runs first.

@@ -46,6 +46,7 @@ def serve(folder: str) -> None:
     from callboard.config.settings import Settings
     from callboard.gateway.gateway import open_gateway
     from callboard.providers.provider import Emit, ModelRequest
+    from callboard.runtime.history import Input
     from callboard.runtime.stream import Done, StopReason, TextDelta
     from callboard.runtime.wire.fields import Role
 
@@ -53,7 +54,8 @@ def serve(folder: str) -> None:
         """Says the time, word by word, to who asks for it; to others a word."""
 
         async def run(self, request: ModelRequest, emit: Emit) -> None:
-            is_paced = "Tell the time." in str(request.rounds[-1].items[-1])
+            asked = request.rounds[-1].items[-1]
+            is_paced = isinstance(asked, Input) and asked.text == "Tell the time."
             for _ in range(WORDS if is_paced else 1):
                 await emit([TextDelta(f"@{time.monotonic_ns()}@")])
                 await trio.sleep(PAUSE_SECONDS)

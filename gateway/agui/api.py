@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import unquote
 
@@ -30,7 +29,7 @@ from ..connection.caller import Caller, Requester
 from ..connection.method_table import MethodTable
 from ..door.exchange import Exchange
 from ..door.http import BadHead, Headers, HttpAnswer, RequestHead
-from ..http_turns import HttpTurns
+from ..http_turns import HeldTurn, HttpTurns
 from ..openai.asked import check_tools, late_results
 from ..openai.chat_answer import event_of
 from ..openai.content import read_by
@@ -109,8 +108,8 @@ class AgUiApi:
         del body
         check_tools(requester, agent, request.client.tools)
         try:
-            async with AsyncExitStack() as stack:
-                turn = await self._open(stack, exchange.head, requester, agent, request)
+            async with HeldTurn() as held:
+                turn = await self._open(held, exchange.head, requester, agent, request)
                 request.forget()
                 fold = RunFold(
                     request.thread_id,
@@ -127,7 +126,7 @@ class AgUiApi:
                     turn.let_go()
                 elif is_whole:  # whoever has all of it may close its connection at once
                     turn.pause()
-                    stack.pop_all()
+                    held.give()
                     if calls := fold.client_calls:
                         ids = [each.call_id for each in calls]
                         self._turns.park(turn, requester, ids)
@@ -140,26 +139,26 @@ class AgUiApi:
 
     async def _open(
         self,
-        stack: AsyncExitStack,
+        held: HeldTurn,
         head: RequestHead,
         requester: Requester,
         agent: str,
         request: RunRequest,
     ) -> FollowedTurn:
-        """Return the turn of a run, entered on the stack: one that waits for it, or a new one."""
+        """Return the turn of a run, entered and held: one that waits for it, or a new one."""
         session_id = await self._threads.find(requester, agent, request.thread_id)
         last, before = None, ""
         if session_id is not None:
             key = run_key(session_id, request.run_id, request.digest)
             if (done := await self._threads.run(requester, key)) is not None:
-                return await stack.enter_async_context(FollowedTurn(requester, done))
+                return await _entered(held, FollowedTurn(requester, done))
             last = await self._threads.last(requester, session_id)
             before = "" if last is None else last.client.metadata.get(LAST_MESSAGE, "")
         new = request.behind(before)
         if request.resume and last is None:
             raise RunRefused("unknown_interrupt", "this thread has asked nothing")
         if last is not None and (last.is_open or request.resume):
-            turn = await self._go_on(stack, requester, request, last, new)
+            turn = await self._go_on(held, requester, request, last, new)
             if turn is not None:
                 return turn
         if not new.inputs and not (new.results and session_id is not None):
@@ -174,17 +173,17 @@ class AgUiApi:
             message = _input(head, requester, session_id, request, new)
             turn = FollowedTurn(requester, message)
             try:
-                return await stack.enter_async_context(turn)
+                return await _entered(held, turn)
             except ConflictError as refusal:  # the same run was begun a moment ago
                 error = refusal
             key = run_key(session_id, request.run_id, request.digest)
             if (done := await self._threads.run(requester, key)) is None:
                 raise error
-            return await stack.enter_async_context(FollowedTurn(requester, done))
+            return await _entered(held, FollowedTurn(requester, done))
 
     async def _go_on(
         self,
-        stack: AsyncExitStack,
+        held: HeldTurn,
         requester: Requester,
         request: RunRequest,
         last: KnownInput,
@@ -213,7 +212,7 @@ class AgUiApi:
         for answer in answers:
             if answer is not None:
                 await self._resolve(requester, answer)
-        turn = await stack.enter_async_context(FollowedTurn(requester, last))
+        turn = await _entered(held, FollowedTurn(requester, last))
         if results:
             self._turns.come_back(last.session_id)
         if new.inputs and fold.ended is None:
@@ -327,6 +326,12 @@ class AgUiApi:
                 await stream.send(_bytes(told) + comments, holds=not is_over)
             return True
         return False
+
+
+async def _entered(held: HeldTurn, turn: FollowedTurn) -> FollowedTurn:
+    await turn.__aenter__()
+    held.take(turn)
+    return turn
 
 
 async def _wait(requester: Requester, fold: RunFold) -> list[AgUiEvent]:

@@ -24,20 +24,20 @@ LAST_MESSAGE = "ag-ui message"
 """In the metadata of an input: the id of the last message that came with it."""
 
 
-class DataSource(msgspec.Struct, tag_field="type", tag="data", rename="camel"):
+class DataSource(msgspec.Struct, tag_field="type", tag="data", rename="camel", gc=False):
     """Bytes in the request."""
 
     value: str
     mime_type: str
 
 
-class UrlSource(msgspec.Struct, tag_field="type", tag="url"):
+class UrlSource(msgspec.Struct, tag_field="type", tag="url", gc=False):
     """Bytes at an address."""
 
     value: str
 
 
-class FileSource(msgspec.Struct, tag_field="type", tag="file"):
+class FileSource(msgspec.Struct, tag_field="type", tag="file", gc=False):
     """Bytes at a provider."""
 
     value: str
@@ -46,30 +46,30 @@ class FileSource(msgspec.Struct, tag_field="type", tag="file"):
 Source = DataSource | UrlSource | FileSource
 
 
-class TextContent(msgspec.Struct, tag_field="type", tag="text"):
+class TextContent(msgspec.Struct, tag_field="type", tag="text", gc=False):
     """Words."""
 
     text: str
 
 
-class ImageContent(msgspec.Struct, tag_field="type", tag="image"):
+class ImageContent(msgspec.Struct, tag_field="type", tag="image", gc=False):
     """An image."""
 
     source: Source
 
 
-class DocumentContent(msgspec.Struct, tag_field="type", tag="document"):
+class DocumentContent(msgspec.Struct, tag_field="type", tag="document", gc=False):
     """A file."""
 
     source: Source
     metadata: Any = None
 
 
-class AudioContent(msgspec.Struct, tag_field="type", tag="audio"):
+class AudioContent(msgspec.Struct, tag_field="type", tag="audio", gc=False):
     """Sound."""
 
 
-class VideoContent(msgspec.Struct, tag_field="type", tag="video"):
+class VideoContent(msgspec.Struct, tag_field="type", tag="video", gc=False):
     """Moving pictures."""
 
 
@@ -77,42 +77,42 @@ ContentPart = TextContent | ImageContent | DocumentContent | AudioContent | Vide
 Content = str | Annotated[list[ContentPart], msgspec.Meta(max_length=10_000)] | None
 
 
-class Function(msgspec.Struct):
+class Function(msgspec.Struct, gc=False):
     """The function of a call."""
 
     name: str
     arguments: str = ""
 
 
-class ToolCall(msgspec.Struct):
+class ToolCall(msgspec.Struct, gc=False):
     """A call that a message holds."""
 
     id: str
     function: Function
 
 
-class SystemMessage(msgspec.Struct, tag_field="role", tag="system"):
+class SystemMessage(msgspec.Struct, tag_field="role", tag="system", gc=False):
     """Instructions."""
 
     id: str
     content: Content
 
 
-class DeveloperMessage(msgspec.Struct, tag_field="role", tag="developer"):
+class DeveloperMessage(msgspec.Struct, tag_field="role", tag="developer", gc=False):
     """Instructions, of the program."""
 
     id: str
     content: Content
 
 
-class UserMessage(msgspec.Struct, tag_field="role", tag="user"):
+class UserMessage(msgspec.Struct, tag_field="role", tag="user", gc=False):
     """What a person says."""
 
     id: str
     content: Content
 
 
-class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", rename="camel"):
+class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", rename="camel", gc=False):
     """What the model said, or is said to have said."""
 
     id: str
@@ -120,7 +120,7 @@ class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", rename
     tool_calls: list[ToolCall] | None = None
 
 
-class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", rename="camel"):
+class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", rename="camel", gc=False):
     """The result of a call."""
 
     id: str
@@ -129,13 +129,13 @@ class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", rename="camel"):
     error: str | None = None
 
 
-class ReasoningMessage(msgspec.Struct, tag_field="role", tag="reasoning"):
+class ReasoningMessage(msgspec.Struct, tag_field="role", tag="reasoning", gc=False):
     """What the model thought."""
 
     id: str
 
 
-class ActivityMessage(msgspec.Struct, tag_field="role", tag="activity"):
+class ActivityMessage(msgspec.Struct, tag_field="role", tag="activity", gc=False):
     """What a front end shows beside the conversation."""
 
     id: str

@@ -6,8 +6,8 @@ What it refuses it raises: `BadHead` with a status, or a `CallboardError`, whose
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
 from typing import Literal, Self
 
 import msgspec
@@ -17,14 +17,13 @@ from ...config.keys.tokens import Credential
 from ...runtime.errors import CallboardError
 from ..connection.frame_budget import send_in_time
 from ..quotas import Holding, Quota
+from .comments import Comments
 from .http import JSON, BadHead, Headers, HttpAnswer, HttpServerConnection, RequestHead
 
 BODY_SECONDS = 30.0
 """For a body, beside what it takes at `BODY_RATE`."""
 BODY_RATE = 64 * 1024
 """Bytes a second that a body comes with at least: a slow line does it."""
-COMMENT_SECONDS = 15.0
-"""Without an event, after which a comment is sent: proxies cut what is silent for 30 or 60 s."""
 HOLD_SECONDS = 0.008
 """From one piece of a stream to the next, for who `holds`: as for frames of the websocket, which nobody sees."""
 COMMENT = b":\n\n"
@@ -57,6 +56,7 @@ class Exchange:
         peer: The name of the client's address.
         has_left: Whether the client left, or did not take its answer, in `until_left` or a stream.
         is_answered: Whether its answer is whole: who leaves then ends nothing. Whoever uses `until_left` may set it.
+        grace_seconds: For the answer to become whole when the client has left, before the block is cancelled.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Exchange:
         peer: str,
         send_seconds: float,
         keeps: Callable[[], bool],
+        comments: Comments,
     ) -> None:
         self.head = head
         self.rest = rest
@@ -76,12 +77,16 @@ class Exchange:
         self.peer = peer
         self._connection = connection
         self.has_left = self.is_answered = False
+        self.grace_seconds = 0.0
         self._held = Holding(quota, self._body_gives_way)
         self._unsent = Holding(quota, self._answer_gives_way)
-        self._reading, self._writing = trio.CancelScope(), trio.CancelScope()
+        self._reading: trio.CancelScope | None = None
+        self._writing: trio.CancelScope | None = None
         self._gives_way = False
         self._send_seconds = send_seconds
         self._keeps = keeps
+        self._comments = comments
+        self._open: ResponseStream | None = None
 
     @property
     def query(self) -> str:
@@ -107,7 +112,7 @@ class Exchange:
         size, begun_at = 0, trio.current_time()
         self._held.begin()
         try:
-            with self._reading:  # noqa: ASYNC912  reading has checkpoints
+            with trio.CancelScope() as self._reading:  # noqa: ASYNC912  reading has checkpoints
                 while True:
                     self._reading.deadline = begun_at + BODY_SECONDS + size / BODY_RATE
                     piece = await self._connection.read_piece()
@@ -124,6 +129,7 @@ class Exchange:
             raise ClientLeft("the client left in the middle of its body") from error
         finally:
             self._held.finish()
+            self._reading = None
         if self._gives_way:
             raise BadHead(
                 503, "no room for so large a body; try again soon", (("retry-after", "1"),)
@@ -148,10 +154,12 @@ class Exchange:
 
     def _body_gives_way(self) -> None:
         self._gives_way = True
-        self._reading.cancel(reason="its body gives way to others")
+        if self._reading is not None:
+            self._reading.cancel(reason="its body gives way to others")
 
     def _answer_gives_way(self) -> None:
-        self._writing.cancel(reason="its answer gives way to others")
+        if self._writing is not None:
+            self._writing.cancel(reason="its answer gives way to others")
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
@@ -159,40 +167,23 @@ class Exchange:
         """Send a whole answer; raise `ClientLeft` if the client does not take it."""
         await self._send(self._connection.answer_bytes(answer, keeps=self._keeps()))
 
-    @asynccontextmanager
-    async def until_left(self) -> AsyncGenerator[trio.Nursery]:
+    def until_left(self) -> UntilLeft:
         """Cancel the block when the client leaves, which ends it without an exception: see `has_left`.
 
         For what takes long before it answers. The body must have been read.
         """
-        raised: BaseException | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch, nursery.cancel_scope, name="client of an exchange")
-            try:
-                yield nursery
-            except trio.Cancelled:
-                raise
-            except ClientLeft:
-                self.has_left = True
-            except BaseException as error:  # noqa: ASYNC103  raised again below
-                raised = error
-            nursery.cancel_scope.cancel(reason="the answer is complete")
-        if raised is not None:
-            raise raised
+        return UntilLeft(self)
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self, status: int = 200, headers: Headers = (), content_type: str = EVENT_STREAM
-    ) -> AsyncGenerator[ResponseStream]:
+    ) -> Streaming:
         """Answer with a stream, which is whole when the block ends without an exception.
 
         The block ends early, and without an exception, when the client leaves: see `has_left`. A stream of
-        events gets comments while the block sends nothing.
+        events gets comments while the block sends nothing. What the head of the request said is forgotten:
+        thousands of streams may be open.
         """
-        async with self.until_left() as nursery:
-            stream = await self.begin_stream(nursery, status, headers, content_type)
-            yield stream  # ruff: ignore[fallible-context-manager]  a failed stream is not ended whole
-            await self.end_stream(stream)
+        return Streaming(self, status, headers, content_type)
 
     async def begin_stream(
         self, nursery: trio.Nursery, status: int, headers: Headers, content_type: str
@@ -201,17 +192,28 @@ class Exchange:
         self._held.close()
         own = (("content-type", content_type), ("x-accel-buffering", "no"), *headers)
         await self._send(self._connection.begin_stream(status, own))
+        self.head.forget()
         stream = ResponseStream(self._send, self._connection.chunk)
         if content_type == EVENT_STREAM:
-            nursery.start_soon(stream.serve_comments, name="comments of a stream")
+            self._open = stream
+            self._comments.add(stream, nursery)
         return stream
 
     async def end_stream(self, stream: ResponseStream) -> None:
         """Say that a stream is whole."""
         await stream.end(self._connection.end_stream())
 
-    async def _watch(self, block: trio.CancelScope) -> None:
+    def forget_stream(self) -> None:
+        """Send no more comments: the block in whose nursery they are sent ends. Idempotent."""
+        if self._open is not None:
+            self._comments.forget(self._open)
+            self._open = None
+
+    async def watch(self, block: trio.CancelScope) -> None:
+        """Cancel a block when the client leaves."""
         await self._connection.wait_left()
+        if self.grace_seconds and not self.is_answered:
+            await trio.sleep(self.grace_seconds)
         if self.is_answered:
             return
         self.has_left = True
@@ -229,6 +231,7 @@ class Exchange:
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise ClientLeft("the client does not take its answer") from error
             finally:
+                self._writing = None
                 self._unsent.finish()
                 self._unsent.set(0)
         raise ClientLeft("the answer gave way to others")
@@ -242,12 +245,95 @@ class Exchange:
         self._unsent.close()
 
 
+class UntilLeft:
+    """The block of `Exchange.until_left`. A class of its own, as each open stream holds one for as long as it lasts."""
+
+    __slots__ = ("_exchange", "_manager", "_nursery")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._manager = trio.open_nursery()
+
+    async def __aenter__(self) -> trio.Nursery:
+        self._nursery = await self._manager.__aenter__()
+        scope = self._nursery.cancel_scope
+        self._nursery.start_soon(self._exchange.watch, scope, name="client of an exchange")
+        return self._nursery
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        self._exchange.forget_stream()
+        if isinstance(error, trio.Cancelled):
+            return await self._manager.__aexit__(kind, error, traceback)
+        has_left = isinstance(error, ClientLeft)
+        self._exchange.has_left |= has_left
+        self._nursery.cancel_scope.cancel(reason="the answer is complete")
+        await self._manager.__aexit__(None, None, None)
+        return has_left  # what else the block raised is its own, without a group around it
+
+
+class Streaming:
+    """The block of `Exchange.stream`."""
+
+    __slots__ = ("_begin", "_block", "_exchange", "_stream")
+
+    def __init__(
+        self, exchange: Exchange, status: int, headers: Headers, content_type: str
+    ) -> None:
+        self._exchange = exchange
+        self._begin: tuple[int, Headers, str] | None = (status, headers, content_type)
+        self._block = UntilLeft(exchange)
+        self._stream: ResponseStream
+
+    async def __aenter__(self) -> ResponseStream:
+        assert self._begin is not None
+        begin, self._begin = self._begin, None
+        nursery = await self._block.__aenter__()
+        try:
+            self._stream = await self._exchange.begin_stream(nursery, *begin)
+        except BaseException as error:
+            if not await self._block.__aexit__(type(error), error, error.__traceback__):
+                raise
+            raise ClientLeft("the client left before its answer began") from None
+        return self._stream
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        if error is None:  # a failed stream is not ended whole
+            try:
+                await self._exchange.end_stream(self._stream)
+            except BaseException as late:
+                if await self._block.__aexit__(type(late), late, late.__traceback__):
+                    return True
+                raise
+        return await self._block.__aexit__(kind, error, traceback)
+
+
 class ResponseStream:
     """An answer that is sent as it comes.
 
     Attributes:
         comment: What is sent when nothing else was for `COMMENT_SECONDS`; may be replaced.
+        sent_at: When something was sent last.
     """
+
+    __slots__ = (
+        "_chunk",
+        "_is_cut",
+        "_is_sending",
+        "_send_bytes",
+        "_sent",
+        "comment",
+        "sent_at",
+    )
 
     def __init__(
         self, send: Callable[[bytes], Awaitable[None]], chunk: Callable[[bytes], bytes]
@@ -255,9 +341,9 @@ class ResponseStream:
         self.comment = COMMENT
         self._send_bytes = send
         self._chunk = chunk
-        self._lock = trio.Lock()
-        self._sent_at = trio.current_time()
-        self._is_cut = False
+        self.sent_at = trio.current_time()
+        self._sent: trio.Event | None = None  # made by who waits: nearly nobody has to
+        self._is_cut = self._is_sending = False
 
     async def send(self, data: bytes, *, holds: bool = False) -> None:
         """Send whole events, which blocks until the system has taken them.
@@ -271,7 +357,7 @@ class ResponseStream:
         if data:  # an empty chunk is the end
             await self._put(self._chunk(data))
             if holds:
-                await trio.sleep_until(self._sent_at + HOLD_SECONDS)
+                await trio.sleep_until(self.sent_at + HOLD_SECONDS)
 
     async def end(self, data: bytes) -> None:
         """Send these last bytes, and nothing afterwards."""
@@ -279,20 +365,22 @@ class ResponseStream:
         self._is_cut = True
 
     async def _put(self, data: bytes) -> None:
-        async with self._lock:
-            if self._is_cut:
-                raise ClientLeft("a part of the answer was not sent whole")
-            self._is_cut = True
+        while self._is_sending:
+            if self._sent is None:
+                self._sent = trio.Event()
+            await self._sent.wait()
+        if self._is_cut:
+            raise ClientLeft("a part of the answer was not sent whole")
+        self._is_cut = self._is_sending = True
+        try:
             await self._send_bytes(data)
             self._is_cut = False
-            self._sent_at = trio.current_time()
-
-    async def serve_comments(self) -> None:
-        """Send comments until cancelled."""
-        while True:
-            await trio.sleep_until(self._sent_at + COMMENT_SECONDS)
-            if trio.current_time() >= self._sent_at + COMMENT_SECONDS:
-                await self.send(self.comment)
+            self.sent_at = trio.current_time()
+        finally:
+            self._is_sending = False
+            if self._sent is not None:
+                self._sent.set()
+                self._sent = None
 
 
 def refuse_in_words(error: BadHead) -> HttpAnswer:

@@ -64,20 +64,24 @@ class BadHead(Exception):
         self.headers = headers
 
 
-class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
-    """A request without its body.
+class RequestHead(msgspec.Struct, kw_only=True):
+    """A request without its body; nobody changes it.
 
     Attributes:
         method: The HTTP method.
         target: The raw target, which alone decides the route.
         headers: In order, with names in lower case.
-        received: All bytes that were read, beginning with the head.
+        received: Of a request for a websocket, all bytes that were read, beginning with the head.
     """
 
     method: str
     target: str
     headers: Headers
     received: bytes
+
+    def forget(self) -> None:
+        """Hold no headers any more."""
+        self.headers = ()
 
     def all(self, name: str) -> tuple[str, ...]:
         """Return the values of a header, in order."""
@@ -299,8 +303,10 @@ def _head(event: h11.Request, received: bytes) -> RequestHead:
         headers=tuple(
             (name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers
         ),
-        received=received,
+        received=b"",
     )
+    if head.is_upgrade:
+        head.received = received
     _check_meaning(head, received[: end + 2], event.http_version)
     return head
 

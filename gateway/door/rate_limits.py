@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter, deque
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 import trio
 
@@ -38,20 +39,36 @@ def peer_name(address: str) -> str:
 
 
 class Visitor:
-    """A connection, from the moment it is accepted.
+    """A connection, from the moment it is accepted; it is counted around the block.
 
     Attributes:
         peer: The name of its address.
         has_room: Whether it is within the limits.
-        scope: Cancelled when it has to make room for another.
+        scope: Cancelled when it has to make room for another, or when its token is revoked.
     """
 
-    __slots__ = ("has_room", "peer", "scope")
+    __slots__ = ("_leave", "has_room", "peer", "scope")
 
-    def __init__(self, peer: str, has_room: bool) -> None:
+    def __init__(self, peer: str, has_room: bool, leave: Callable[[Visitor], None]) -> None:
         self.peer = peer
         self.has_room = has_room
         self.scope = trio.CancelScope()
+        self._leave = leave
+
+    def __enter__(self) -> Self:
+        self.scope.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        try:
+            return self.scope.__exit__(kind, error, traceback)
+        finally:
+            self._leave(self)
 
 
 class RateLimits:
@@ -75,15 +92,14 @@ class RateLimits:
         """Connections of all addresses that are within the limits."""
         return self._open.total()
 
-    @contextmanager
-    def connected(self, peer: str) -> Generator[Visitor]:
-        """Count a connection around the block, closing another one if there is no room."""
+    def connected(self, peer: str) -> Visitor:
+        """Count a connection, closing another one if there is no room: enter what this returns at once."""
         has_room = True
         if self._open[peer] >= self._max_peer:
             has_room = _close_oldest(self._waiting, peer)
         elif self.connections >= self._max_connections:
             has_room = _close_oldest(self._waiting)
-        visitor = Visitor(peer, has_room)
+        visitor = Visitor(peer, has_room, self._left)
         if has_room:
             self._open[peer] += 1
             self._waiting[visitor] = None
@@ -91,17 +107,16 @@ class RateLimits:
             if len(self._spare) >= SPARE_PLACES:
                 _close_oldest(self._spare)
             self._spare[visitor] = None
-        try:
-            with visitor.scope:
-                yield visitor
-        finally:
-            self._waiting.pop(visitor, None)
-            self._spare.pop(visitor, None)
-            self._kept.discard(visitor)
-            if has_room:
-                self._open[peer] -= 1
-            if not self._open[peer]:
-                del self._open[peer]
+        return visitor
+
+    def _left(self, visitor: Visitor) -> None:
+        self._waiting.pop(visitor, None)
+        self._spare.pop(visitor, None)
+        self._kept.discard(visitor)
+        if visitor.has_room:
+            self._open[visitor.peer] -= 1
+        if not self._open[visitor.peer]:
+            del self._open[visitor.peer]
 
     def admitted(self, visitor: Visitor) -> None:
         """Note that it has shown a valid token: from now on it keeps its room."""

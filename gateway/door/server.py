@@ -7,8 +7,6 @@ socket → head (bounded) → door rules → route: method → token → body �
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator
-from contextlib import contextmanager
 
 import trio
 import trio_websocket
@@ -24,6 +22,7 @@ from ..connection.method_table import MethodTable
 from ..quotas import Quota
 from ..shared.state import DaemonState
 from .authentication import Authenticator
+from .comments import Comments
 from .descriptors import connections_with_room
 from .exchange import ClientLeft, Exchange, Route, Routes, refusal_of, refuse_in_words
 from .http import BadHead, HttpAnswer, HttpServerConnection, RequestHead, linger
@@ -49,6 +48,9 @@ class Server:
         table: All methods.
         rules: The accepted Hosts and Origins.
         routes: Plain HTTP, by path.
+
+    Attributes:
+        comments: Those of open streams; somebody has to run them.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Server:
         self._rate_limits = RateLimits(room, settings.max_peer_connections)
         self._authenticator = Authenticator(daemon, self._rate_limits)
         self._idle: set[trio.CancelScope] = set()
+        self.comments = Comments()
         self._is_ending = False
 
     def take_settings(self, settings: ServerSettings, rules: DoorRules) -> None:
@@ -155,9 +158,10 @@ class Server:
                 raise BadHead(404, "there is nothing here")
             credential = await self._admitted(found[0], head, visitor)
             is_local = credential is not None and self._daemon.is_local(credential)
+            if credential is not None:
+                self._daemon.exchanges[visitor.scope] = credential
             with (
                 self._daemon.quotas.connected(credential, is_local=is_local) as quota,
-                self._running(credential),
                 Exchange(
                     connection,
                     head,
@@ -167,6 +171,7 @@ class Server:
                     visitor.peer,
                     self._daemon.settings.send_seconds,
                     keeps,
+                    self.comments,
                 ) as exchange,
             ):
                 answer = await _answer_of(found[0], exchange)
@@ -181,6 +186,8 @@ class Server:
             refuse = refuse_in_words if found is None else found[0].refuse
             data = connection.answer_bytes(refuse(refusal), keeps=keeps())
             await send_in_time(connection.stream, data, self._daemon.settings.send_seconds)
+        finally:
+            self._daemon.exchanges.pop(visitor.scope, None)
 
     async def _admitted(
         self, route: Route, head: RequestHead, visitor: Visitor
@@ -197,17 +204,6 @@ class Server:
             if not self._rate_limits.may_stay(visitor, is_local=is_local):
                 raise BadHead(503, "too many connections")
         return credential
-
-    @contextmanager
-    def _running(self, credential: Credential | None) -> Generator[None]:
-        """End the block when the token is revoked."""
-        with trio.CancelScope() as scope:
-            if credential is not None:
-                self._daemon.exchanges[scope] = credential
-            try:
-                yield
-            finally:
-                self._daemon.exchanges.pop(scope, None)
 
     # ── websockets ───────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,6 @@ seen; a subscriber becomes live only when its position has reached that.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 
 import trio
@@ -179,7 +178,7 @@ class SessionFeed:
             await trio.sleep(pause)
             pause = min(2 * pause, LAST_PAUSE_SECONDS)
 
-    async def _take(self, subscription: Subscription) -> deque[Stored | LiveEvent]:
+    async def _take(self, subscription: Subscription) -> list[Stored | LiveEvent]:
         """Wait for updates; what is held meanwhile goes out when its time is over."""
         while self._held:
             with trio.move_on_at(self._held_until):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from typing import Self
 
 import msgspec
@@ -28,7 +28,7 @@ from ...tools.tool import checked_name
 from ..connection.caller import Requester
 from ..door.exchange import Exchange
 from ..door.http import RequestHead
-from ..http_turns import HttpTurn, HttpTurns
+from ..http_turns import HeldTurn, HttpTurn, HttpTurns
 from ..recorded_turn import RecordedTurn
 from ..shared.idempotency import MAX_ANSWERS, check_digest
 from .content import read_by
@@ -96,13 +96,13 @@ class TurnOpener:
 
     async def open(
         self,
-        stack: AsyncExitStack,
+        held: HeldTurn,
         head: RequestHead,
         requester: Requester,
         asked: WantedTurn,
         key: RequestKey | None = None,
     ) -> HttpTurn | Begun:
-        """Return the turn of a request, entered on the stack: the one that waits for it, or a new one.
+        """Return the turn of a request, entered and held: the one that waits for it, or a new one.
 
         Of a request with a key that came before, it says which answer that began.
 
@@ -112,11 +112,11 @@ class TurnOpener:
             CallboardError: It can't begin.
         """
         if key is None:
-            return await self._open(stack, head, requester, asked, None)
+            return await self._open(held, head, requester, asked, None)
         place = (key.sender, key.method, key.key)
 
         async def begin() -> HttpTurn:
-            turn = await self._open(stack, head, requester, asked, key)
+            turn = await self._open(held, head, requester, asked, key)
             self._begun[place] = Begun(key.digest, turn.session_id, turn.input_id, turn.answers)
             if len(self._begun) > MAX_ANSWERS:
                 self._begun.popitem(last=False)
@@ -138,7 +138,7 @@ class TurnOpener:
 
     async def _open(
         self,
-        stack: AsyncExitStack,
+        held: HeldTurn,
         head: RequestHead,
         requester: Requester,
         asked: WantedTurn,
@@ -149,7 +149,7 @@ class TurnOpener:
         if (parked := self._turns.take(requester, brought)) is not None:
             kept = parked.turn
             assert isinstance(kept, HttpTurn)  # or it is not taken so
-            stack.push_async_exit(kept)
+            held.take(kept)
             for approval_id in parked.calls & asked.approvals.keys():
                 await _resolve(requester, approval_id, asked.approvals[approval_id])
             if asked.text:
@@ -189,8 +189,12 @@ class TurnOpener:
             turn = self._turns.turn(message)
             turn.is_private = asked.is_private
             turn.is_alone = not asked.session_id
-            stack.push_async_callback(turn.put_away)  # it is of no use if the turn can't begin
-            await stack.enter_async_context(turn)
+            try:
+                await turn.__aenter__()
+            except BaseException:
+                await turn.put_away()  # noqa: ASYNC102, ASYNC120  bounded inside; its session is of no use
+                raise
+            held.take(turn)
             turn.is_alone = turn.is_alone and asked.is_alone
             return turn
 

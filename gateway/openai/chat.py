@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import AsyncExitStack
 
 import msgspec
 
@@ -14,7 +13,7 @@ from ...runtime.wire.fields import Role
 from ..connection.caller import Requester
 from ..door.exchange import Exchange
 from ..door.http import JSON, Headers, HttpAnswer
-from ..http_turns import HttpTurn, HttpTurns
+from ..http_turns import HeldTurn, HttpTurn, HttpTurns
 from ..shared.state import DaemonState
 from .asked import REPLAYED, SESSION, Begun, TurnAgain, TurnOpener, WantedTurn, key_of
 from .chat_answer import ChatAnswer, ChatStream, event_of
@@ -56,8 +55,8 @@ class ChatApi:
             is_alone=True,
         )
         del said, client
-        async with AsyncExitStack() as stack:
-            turn = await self._opener.open(stack, exchange.head, requester, asked, key)
+        async with HeldTurn() as held:
+            turn = await self._opener.open(held, exchange.head, requester, asked, key)
             del asked  # it may be large, and the turn long
             if isinstance(turn, Begun):
                 return await self._again(exchange, requester, request, turn)
@@ -70,10 +69,10 @@ class ChatApi:
                 answer = await self._whole(exchange, turn, view, request, headers)
                 is_told = answer is not None
             if view.ended is None and (calls := view.client_calls) and is_told:
-                stack.pop_all()
+                held.give()
                 self._turns.park(turn, requester, (each.call_id for each in calls))
             elif view.ended is None and key is not None and exchange.has_left:
-                stack.pop_all()
+                held.give()
 
                 def take(events: list[TurnEvent]) -> list[str]:
                     for event in events:

@@ -46,14 +46,14 @@ EFFORTS = {
 }
 
 
-class CalledFunction(msgspec.Struct):
+class CalledFunction(msgspec.Struct, gc=False):
     """The function of a call."""
 
     name: str
     arguments: str = ""
 
 
-class ToolCall(msgspec.Struct):
+class ToolCall(msgspec.Struct, gc=False):
     """A call of a message that the client has from us, or from somebody else."""
 
     id: str
@@ -61,25 +61,25 @@ class ToolCall(msgspec.Struct):
     type: Literal["function"] = "function"
 
 
-class SystemMessage(msgspec.Struct, tag_field="role", tag="system"):
+class SystemMessage(msgspec.Struct, tag_field="role", tag="system", gc=False):
     """Instructions."""
 
     content: Content
 
 
-class DeveloperMessage(msgspec.Struct, tag_field="role", tag="developer"):
+class DeveloperMessage(msgspec.Struct, tag_field="role", tag="developer", gc=False):
     """Instructions, by their newer name."""
 
     content: Content
 
 
-class UserMessage(msgspec.Struct, tag_field="role", tag="user"):
+class UserMessage(msgspec.Struct, tag_field="role", tag="user", gc=False):
     """What a person says."""
 
     content: Content
 
 
-class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant"):
+class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", gc=False):
     """What a model is said to have said."""
 
     content: Content = None
@@ -87,7 +87,7 @@ class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant"):
     tool_calls: list[ToolCall] | None = None
 
 
-class ToolMessage(msgspec.Struct, tag_field="role", tag="tool"):
+class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", gc=False):
     """The result of a call of a client's tool."""
 
     tool_call_id: str

@@ -39,38 +39,38 @@ NO_WORDS = "(The person sent this without words.)"
 """The text of an input that is an image or a file alone: an input has one."""
 
 
-class TextPart(msgspec.Struct, tag_field="type", tag="text"):
+class TextPart(msgspec.Struct, tag_field="type", tag="text", gc=False):
     """Words."""
 
     text: str
 
 
-class RefusalPart(msgspec.Struct, tag_field="type", tag="refusal"):
+class RefusalPart(msgspec.Struct, tag_field="type", tag="refusal", gc=False):
     """Words with which a model refused."""
 
     refusal: str
 
 
-class ImageUrl(msgspec.Struct):
+class ImageUrl(msgspec.Struct, gc=False):
     """An image in a data URL."""
 
     url: str
 
 
-class ImagePart(msgspec.Struct, tag_field="type", tag="image_url"):
+class ImagePart(msgspec.Struct, tag_field="type", tag="image_url", gc=False):
     """An image."""
 
     image_url: ImageUrl
 
 
-class FileData(msgspec.Struct):
+class FileData(msgspec.Struct, gc=False):
     """A file in a data URL."""
 
     file_data: str | None = None
     filename: str = ""
 
 
-class FilePart(msgspec.Struct, tag_field="type", tag="file"):
+class FilePart(msgspec.Struct, tag_field="type", tag="file", gc=False):
     """A file."""
 
     file: FileData
@@ -80,7 +80,7 @@ Part = TextPart | RefusalPart | ImagePart | FilePart
 Content = str | Annotated[list[Part], msgspec.Meta(max_length=10_000)] | None
 
 
-class Read(msgspec.Struct, frozen=True):
+class Read(msgspec.Struct, frozen=True, gc=False):
     """A content as a session has it."""
 
     text: str

@@ -28,7 +28,7 @@ LOGPROBS = "message.output_text.logprobs"
 """What `include` names if it asks for probabilities."""
 
 
-class InputPart(msgspec.Struct):
+class InputPart(msgspec.Struct, gc=False):
     """A part of a content; which fields it has depends on its type."""
 
     type: str
@@ -39,7 +39,7 @@ class InputPart(msgspec.Struct):
     filename: str = ""
 
 
-class InputItem(msgspec.Struct):
+class InputItem(msgspec.Struct, gc=False):
     """An item of an input; a message may leave its type out."""
 
     type: str = "message"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -18,7 +17,7 @@ from ...runtime.wire.fields import Role
 from ..connection.caller import Requester
 from ..door.exchange import Exchange, ResponseStream
 from ..door.http import JSON, Headers, HttpAnswer
-from ..http_turns import HttpTurn, HttpTurns
+from ..http_turns import HeldTurn, HttpTurn, HttpTurns
 from ..recorded_turn import RecordedTurn
 from .asked import REPLAYED, Begun, TurnOpener, WantedTurn, key_of
 from .content import decoded, read_by
@@ -59,14 +58,13 @@ class ResponsesApi:
             requester.check_role(Role.APPROVER)
         if request.previous_response_id:
             await recorded(requester, place_of(request.previous_response_id))
-        async with AsyncExitStack() as stack:
-            turn = await self._opener.open(stack, exchange.head, requester, asked, key)
+        async with HeldTurn() as held:
+            turn = await self._opener.open(held, exchange.head, requester, asked, key)
             del asked  # it may be large, and the turn long
             if isinstance(turn, Begun):
                 return await _again(exchange, requester, request, turn)
             stored = request.store
-            if stored:
-                stack.callback(turn.let_go)
+            held.goes_on = stored
             place = ResponsePlace(turn.session_id, turn.input_id, turn.answers)
             items = host_of(requester.runtime).settings.openai.items
             fold = _begun(place, request, turn.client, shows_calls=items == "all")
@@ -82,10 +80,10 @@ class ResponsesApi:
                 is_told = answer is not None
             waits = _waits(fold) if fold.view.ended is None else ()
             if fold.is_complete and waits and (stored or is_told):
-                stack.pop_all()
+                held.give()
                 self._turns.park(turn, requester, waits, goes_on=stored)
             elif not fold.is_complete and exchange.has_left and stored:
-                stack.pop_all()
+                held.give()
 
                 def take(events: list[TurnEvent]) -> tuple[str, ...]:
                     fold.take(events)

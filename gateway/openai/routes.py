@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Protocol
+
+import trio
 
 from ..door.exchange import Exchange, Route
 from ..door.http import BadHead, HttpAnswer
@@ -35,13 +38,16 @@ class Api(Protocol):
 def late_route(make: Callable[[], Api], methods: tuple[str, ...]) -> Route:
     """Return the route of what is made, and imported, with its first request: most daemons are never asked.
 
-    What the door refuses is told in OpenAI's words.
+    It is imported in a thread, so that turns go on meanwhile. What the door refuses is told in OpenAI's words.
     """
     made: list[Api] = []
+    making = trio.Lock()
 
     async def answer(exchange: Exchange) -> HttpAnswer | None:
-        if not made:
-            made.append(make())
+        async with making:
+            if not made:
+                made.append(await trio.to_thread.run_sync(make))
+                gc.freeze()  # modules stay, as those of `callboard serve` do
         return await made[0].answer(exchange)
 
     return Route(answer=answer, methods=methods, refuse=_refused)

@@ -12,7 +12,6 @@ keeps what it would publish, since that follows from them.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
@@ -55,7 +54,7 @@ class EventInbox:
     __slots__ = ("_events", "_failed", "_fault", "_folder", "ahead", "lost")
 
     def __init__(self) -> None:
-        self.ahead: deque[DurableEvent] = deque()
+        self.ahead: list[DurableEvent] = []
         self.lost: CallboardError | None = None
         self._events: list[Stored] = []
         self._folder: EventFolder | None = None
@@ -104,7 +103,7 @@ class EventInbox:
         """Whether a committed event is the next of those that were folded ahead."""
         is_next = bool(self.ahead) and self.ahead[0] is stored.event
         if is_next:
-            self.ahead.popleft()
+            del self.ahead[0]
         return is_next
 
     def lose(self, error: CallboardError) -> None:
@@ -242,7 +241,7 @@ class Hold:
         self.has_room = True
         self._keeps = True
         self._updates: list[LiveEvent] = []
-        self._ended = trio.Event()
+        self._ended: trio.Event | None = None
 
     def begin(self) -> None:
         """Hold what comes."""
@@ -258,19 +257,23 @@ class Hold:
         """Forget what waits and what comes until the end: what it follows from was not stored."""
         self._keeps, self.has_room = False, True
         self._updates.clear()
-        self._ended.set()
+        self._tell_ended()
 
     def end(self) -> list[LiveEvent]:
         """Hold nothing any more, and return what waited."""
         updates, self._updates = self._updates, []
         self.is_on, self._keeps, self.has_room = False, True, True
-        self._ended.set()
+        self._tell_ended()
         return updates
 
     async def wait_room(self) -> None:
         """Wait until what waits is gone; only while there is no room."""
         self._ended = trio.Event()
         await self._ended.wait()
+
+    def _tell_ended(self) -> None:
+        if self._ended is not None:
+            self._ended.set()
 
 
 MAX_WAITING_UPDATES = 64
@@ -302,7 +305,7 @@ class Subscription:
 
     def __init__(self, answer_type: AnswerReader | None = None) -> None:
         self.answer_type = answer_type
-        self._updates: deque[Update] = deque()
+        self._updates: list[Update] = []
         self._wake: trio.Event | None = None
         self._room: trio.Event | None = None
         self._is_closed = False
@@ -332,7 +335,7 @@ class Subscription:
             if event is not None:
                 event.set()
 
-    async def take(self) -> deque[Update]:
+    async def take(self) -> list[Update]:
         """Wait for updates and return all of them; empty means the end.
 
         Raises:
@@ -353,7 +356,7 @@ class Subscription:
                 await self._wake.wait()
             finally:
                 self._wake = None
-        updates, self._updates = self._updates, deque()
+        updates, self._updates = self._updates, []
         if self._room is not None:
             self._room.set()
         if not updates and self._error is not None:

@@ -5,10 +5,9 @@ journal). What comes up travels on the `Reply`, or on a channel, that went down 
 sending it never waits. So no two full mailboxes can wait for each other.
 
 Why no asker hangs: every message that is not handled is abandoned. A handler that crashes leaves
-`with request.reply:`, which abandons the reply; a cancelled `tell` abandons its message; `close` drains
-the mailbox, including the messages of senders that still wait for room. Closing a Trio channel alone
-would leave their askers waiting for ever. Only what was still queued when an actor crashed stays,
-for the successor that the supervisor starts on the same mailbox.
+`with request.reply:`, which abandons the reply; a cancelled `tell` abandons its message; `close` abandons
+all messages, including those of senders that still wait for room. Only what was still queued when an
+actor crashed stays, for the successor that the supervisor starts on the same mailbox.
 
 Why so few switches: what an actor can do without waiting is done at once, in the step of whoever sends
 the message, while the actor itself waits for one. Two switches between tasks cost more than most answers.
@@ -117,18 +116,36 @@ class MailboxStatistics(msgspec.Struct, frozen=True):
 class Mailbox(Generic[Content]):
     """The address of an actor: a bounded queue that survives the actor's crash.
 
+    It is a queue of its own: Trio's memory channels take three times the room, and each loaded session has two.
+
     Args:
         name: For errors and logs.
         capacity: How many messages it holds before senders wait; a named constant of the actor.
         ended: What is said to senders when the actor has ended for good.
     """
 
+    __slots__ = (
+        "_block",
+        "_capacity",
+        "_closed",
+        "_ended",
+        "_fault",
+        "_handed",
+        "_messages",
+        "_reader",
+        "_senders",
+        "_serve_now",
+        "name",
+    )
+
     def __init__(self, name: str, capacity: int, ended: str = "") -> None:
         self.name = name
-        self._ended = ended or f"{name} has ended; nothing was delivered"
-        self._send: trio.MemorySendChannel[Content]
-        self._receive: trio.MemoryReceiveChannel[Content]
-        self._send, self._receive = trio.open_memory_channel[Content](capacity)
+        self._ended = ended
+        self._capacity = capacity
+        self._messages: list[Content] = []
+        self._senders: dict[trio.lowlevel.Task, Content] | None = None  # made by who has to wait
+        self._reader: trio.lowlevel.Task | None = None
+        self._handed: Content | None = None
         self._serve_now: Callable[[Content], bool] | None = None
         self._fault: Exception | None = None
         self._block: trio.CancelScope
@@ -138,6 +155,8 @@ class Mailbox(Generic[Content]):
     def is_closed(self) -> bool:
         """Whether its actor has ended for good."""
         return self._closed
+
+    # ── senders ──────────────────────────────────────────────────────────────────────────────────
 
     async def tell(self, message: Content) -> None:
         """Deliver a message, waiting only while the mailbox is full.
@@ -149,16 +168,19 @@ class Mailbox(Generic[Content]):
         """
         if self._serve_now is not None and self._is_served(message):
             return
-        try:
-            try:
-                self._send.send_nowait(message)
-            except trio.WouldBlock:
-                await self._send.send(message)
-        except BaseException as error:
+        if self._closed:
             message.abandon()
-            if isinstance(error, trio.BrokenResourceError | trio.ClosedResourceError):
-                raise self._stopped() from None  # noqa: ASYNC104  no Cancelled is one of these
+            raise self._stopped()
+        if self._put(message):
+            return
+        try:
+            if await self._wait_room(message):
+                return
+        except BaseException:
+            message.abandon()
             raise
+        message.abandon()
+        raise self._stopped()
 
     def tell_nowait(self, message: Content) -> None:
         """Deliver a message without blocking; the caller keeps one that is refused.
@@ -169,22 +191,51 @@ class Mailbox(Generic[Content]):
         """
         if self._serve_now is not None and self._is_served(message):
             return
-        try:
-            self._send.send_nowait(message)
-        except trio.WouldBlock:
-            raise OverloadedError(f"the mailbox of {self.name} is full; try again") from None
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise self._stopped() from None
+        if self._closed:
+            raise self._stopped()
+        if not self._put(message):
+            raise OverloadedError(f"the mailbox of {self.name} is full; try again")
 
     async def ask(self, request: Request[Answer]) -> Answer:
         """Deliver a request and return its answer, or raise its error."""
         await self.tell(request)  # type: ignore[arg-type]  # one of its actor's
         return await request.reply.wait()
 
+    @trio.lowlevel.enable_ki_protection
+    def _put(self, message: Content) -> bool:
+        """Hand a message to the actor if it waits for one, or add it if there is room; return whether."""
+        if self._reader is not None:
+            trio.lowlevel.reschedule(self._reader)
+            self._reader, self._handed = None, message
+        elif len(self._messages) < self._capacity:
+            self._messages.append(message)
+        else:
+            return False
+        return True
+
+    @trio.lowlevel.enable_ki_protection
+    async def _wait_room(self, message: Content) -> bool:
+        """Wait until the mailbox has taken a message; return `False` if it was closed instead."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        task = trio.lowlevel.current_task()
+        if self._senders is None:
+            self._senders = {}
+        senders = self._senders
+        senders[task] = message
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            del senders[task]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        return senders.pop(task, None) is None
+
+    # ── the actor ────────────────────────────────────────────────────────────────────────────────
+
     @contextmanager
     def open(
         self, serve_now: Callable[[Content], bool] | None = None
-    ) -> Generator[trio.MemoryReceiveChannel[Content], None, None]:
+    ) -> Generator[Mailbox[Content], None, None]:
         """Yield the receiving end, for the actor alone. After a crash its successor opens it again.
 
         Args:
@@ -194,21 +245,61 @@ class Mailbox(Generic[Content]):
                 the channel. What it raises is raised in the actor, whose block is cancelled.
         """
         if serve_now is None:
-            yield self._receive
+            yield self
             return
         self._serve_now, self._fault = serve_now, None
         try:
             with trio.CancelScope() as self._block:
-                yield self._receive
+                yield self
         finally:
             self._serve_now = None
         if self._fault is not None:
             raise self._fault
 
+    @trio.lowlevel.enable_ki_protection
+    async def receive(self) -> Content:
+        """Wait for the next message and return it, for the actor alone.
+
+        Raises:
+            trio.ClosedResourceError: The mailbox was closed.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._messages or self._senders:
+            message = self.receive_nowait()
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return message
+        if not self._closed:
+            self._reader = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._leave)
+        handed, self._handed = self._handed, None
+        if handed is None:
+            raise trio.ClosedResourceError
+        return handed
+
+    def _leave(self, _: object) -> trio.lowlevel.Abort:
+        self._reader = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def __aiter__(self) -> Mailbox[Content]:
+        return self
+
+    __anext__ = receive
+
+    @trio.lowlevel.enable_ki_protection
+    def receive_nowait(self) -> Content:
+        """Return the next message, for the actor alone; raise `trio.WouldBlock` if there is none."""
+        if self._senders:
+            sender = next(iter(self._senders))
+            self._messages.append(self._senders.pop(sender))
+            trio.lowlevel.reschedule(sender)
+        if not self._messages:
+            raise trio.WouldBlock
+        return self._messages.pop(0)
+
     def _is_served(self, message: Content) -> bool:
         """Have the actor serve a message at once; return whether it did, or crashed over it."""
         assert self._serve_now is not None
-        if not self._receive.statistics().tasks_waiting_receive:
+        if self._reader is None:
             return False  # it is at work, or has others to serve first
         try:
             return self._serve_now(message)
@@ -227,25 +318,22 @@ class Mailbox(Generic[Content]):
         if self._closed:
             return
         self._closed = True
-        while True:
-            # This also receives the messages of senders that wait for room.
-            try:
-                message = self._receive.receive_nowait()
-            except trio.WouldBlock:
-                break
+        messages, self._messages = self._messages, []
+        for message in messages:
             message.abandon()
-        self._receive.close()
-        self._send.close()
+        senders, self._senders = self._senders or {}, None
+        for sender in senders:  # which find what they have there still, and abandon it
+            trio.lowlevel.reschedule(sender)
+        if self._reader is not None:
+            trio.lowlevel.reschedule(self._reader)
+            self._reader = None
 
     def statistics(self) -> MailboxStatistics:
         """Return depth, capacity and waiting senders."""
-        channel = self._receive.statistics()
-        return MailboxStatistics(
-            channel.current_buffer_used, int(channel.max_buffer_size), channel.tasks_waiting_send
-        )
+        return MailboxStatistics(len(self._messages), self._capacity, len(self._senders or ()))
 
     def _stopped(self) -> ActorStopped:
-        return ActorStopped(self._ended)
+        return ActorStopped(self._ended or f"{self.name} has ended; nothing was delivered")
 
 
 class Request(Message, Generic[Answer], frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ out what is on the disk.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -99,7 +98,7 @@ class Supervisor:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        crashes: deque[float] = deque(maxlen=self._limit.max_restarts + 1)
+        crashes: list[float] = []
         crashed: BaseExceptionGroup[Exception] | None
         status = _FirstStart(task_status)
         try:
@@ -118,6 +117,7 @@ class Supervisor:
                 if crashed is None:
                     return
                 crashes.append(trio.current_time())
+                del crashes[: -self._limit.max_restarts - 1]
                 if self._is_exhausted(crashes) or crashed.subgroup(DiskBroken) is not None:
                     self._give_up(mailbox.name, crashed, vital)
                     return
@@ -131,7 +131,7 @@ class Supervisor:
         if len(self.restarts) > MAX_REMEMBERED:
             del self.restarts[next(iter(self.restarts))]
 
-    def _is_exhausted(self, crashes: deque[float]) -> bool:
+    def _is_exhausted(self, crashes: list[float]) -> bool:
         return (
             len(crashes) > self._limit.max_restarts
             and crashes[-1] - crashes[0] <= self._limit.within_seconds

@@ -14,10 +14,17 @@ import trio
 import trio.testing
 
 from callboard.config.sections import ServerSettings
+from callboard.gateway.asgi import answer_by
+from callboard.gateway.door import comments as door_comments
 from callboard.gateway.door import exchange as door_exchange
 from callboard.gateway.door import server as door_server
-from callboard.gateway.door.exchange import Exchange, Route
-from callboard.gateway.door.http import MAX_SMALL_CHUNKS, BadHead, HttpAnswer
+from callboard.gateway.door.exchange import ClientLeft, Exchange, Route
+from callboard.gateway.door.http import (
+    MAX_SMALL_CHUNKS,
+    BadHead,
+    HttpAnswer,
+    HttpServerConnection,
+)
 from callboard.runtime.errors import CallboardError, NotFoundError, OverloadedError
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import open_daemon
@@ -471,11 +478,137 @@ async def test_a_stream_comes_as_it_is_sent_and_ends_whole(version: str) -> None
 
 
 async def test_a_silent_stream_gets_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door_exchange, "COMMENT_SECONDS", 0.01)
+    monkeypatch.setattr(door_comments, "COMMENT_SECONDS", 0.01)
     ticker = Ticker()
     async with open_door(ticker.routes) as daemon, open_stream(daemon) as stream:
         await stream.send_all(request(daemon, "/ticks", method="GET"))
         await receive(stream, b"3\r\n:\n\n\r\n3\r\n:\n\n\r\n")
+
+
+class _Quiet:
+    """A stream that takes comments slowly."""
+
+    def __init__(self) -> None:
+        self.comment = b":\n\n"
+        self.sent_at = trio.current_time()
+        self.heard: list[float] = []
+        self.seconds = 0.0
+
+    async def send(self, data: bytes) -> None:
+        assert data == self.comment
+        self.heard.append(trio.current_time())
+        await trio.sleep(self.seconds)
+        self.sent_at = trio.current_time()
+
+
+async def test_one_task_sends_the_comments_of_all_streams(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    begun = trio.current_time()
+    comments = door_comments.Comments()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(comments.run)
+        await trio.sleep(3)
+        first, later, slow = _Quiet(), _Quiet(), _Quiet()
+        slow.seconds = 20.0  # its client takes nothing for so long: there is one comment at a time
+        for each in (first, slow):
+            comments.add(each, nursery)
+        await trio.sleep(7)
+        later.sent_at = trio.current_time()
+        comments.add(later, nursery)
+        await trio.sleep(25.1)
+        comments.forget(first)
+        comments.forget(first)  # again is harmless
+        await trio.sleep(20)
+        nursery.cancel_scope.cancel()
+    assert [round(each - begun) for each in first.heard] == [18, 33]
+    assert [round(each - begun) for each in later.heard] == [25, 40, 55]
+    assert [round(each - begun) for each in slow.heard] == [18, 53]
+
+
+async def test_a_stream_that_was_begun_by_hand_gets_no_comments_behind_its_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As applications of ASGI begin theirs."""
+    monkeypatch.setattr(door_comments, "COMMENT_SECONDS", 0.01)
+
+    async def by_hand(exchange: Exchange) -> None:
+        async with exchange.until_left() as nursery:
+            stream = await exchange.begin_stream(nursery, 200, (), "text/event-stream")
+            await stream.send(b"data: 1\n\n")
+            await trio.sleep_forever()
+
+    ticker = Ticker()
+    routes = {**ticker.routes, "/hand": Route(answer=by_hand, methods=("GET",))}
+    async with open_door(routes) as daemon, open_stream(daemon) as other:
+        async with open_stream(daemon) as stream:
+            await stream.send_all(request(daemon, "/hand", method="GET"))
+            await receive(stream, b"3\r\n:\n\n\r\n3\r\n:\n\n\r\n")
+        await until(lambda: not daemon.gateway.daemon.exchanges)
+        await other.send_all(request(daemon, "/ticks", method="GET"))
+        await receive(other, b"3\r\n:\n\n\r\n3\r\n:\n\n\r\n")  # those of others go on
+
+
+async def test_an_application_may_end_its_stream_when_its_client_has_what_it_wanted() -> None:
+    """A client of MCP closes as it has its answer, and the session that this opened must be there."""
+    said: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        kind = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": kind})
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        try:
+            if scope["path"] == "/ends":
+                await left.wait()
+                await trio.testing.wait_all_tasks_blocked()
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await trio.sleep_forever()
+            said.append("ended")
+        except trio.Cancelled:
+            said.append("cancelled")
+            raise
+
+    async def answer(exchange: Exchange) -> HttpAnswer | None:
+        return await answer_by(app, exchange, MAX_BODY, 100)
+
+    routes = {path: Route(answer=answer, methods=("POST",)) for path in ("/ends", "/stays")}
+    async with open_door(routes) as daemon:
+        for path, wanted in (("/ends", "ended"), ("/stays", "cancelled")):
+            left = trio.Event()
+            async with open_stream(daemon) as stream:
+                await stream.send_all(request(daemon, path, b"{}"))
+                await receive(stream, b"data: 1\n\n\r\n")
+            left.set()
+            await until(lambda: bool(said))
+            assert said.pop() == wanted
+
+
+async def test_a_client_that_leaves_before_its_stream_begins_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    left: list[bool] = []
+
+    async def late(exchange: Exchange) -> None:
+        try:
+            async with exchange.stream() as stream:
+                await stream.send(b"never")
+        finally:
+            left.append(exchange.has_left)
+
+    def gone(connection: HttpServerConnection, *args: Any) -> bytes:
+        raise ClientLeft("it left in this moment")
+
+    routes = {**ROUTES, "/late": Route(answer=late, methods=("GET",))}
+    async with open_door(routes) as daemon:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(HttpServerConnection, "begin_stream", gone)
+            async with open_stream(daemon) as stream:
+                await stream.send_all(request(daemon, "/late", method="GET"))
+                assert await read_end(stream) == b""
+        assert left == [True]
+        assert (await answer_to(daemon, request(daemon, "/echo", b"{}"))).status == 200
+    assert not caplog.records
 
 
 async def test_pieces_that_hold_are_sent_together(autojump_clock: trio.testing.MockClock) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,10 +15,12 @@ from callboard.runtime.history import (
     Item,
     Refusal,
     Result,
+    Round,
     Text,
     Thinking,
     is_error,
     repair_history,
+    rounds_of,
 )
 
 
@@ -130,3 +133,18 @@ def test_what_an_answer_says_and_asks() -> None:
 
 def test_only_success_is_no_error() -> None:
     assert [status for status in CallStatus if not is_error(status)] == [CallStatus.SUCCESS]
+
+
+def test_a_long_history_holds_nothing_that_the_garbage_collector_looks_through() -> None:
+    """Sessions of thousands of messages made each full collection stop the daemon for 60 ms."""
+    given: list[Item] = []
+    for name in map(str, range(10)):
+        given += [Input("a"), asks(name), Result(name, "tool", "{}")]
+        given += [Input("b"), Answer((Text("c"),))]
+    rounds = rounds_of(given)
+    assert len(rounds) == 20
+    assert not any(map(gc.is_tracked, rounds))
+    assert not any(gc.is_tracked(item) for each in rounds for item in each.items)
+    gc.collect()  # a tuple is let go by the first look at it
+    assert not any(gc.is_tracked(each.items) for each in rounds)
+    assert gc.is_tracked([Round(given)])  # the control: a list is looked through

@@ -179,6 +179,60 @@ async def test_closing_abandons_what_waits_inside_and_before_the_door() -> None:
     assert mailbox.is_closed
 
 
+async def test_an_actor_that_waits_hears_that_its_mailbox_was_closed() -> None:
+    mailbox: Mailbox[Double] = Mailbox("x", 1)
+
+    async def wait() -> None:
+        with mailbox.open() as messages, pytest.raises(trio.ClosedResourceError):
+            await messages.receive()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        mailbox.close()
+    with pytest.raises(trio.ClosedResourceError):
+        await mailbox.receive()
+
+
+async def test_what_was_handed_to_a_waiting_actor_is_its_own_whatever_comes_then() -> None:
+    """A cancel and a close in the same step take nothing back; one more message goes into the queue."""
+    mailbox: Mailbox[Double] = Mailbox("x", 1)
+    got: list[int] = []
+    scope = trio.CancelScope()
+
+    async def wait() -> None:
+        with scope, mailbox.open() as messages:
+            got.append((await messages.receive()).number)
+            await messages.receive()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        handed, waiting = double(1), double(2)
+        mailbox.tell_nowait(handed)
+        mailbox.tell_nowait(waiting)
+        scope.cancel()
+        mailbox.close()
+    assert got == [1]
+    assert (handed.reply.is_done, waiting.reply.is_done) == (False, True)
+
+
+async def test_who_waits_for_room_has_its_turn_before_who_comes_later() -> None:
+    mailbox: Mailbox[Double] = Mailbox("x", 1)
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(mailbox.tell, double(number))
+            await trio.testing.wait_all_tasks_blocked()
+        with mailbox.open() as messages:
+            assert messages.receive_nowait().number == 0
+            with pytest.raises(OverloadedError):
+                mailbox.tell_nowait(double(9))  # the place that came free is taken already
+            assert [(await messages.receive()).number for _ in range(3)] == [1, 2, 3]
+            with pytest.raises(trio.WouldBlock):
+                messages.receive_nowait()
+    mailbox.close()
+
+
 async def test_a_closed_mailbox_refuses_and_abandons() -> None:
     mailbox: Mailbox[Closing] = Mailbox("late", 1)
     mailbox.close()

@@ -343,7 +343,7 @@ PLANTED = (
     Planted(
         "an interrupting input does not interrupt what it waits for",
         "actors/session/session.py",
-        "        self._queue.popleft()\n",
+        "        del self._queue[0]\n",
         "",
         seed=0,
         found_by="nothing_crashes",
@@ -404,8 +404,8 @@ PLANTED = (
     Planted(
         "a closed mailbox leaves those who wait",
         "runtime/kernel/mailbox.py",
-        "                break\n            message.abandon()\n",
-        "                break\n",
+        "        for message in messages:\n            message.abandon()\n",
+        "",
         seed=23,
         found_by="nothing_is_held_for_ever",
     ),

@@ -28,6 +28,7 @@ async def open_door(
         port = listeners[0].socket.getsockname()[1]
         server = Server(state, all_methods(), door_rules("127.0.0.1", port), routes)
         nursery.start_soon(trio.serve_listeners, server.handle, listeners)
+        nursery.start_soon(server.comments.run)
         gateway = Gateway(state, HttpTurns(state, nursery), port, trio.Event())
         try:
             yield Daemon(gateway, daemon.runtime, daemon.credentials, daemon.token)

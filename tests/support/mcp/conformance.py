@@ -6,6 +6,7 @@ what is callboard's: the door, the bridge and the package that speaks behind it.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -388,14 +389,15 @@ async def main() -> None:
         methods=("GET", "POST", "DELETE"),
         token="none",
     )
-    async with manager.run(), open_door({"/mcp": route}) as daemon:
-        sys.stdout.write(f"http://127.0.0.1:{daemon.gateway.port}/mcp\n")
-        sys.stdout.flush()
-        await trio.sleep_forever()
+    # A receiver, not KeyboardInterrupt: that is lost where SIGINT was ignored at the start, as in the background of
+    # a shell, and where it comes in the middle of what swallows it.
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with manager.run(), open_door({"/mcp": route}) as daemon:
+            sys.stdout.write(f"http://127.0.0.1:{daemon.gateway.port}/mcp\n")
+            sys.stdout.flush()
+            async for _ in signals:
+                return
 
 
 if __name__ == "__main__":
-    try:
-        trio.run(main)
-    except* KeyboardInterrupt:  # how it is ended
-        pass
+    trio.run(main)
