@@ -34,21 +34,22 @@ export interface ScreenEntry {
 export const GROUPS = ["work", "watch", "set"] as const;
 export type Group = (typeof GROUPS)[number];
 
-const administration = () => import("./administration");
-const observation = () => import("./observation");
+const beyond = () => import("./beyond");
 
 /** In the order of the navigation. */
 export const screens: Partial<Record<ScreenName, ScreenEntry>> = {
-  tools: { needs: "tool/list", icon: "tools", group: "work", load: async () => ({ default: (await observation()).Tools }) },
-  memory: { needs: "memory/list", icon: "memory", group: "work", load: async () => ({ default: (await observation()).Memory }) },
-  skills: { needs: "skill/list", icon: "skills", group: "work", load: async () => ({ default: (await observation()).Skills }) },
-  usage: { needs: "usage/get", icon: "usage", group: "watch", load: async () => ({ default: (await observation()).Usage }) },
-  logs: { needs: "runtime/status", icon: "logs", group: "watch", load: async () => ({ default: (await observation()).Logs }) },
-  turn: { needs: "turn/get", icon: "schedules", group: null, load: async () => ({ default: (await observation()).Turn }) },
-  agents: { needs: "agent/list", icon: "agents", group: "set", load: async () => ({ default: (await administration()).Agents }) },
-  providers: { needs: "provider/list", icon: "providers", group: "set", load: async () => ({ default: (await administration()).Providers }) },
-  setup: { needs: "provider/create", icon: "setup", group: null, load: async () => ({ default: (await administration()).Setup }) },
-  settings: { needs: null, icon: "settings", group: "set", load: async () => ({ default: (await administration()).Settings }) },
+  tools: { needs: "tool/list", icon: "tools", group: "work", load: async () => ({ default: (await beyond()).Tools }) },
+  mcp: { needs: "mcp/list", icon: "mcp", group: "work", load: async () => ({ default: (await beyond()).Mcp }) },
+  memory: { needs: "memory/list", icon: "memory", group: "work", load: async () => ({ default: (await beyond()).Memory }) },
+  skills: { needs: "skill/list", icon: "skills", group: "work", load: async () => ({ default: (await beyond()).Skills }) },
+  schedules: { needs: "schedule/list", icon: "schedules", group: "work", load: async () => ({ default: (await beyond()).Schedules }) },
+  usage: { needs: "usage/get", icon: "usage", group: "watch", load: async () => ({ default: (await beyond()).Usage }) },
+  logs: { needs: "runtime/status", icon: "logs", group: "watch", load: async () => ({ default: (await beyond()).Logs }) },
+  turn: { needs: "turn/get", icon: "schedules", group: null, load: async () => ({ default: (await beyond()).Turn }) },
+  agents: { needs: "agent/list", icon: "agents", group: "set", load: async () => ({ default: (await beyond()).Agents }) },
+  providers: { needs: "provider/list", icon: "providers", group: "set", load: async () => ({ default: (await beyond()).Providers }) },
+  setup: { needs: "provider/create", icon: "setup", group: null, load: async () => ({ default: (await beyond()).Setup }) },
+  settings: { needs: null, icon: "settings", group: "set", load: async () => ({ default: (await beyond()).Settings }) },
 };
 
 /** The screen of this name, if there is one. */

@@ -185,6 +185,7 @@ async def _open(home: Path, web: McpWebServer) -> AsyncGenerator[Daemon]:
             settings=settings,
             environ=environ,
             tools=[pause],
+            fire=True,
         ) as runtime,
         open_gateway(runtime, server, data, local=local) as gateway,
     ):
