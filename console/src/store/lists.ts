@@ -2,7 +2,7 @@
 // what another one has changed.
 import { batch, signal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Method } from "../link";
+import type { Method, Welcome } from "../link";
 import type { ListName } from "../protocol";
 import * as app from "./app";
 
@@ -30,27 +30,39 @@ const READ_BY: Record<ListName, Method> = {
 const revisions = signal<Readonly<Partial<Record<ListName, number>>>>({});
 /** Following usage costs the daemon something, so it is followed once somebody has looked at it. */
 const followed = new Set<ListName>((Object.keys(READ_BY) as ListName[]).filter((name) => name !== "usage"));
-/** Whether the daemon refuses to tell of changes: then what is shown is read when somebody comes to it. */
-const isOff = signal(false);
+/** Lists that this login may read and not follow, as of a token that is limited: what is shown of them is read when somebody comes to it. */
+const refused = signal<ReadonlySet<ListName>>(new Set());
+/** The greeting of the connection on which they were refused: another one may be of another login. */
+let greeted: Welcome | null = null;
 let isFollowing = false;
 let generation = 0;
 
-/** Follow all lists that this login may read, with one request at a time. */
+/** Follow all lists that this login may follow, with one request at a time. */
 async function follow(): Promise<void> {
   if (isFollowing) return;
   isFollowing = true;
   const own = ++generation;
+  const isOver = () => own !== generation || app.link.state.peek().kind !== "open";
+  if (greeted !== app.link.welcome.peek()) refused.value = new Set();
+  greeted = app.link.welcome.peek();
   try {
-    while (own === generation && app.link.state.peek().kind === "open") {
-      const names = [...followed].filter((name) => app.may(READ_BY[name]));
+    while (!isOver()) {
+      const names = [...followed].filter((name) => app.may(READ_BY[name]) && !refused.peek().has(name));
+      if (names.length === 0) return;
       const known = Object.fromEntries(names.map((name) => [name, revisions.peek()[name] ?? 0]));
-      const answer = await app.link.request("list/wait", { known }, WAIT_MS);
-      if (own === generation) batch(() => (revisions.value = { ...revisions.peek(), ...answer.revisions }));
+      try {
+        const answer = await app.link.request("list/wait", { known }, WAIT_MS);
+        if (own === generation) batch(() => (revisions.value = { ...revisions.peek(), ...answer.revisions }));
+      } catch (error) {
+        if (isOver() || app.isGone(error) || refused.peek().size > 0) throw error;
+        // One is refused, and so all of them were: each says for itself. With no revision known, the answer comes at once.
+        const tried = await Promise.allSettled(names.map((name) => app.link.request("list/wait", { known: { [name]: 0 } })));
+        refused.value = new Set(names.filter((_, at) => tried[at]?.status === "rejected"));
+        if (refused.peek().size === 0) throw error;
+      }
     }
   } catch (error) {
-    if (own !== generation || app.isGone(error)) return;
-    isOff.value = true;
-    app.say(error);
+    if (!isOver() && !app.isGone(error)) app.say(error);
   } finally {
     if (own === generation) isFollowing = false;
   }
@@ -97,7 +109,7 @@ export function useResource<T>(read: () => Promise<T>, lists: readonly ListName[
   useSignalEffect(() => {
     const isOpen = app.link.state.value.kind === "open";
     if (isOpen) queueMicrotask(() => begin(lists));
-    const all = lists.map((name) => (isOff.value || !app.may(READ_BY[name]) ? 0 : revisions.value[name]));
+    const all = lists.map((name) => (refused.value.has(name) || !app.may(READ_BY[name]) ? 0 : revisions.value[name]));
     // First the revisions, then what they are of: nothing that happens in between is missed.
     const now = isOpen && !all.includes(undefined) ? all.join() : null;
     const isNew = now !== null && now !== known.current;
