@@ -12,6 +12,7 @@ from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.events import MessageCompleted, TurnEnded, TurnStarted
 from ...runtime.history import text_of
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..terminal.complaint import complain
 from ..terminal.json_lines import json_line
 
 if TYPE_CHECKING:
@@ -119,6 +120,12 @@ def worst(ended: list[TurnEnded | None]) -> tuple[int, str]:
     """Return the exit code and complaint of the first turn that was not answered."""
     verdicts = [verdict_of(each) for each in ended]
     return next((each for each in verdicts if each[0] != ANSWERED), (ANSWERED, ""))
+
+
+def complain_of(code: int, error: str) -> None:
+    """Print the complaint of a run, if its code is one that has one."""
+    if error and code not in {ANSWERED, INTERRUPTED}:
+        complain(error)
 
 
 def check_output(path: Path) -> None:

@@ -15,7 +15,7 @@ import trio
 
 from ...config.settings import Settings
 from ...embedding.options import check_turn_options
-from ...embedding.runtime import Runtime, host_of, lend, wish_of
+from ...embedding.runtime import host_of, lend, wish_of
 from ...embedding.session import Session
 from ...embedding.tools import turn_of_calls
 from ...embedding.turn import Turn
@@ -72,7 +72,7 @@ async def open_local_place(
             model, reason = shown(given), choice.reason or why
         wanted = flags.turn_options(given)
         check_turn_options(host_of(runtime), wanted)
-        place = LocalPlace(runtime, model, reason, wanted, channel)
+        place = LocalPlace(door, model, reason, wanted, channel)
         try:
             yield place
         finally:
@@ -84,13 +84,14 @@ class LocalPlace:
 
     def __init__(
         self,
-        runtime: Runtime,
+        door: Door,
         model: str,
         reason: str,
         options: TurnOptions,
         channel: Channel | None,
     ) -> None:
-        self._runtime = runtime
+        self.door = door
+        self._runtime = runtime = door.runtime
         self.store = runtime.store
         self.model = model
         self.model_reason = reason

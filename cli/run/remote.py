@@ -203,6 +203,7 @@ class RemotePlace:
         self.wanted = wanted
         self.approval = client.approval
         self.answer = client.answer
+        self.door: Door | None = None
         self.lender: Lender | None = None
         self.has_people = True
         self.session_id = ""

@@ -28,17 +28,16 @@ from ...tools.registry import unknown_in_rules, unknown_tools
 from ..ask.gone_agent import agree_to_general
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
-from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..exit_codes import FAILED, INTERRUPTED
 from ..record_names import folder_here
 from ..sharing.holder import LOOK_SECONDS, running, turn_of
 from ..show.event_lines import trouble_line
 from ..show.view import JsonView, rows_at, side_view, view_of
-from ..terminal.complaint import complain
 from ..terminal.escaping import safe_text
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_place
 from ..terminal.style import counted
-from .answer import RunAnswer, whole_line, worst, write_answer
+from .answer import RunAnswer, complain_of, whole_line, worst, write_answer
 from .attachments import remarks
 from .choice import ADVICE, RunOptions, RunTarget, choose, to_go_on
 from .pending import (
@@ -47,6 +46,7 @@ from .pending import (
     check_answered,
     cut_off,
     held,
+    only_waits,
     open_calls,
     open_questions,
     put_here,
@@ -169,6 +169,7 @@ class _Job:
         self._is_answer_given = False
         self._scope = trio.CancelScope()
         self._turn: RunTurn | None = None
+        self._place_open: RunPlace | None = None
         self._stopped: int | None = None
         self._stays = self._is_interrupted = False
         self._result: tuple[int, str] | None = None
@@ -198,7 +199,7 @@ class _Job:
             code = code or FAILED
             has_left = isinstance(lost, BrokenPipeError)  # the reader of the output
             error = "" if has_left else f"the output can't be written: {lost}"
-        _complain(code, error)
+        complain_of(code, error)
         return code
 
     def _explained(self, failure: CallboardError) -> str:
@@ -265,6 +266,7 @@ class _Job:
             await agree_to_general(self._confirm, choice.gone)
         await self._ask_about_skills(choice)
         async with self._place(choice) as runtime:
+            self._place_open = runtime
             if self._channel is not None:
                 self._channel.questions = runtime
             elif not options.has_input and choice.session is not None:
@@ -358,7 +360,7 @@ class _Job:
         await self._output.drain()
         code, error = self._give_answer(code, error)
         await self._stdout.drain()
-        _complain(code, error)
+        complain_of(code, error)
         self._shell.give_back(code, *([] if self._asking is None else [self._asking.descriptor]))
         await door.serve_left()
 
@@ -552,6 +554,9 @@ class _Job:
         while await shell.next_signal() is not None:
             await self._interrupted()
         if not shell.has_prompt:
+            place = self._place_open
+            if place and await only_waits(place.store, self._session_id, place.door):
+                self._exit_at_once()  # as that process was: what waits for a person is on record
             await self._stop("the process that the shell waits for has ended", FAILED)
 
     async def _interrupted(self) -> None:
@@ -591,8 +596,3 @@ class _Job:
             if self._stays:
                 return  # the next signal ends the process
         self._scope.cancel(reason=why)
-
-
-def _complain(code: int, error: str) -> None:
-    if error and code not in {ANSWERED, INTERRUPTED}:
-        complain(error)
