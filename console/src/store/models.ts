@@ -20,6 +20,20 @@ export async function readProviders(): Promise<Providers> {
   return { rows: providers, problem, fallback };
 }
 
+/** What providers that are built in call themselves; one that was changed is still one of them. */
+export const NAMES: Readonly<Record<string, string>> = {
+  openai: "OpenAI",
+  anthropic: "Anthropic",
+  gemini: "Google Gemini",
+  ollama: "Ollama",
+  llamacpp: "llama.cpp",
+  vllm: "vLLM",
+  openrouter: "OpenRouter",
+  groq: "Groq",
+  deepseek: "DeepSeek",
+  mistral: "Mistral",
+};
+
 export const isRehearsal = (fallback: Default): boolean => fallback.model === "" || fallback.model.startsWith("rehearsal/");
 
 export type Group = "ready" | "local" | "missing" | "off";

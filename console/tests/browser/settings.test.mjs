@@ -91,6 +91,15 @@ test("providers are changed, switched off and removed, and another tab shows it 
   await row(other.page, "mistral").getByText("off", { exact: true }).waitFor();
   await page.locator(".toast").getByRole("button", { name: "Undo" }).click();
   await row(other.page, "mistral").getByText("no key").waitFor();
+  await go(page, "providers", "groq");
+  await page.getByLabel("Base URL").fill(house.url);
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.locator(".page-head").getByText("changed here").waitFor();
+  await page.getByRole("button", { name: "What to do with groq" }).click();
+  await page.getByRole("menuitem", { name: "Undo the changes" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Undo the changes" }).click();
+  await page.waitForFunction(() => document.querySelector("input[type=url]")?.value === "https://api.groq.com/openai/v1");
+  await go(page, "providers");
   // By the keyboard alone.
   await page.getByRole("link", { name: "house", exact: true }).focus();
   await page.keyboard.press("Enter");

@@ -8,7 +8,7 @@ import { shown } from "../../parts/text";
 import type { ProviderRow } from "../../protocol";
 import * as app from "../../store/app";
 import { useResource } from "../../store/lists";
-import { done, groupOf, isRehearsal, readChoices, readProviders, type Group, type Providers as All } from "../../store/models";
+import { done, groupOf, isRehearsal, NAMES, readChoices, readProviders, type Group, type Providers as All } from "../../store/models";
 import { hrefOf } from "../../store/route";
 import { its } from "../../words/screens/providers";
 import type { ScreenProps } from "../routes";
@@ -73,7 +73,7 @@ function Marks({ row, fallback }: { row: ProviderRow; fallback: string }) {
     <>
       {fallback.startsWith(`${row.name}/`) && <Mark kind="own">{text.isDefault}</Mark>}
       {row.is_active ? <Mark kind={kind}>{text.keys[row.key] ?? shown(row.key)}</Mark> : <Mark>{text.off}</Mark>}
-      {row.source !== "built_in" && <Mark>{text.sources[row.source] ?? shown(row.source)}</Mark>}
+      {row.source !== "built_in" && <Mark>{isChanged(row) ? text.changed : (text.sources[row.source] ?? shown(row.source))}</Mark>}
     </>
   );
 }
@@ -93,14 +93,19 @@ function ProviderMenu({ row, fallback }: { row: ProviderRow; fallback: string })
     );
   }
   if (app.may("provider/delete") && row.source === "managed") {
-    choices.push({
-      name: text.remove,
-      icon: "trash",
-      isBad: true,
-      run: () => void remove(row.name, fallback.startsWith(`${row.name}/`)),
-    });
+    const isDefault = fallback.startsWith(`${row.name}/`);
+    choices.push(isChanged(row) ? { name: text.reset, icon: "undo", run: () => void reset(row.name) } : { name: text.remove, icon: "trash", isBad: true, run: () => void remove(row.name, isDefault) });
   }
   return <Menu label={text.menu(shown(row.name))} choices={choices} />;
+}
+
+/** Whether it came with callboard, and somebody changed where it is. */
+const isChanged = (row: ProviderRow): boolean => row.source === "managed" && Object.hasOwn(NAMES, row.name);
+
+async function reset(name: string): Promise<void> {
+  const text = its.peek();
+  if ((await askFirst({ title: text.resetTitle(name), text: text.resetText, action: text.reset })) === null) return;
+  await done(() => app.link.request("provider/delete", { provider: name }), text.saved);
 }
 
 /** Without its provider the default model could not be had: that choice is taken back first. */

@@ -8,7 +8,7 @@ import type { OfferedModel, ProviderRow } from "../../protocol";
 import * as app from "../../store/app";
 import { lookForModel, setUpSeen } from "../../store/first";
 import { useResource } from "../../store/lists";
-import { done, groupOf, isRehearsal, readProviders, type Providers } from "../../store/models";
+import { done, groupOf, isRehearsal, NAMES, readProviders, type Providers } from "../../store/models";
 import { its } from "../../words/screens/setup";
 import { its as providerWords } from "../../words/screens/providers";
 import { Models } from "../providers/models";
@@ -19,6 +19,8 @@ import "../../look/screens/setup.css";
 /** Where people come from most, first; the others follow as the server lists them. */
 const FIRST = ["openai", "anthropic", "gemini", "openrouter", "ollama"];
 const OTHER = "+";
+/** As the rehearsal understands them, too: in English. */
+const EXAMPLES = ["What time is it in Tokyo?", "List the files here.", "Write a note that says: buy milk."];
 const STEPS = [1, 2, 3] as const;
 
 export default function Setup() {
@@ -85,7 +87,7 @@ function First({ all, provider, choose, next, leave }: FirstProps) {
           {rows.map((each) => (
             <label key={each.name} class={each.name === provider ? "is-chosen" : ""}>
               <input type="radio" name="provider" checked={each.name === provider} onChange={() => choose(each.name)} />
-              <span class="name">{text.names[each.name] ?? shown(each.name)}</span>
+              <span class="name">{NAMES[each.name] ?? shown(each.name)}</span>
               <span class="under">{groupOf(each) === "local" ? text.local : (providerWords.value.keys[each.key] ?? "")}</span>
             </label>
           ))}
@@ -168,7 +170,7 @@ function Third({ all, back, leave }: { all: Providers; back(): void; leave(): vo
         <h2 id="ready">{text.ready}</h2>
         <p class="lead">{isRules ? text.rehearsalText : text.readyText(shown(all.fallback.model))}</p>
         <ul class="examples">
-          {text.examples.map((each) => (
+          {EXAMPLES.map((each) => (
             <li key={each}>
               <button
                 type="button"
