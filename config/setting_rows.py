@@ -16,6 +16,7 @@ RESTART: dict[str, str] = {
     "memory": "an index in another form is built at the start",
     "sandbox": "its strength is measured with these",
     "keys": "the store of keys is opened with its master key",
+    "store": "the database is opened at the start",
     "sessions.titles": "read when titles start",
     "telemetry": "who sends it is set up at the start",
     "plugins": "their code is loaded at the start",

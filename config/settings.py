@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from ..runtime.definitions import GENERAL_AGENT, GENERAL_DESCRIPTION, Agent, Preset
-from ..runtime.errors import NotFoundError
+from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.hooks.hook import Hook
 from ..runtime.http.address_guard import Endpoint, parse_endpoint
 from ..runtime.schedules.schedule import Schedule
@@ -253,6 +253,27 @@ class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     master: MasterSource | None = None
 
 
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where sessions are kept.
+
+    Attributes:
+        url: `postgresql://USER@HOST/DATABASE`, with the extra `callboard[postgres]`; `None` is a file of the
+            data folder. It holds no password: that comes from `PGPASSFILE` (`~/.pgpass`), `PGSERVICE` or
+            `PGPASSWORD`.
+    """
+
+    url: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.url is not None:
+            from ..runtime.store.postgres.address import address_of  # here: few have a database
+
+            try:
+                address_of(self.url, may_hold_password=False)
+            except ValidationError as error:
+                raise ValueError(f"url: {error}") from error
+
+
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A provider that the operator configured; it replaces a built-in one of the same name.
 
@@ -354,6 +375,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         notify: Where people are notified of questions.
         telemetry: Where traces and metrics go.
         keys: How provider keys are kept.
+        store: Where sessions are kept.
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
         plugins: Settings of plugins, by name; those that are not enabled are not used.
@@ -393,6 +415,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     notify: NotifySettings = NotifySettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     keys: KeySettings = KeySettings()
+    store: StoreSettings = StoreSettings()
     inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     plugins: dict[str, PluginSettings] = msgspec.field(default_factory=dict)

@@ -22,6 +22,13 @@ LogFormatOption = Annotated[
 NoConsole = Annotated[
     bool, Parameter(name="--no-console", help="Serve no web console.", negative=())
 ]
+StoreUrl = Annotated[
+    str | None,
+    Parameter(
+        name="--store",
+        help="postgresql://USER@HOST/DATABASE, in place of a file of the data folder.",
+    ),
+]
 Model = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
 
 
@@ -34,6 +41,7 @@ def serve(
     log_format: LogFormatOption = "text",
     model: Model = None,
     no_console: NoConsole = False,
+    store: StoreUrl = None,
     config: Config = None,
     data: Data = None,
 ) -> int:
@@ -53,6 +61,7 @@ def serve(
             log_format=log_format,
             model=model,
             has_console=False if no_console else None,
+            store=store,
         )
         return run_daemon(options, config, data_path(data), had_hangup)
 

@@ -15,7 +15,7 @@ import trio
 from ...config.files import config_file, load_settings, watched_files
 from ...config.keys.tokens import Credentials, Role
 from ...config.sections import ServerSettings
-from ...config.settings import Settings
+from ...config.settings import Settings, StoreSettings
 from ...embedding.configuration import Configuration
 from ...embedding.runtime import open_runtime
 from ...gateway.lifecycle import DaemonPlan, run_daemon
@@ -47,6 +47,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     log_format: LogFormat = "text"
     model: str | None = None
     has_console: bool | None = None
+    store: str | None = None
 
 
 ROOT_PROGRAMS = "  programs:      run as root, but in workspaces of ordinary users; `callboard doctor` says more"
@@ -63,7 +64,10 @@ def serve(
 
     def load() -> Settings:
         found = load_settings(config)
-        return msgspec.structs.replace(found, server=served(found, options, data))
+        server, store = served(found, options, data), found.store
+        if options.store is not None:
+            store = stored_at(options.store)
+        return msgspec.structs.replace(found, server=server, store=store)
 
     settings, file = load(), config_file(config)
     plan = DaemonPlan(
@@ -87,6 +91,14 @@ def serve(
     with serve_log(data, options.log_format):
         trio.run(run_daemon, plan)
     return ANSWERED
+
+
+def stored_at(url: str) -> StoreSettings:
+    """Return where sessions are kept by the command line."""
+    from ...runtime.store.postgres.address import address_of  # here: few have a database
+
+    address_of(url, may_hold_password=False)
+    return StoreSettings(url=url)
 
 
 def served(found: Settings, options: ServeOptions, data: Path) -> ServerSettings:
@@ -127,6 +139,7 @@ def _welcome(
     lines = [
         f"callboard serves at {url} (process {os.getpid()})",
         f"  data:          {data}",
+        *([f"  store:         {settings.store.url}"] if settings.store.url else []),
         f"  configuration: {config}" + ("" if config.exists() else " (not there)"),
         f"  log:           {data / LOG_NAME}",
         *(f"  root:          {root}" for root in settings.server.roots),

@@ -62,9 +62,17 @@ def store_finding(data: Path, settings: SessionSettings) -> Finding:
     """Check the store as a start does, and how much it holds, of how much it may."""
     from ...actors.upkeep.pruning import size_warning  # here: `doctor --help` opens no store
     from ...runtime.backup.upkeep import stored_size
-    from ...runtime.store.file import examine
+    from ...runtime.store.file import address_in, examine
 
     try:
+        if (address := address_in(data)) is not None:
+            from ...runtime.store.postgres.address import check_driver
+
+            check_driver()
+            from ...runtime.store.postgres.store import database_size
+
+            used = database_size(address).used_bytes
+            return good("store", f"it holds {used / MIB:.1f} MiB in {address}")
         examine(data, is_in_use=holder_of(data) is not None)
         size = stored_size(data)
     except NotFoundError:

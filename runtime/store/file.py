@@ -31,6 +31,9 @@ logger = redacting_logger(__name__)
 
 DATABASE_NAME = "callboard.db"
 
+ADDRESS_NAME = "callboard.store"
+"""The file that says which database keeps the record of a data folder, where no file there does."""
+
 _NEW_NAME = DATABASE_NAME + ".new"
 
 BUSY_TIMEOUT_MS = 5000
@@ -78,6 +81,46 @@ def make_folder(folder: Path) -> None:
         ) from error
     except OSError as error:
         raise _system_error(folder, error) from error
+
+
+def address_in(folder: Path) -> str | None:
+    """Return the address of the database that keeps the record of a data folder; `None` is a file there."""
+    try:
+        return (folder / ADDRESS_NAME).read_text(encoding="utf-8").strip() or None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _system_error(folder / ADDRESS_NAME, error) from error
+
+
+def check_address(folder: Path, url: str, name: str) -> None:
+    """Raise `StorageError` if another database, or a file there, has the record of a data folder."""
+    if (found := address_in(folder)) == url:
+        return
+    if found is None and os.path.lexists(folder / DATABASE_NAME):
+        raise StorageError(
+            f"The record of {folder} is in {DATABASE_NAME} there. `callboard store copy {folder} {name}` copies "
+            f"it to the database, and `callboard store set-aside` puts the file away; then {name} can be its store."
+        )
+    if found is not None:
+        raise StorageError(
+            f"The record of {folder} is in another database, {found}. Use that one, choose another data "
+            f"directory, or remove {folder / ADDRESS_NAME} to leave that record where it is."
+        )
+
+
+def keep_address(folder: Path, url: str) -> None:
+    """Note the database that keeps the record of a data folder, so that every command finds it."""
+    if address_in(folder) == url:
+        return
+    new = folder / f"{ADDRESS_NAME}.new"
+    try:
+        new.touch(0o600)
+        new.write_text(f"{url}\n", encoding="utf-8")
+        os.replace(new, folder / ADDRESS_NAME)
+        sync_path(folder)
+    except OSError as error:
+        raise _system_error(folder / ADDRESS_NAME, error) from error
 
 
 def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
@@ -194,6 +237,11 @@ def stored_path(folder: Path) -> Path:
         StorageError: There is none, but something that belongs to one.
     """
     path = folder / DATABASE_NAME
+    if (address := address_in(folder)) is not None:
+        raise StorageError(
+            f"The record of {folder} is in {address}, and this works on a file. Backups, restores and "
+            "repairs are those of PostgreSQL (pg_dump, pg_restore); `callboard store copy` makes a file of it."
+        )
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

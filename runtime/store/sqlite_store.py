@@ -15,6 +15,7 @@ from .file import (
     DATABASE_NAME,
     DamageCheck,
     LogRoom,
+    address_in,
     check_local,
     make_folder,
     open_reading,
@@ -51,12 +52,41 @@ async def open_disk_store(
     return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms, clock)
 
 
+async def open_kept_store(folder: Path | None, url: str | None = None) -> Store:
+    """Open the store of a data folder for writing, wherever its record is: in a file there, or in a database.
+
+    Args:
+        folder: The data folder; `None` only with a URL.
+        url: The database; by default that which the folder names, if it names one.
+    """
+    if url is None and folder is not None:
+        url = await trio.to_thread.run_sync(address_in, folder)
+    if url is None:
+        assert folder is not None
+        return await open_disk_store(folder)
+    from .postgres.address import check_driver  # here: few have a database
+
+    check_driver()
+    from .postgres.store import open_postgres_store
+
+    return await open_postgres_store(url, folder=folder)
+
+
 async def open_reader(folder: Path) -> StoreReader:
     """Open the store of a data folder for reading, also while another process writes.
+
+    That is a database where the folder says so (`file.ADDRESS_NAME`).
 
     The caller closes it. Raises `NotFoundError` if there is no store yet, and `StorageError` if its
     file can't be read.
     """
+    if (address := await trio.to_thread.run_sync(address_in, folder)) is not None:
+        from .postgres.address import check_driver  # here: few have a database
+
+        check_driver()
+        from .postgres.store import open_postgres_reader
+
+        return await open_postgres_reader(address)
     return await trio.to_thread.run_sync(_DiskReader, folder)
 
 

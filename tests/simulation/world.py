@@ -353,7 +353,7 @@ class World:
     def _open_versions(self, folder: Path | None) -> VersionStore:
         return VersionStore(self.folder / "data")
 
-    async def _open_store(self, folder: Path | None) -> Store:
+    async def _open_store(self, folder: Path | None, _url: str | None = None) -> Store:
         await trio.lowlevel.checkpoint()
         return self.life.store
 

@@ -61,6 +61,7 @@ WRITTEN = {
     "telemetry.propagate": '[telemetry]\npropagate = ["api.example.com"]',
     "telemetry.signals": '[telemetry]\nsignals = ["traces"]',
     "notify.webhook": '[notify]\nwebhook = "https://hooks.example/x"',
+    "store.url": '[store]\nurl = "postgresql://db.example/callboard"',
     "keys.master": '[keys]\nmaster = "keyring"',
     "inactive": 'inactive = ["groq"]',
     "providers": '[providers.house]\nbase_url = "https://house.example/v1"',

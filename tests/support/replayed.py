@@ -42,8 +42,8 @@ def kept_records(folder: Path | None = None) -> Generator[list[Record]]:
     folders: set[Path] = set()
     open_store = runtime._open_store
 
-    async def opened(data: Path | None) -> Store:
-        store = await open_store(data)
+    async def opened(data: Path | None, url: str | None = None) -> Store:
+        store = await open_store(data, url)
         if data is not None:
             folders.add(data)
         else:

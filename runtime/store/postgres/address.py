@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ...errors import ValidationError
 
@@ -15,13 +16,33 @@ class DatabaseAddress(NamedTuple):
 
     Attributes:
         url: As libpq takes it. What it lacks comes from `PGPASSFILE`, `PGSERVICE` and the like.
-        name: The same without its password and options, for people.
+        name: Its host and database, for people.
         password: The password in the address; usually empty.
     """
 
     url: str
     name: str
     password: str = ""
+
+    @property
+    def public_url(self) -> str:
+        """The URL without its password."""
+        if not self.password:
+            return self.url
+        parts = urlsplit(self.url)
+        user, _, host = parts.netloc.rpartition("@")
+        options = [each for each in parts.query.split("&") if not each.startswith("password=")]
+        netloc = f"{user.partition(':')[0]}@{host}" if user else host
+        return urlunsplit(parts._replace(netloc=netloc, query="&".join(options)))
+
+
+def check_driver() -> None:
+    """Raise `ValidationError` if the library for PostgreSQL is not installed."""
+    if find_spec("psycopg") is None:
+        raise ValidationError(
+            "The store in PostgreSQL needs psycopg: pip install 'callboard[postgres]'.",
+            field="store",
+        )
 
 
 def is_address(text: str) -> bool:
@@ -43,7 +64,7 @@ def address_of(url: str, *, may_hold_password: bool = True) -> DatabaseAddress:
     if not is_address(url):
         scheme = url.partition("://")[0] if "://" in url else ""
         raise ValidationError(
-            "The store must be postgresql://USER@HOST/DATABASE"
+            "The store must be postgresql://HOST/DATABASE"
             + (f", and not {scheme}://…" if scheme else "")
             + ". Without it, sessions are kept in a file of the data directory.",
             field="store",
@@ -56,12 +77,9 @@ def address_of(url: str, *, may_hold_password: bool = True) -> DatabaseAddress:
             f"The address of the store is not a URL: {error}.", field="store"
         ) from error
     database = unquote(parts.path.lstrip("/"))
-    name = f"{f'{parts.username}@' if parts.username else ''}{parts.hostname or ''}"
-    name = f"postgresql://{name}{f':{port}' if port else ''}/{database}"
+    name = f"postgresql://{parts.hostname or ''}{f':{port}' if port else ''}/{database}"
     options = [each.partition("=") for each in parts.query.split("&") if each]
-    password = parts.password or next(
-        (value for key, _, value in options if key.casefold() == "password"), ""
-    )
+    password = parts.password or next((value for key, _, value in options if key == "password"), "")
     if password and not may_hold_password:
         raise ValidationError(
             f"The address of the store {name} holds a password, which others could read. Leave it out, "

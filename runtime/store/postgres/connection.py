@@ -25,6 +25,7 @@ from typing import Any
 
 import psycopg
 from psycopg.adapt import Buffer, Dumper, Loader
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format, TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumper
@@ -121,7 +122,7 @@ def connect(address: DatabaseAddress, *, writes: bool) -> psycopg.Connection[Row
     """Open a connection; raise `StorageError` in words if that is not possible."""
     options = _OPTIONS if writes else f"{_OPTIONS} -c default_transaction_read_only=on"
     try:
-        found = psycopg.conninfo.conninfo_to_dict(address.url)
+        found = conninfo_to_dict(address.url)
         made: psycopg.Connection[Row] = psycopg.connect(
             **{
                 "connect_timeout": CONNECT_SECONDS,
@@ -308,11 +309,11 @@ class PostgresConnection:
         cursor = self._pg.cursor(binary=True)
         try:
             try:
-                cursor.execute(text, values)
+                cursor.execute(text.encode(), values)
             except psycopg.DataError as error:
                 if error.sqlstate is not None:
                     raise
-                cursor.execute(text, _without_nul(values))
+                cursor.execute(text.encode(), _without_nul(values))
         except psycopg.Error as error:
             raise trouble(self._address.name, error) from error
         return cursor
@@ -339,12 +340,12 @@ class PostgresConnection:
         self._expects = False
         if pipeline is None:
             with suppress(psycopg.Error):
-                self._pg.execute(how)
+                self._pg.execute(how.encode())
             return
         try:
             try:
                 ended = self._pg.cursor()
-                ended.execute(how) if how == "commit" else None
+                ended.execute(how.encode()) if how == "commit" else None
             finally:
                 self._context.__exit__(None, None, None)
             if how == "commit" and ended.statusmessage == "COMMIT":

@@ -114,6 +114,7 @@ class PostgresLedger(Ledger):
                 if results is not None and self._is_stored(projections):
                     return results
             else:
+                assert results is not None  # it is committed
                 return results
             expects = False
         raise self._busy()

@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 import trio
 
+from ...disk.data_lock import DataLock
 from ...errors import StorageError
 from ...redaction import Secret, redactor
+from ..file import check_address, keep_address, make_folder
 from ..health.disk_room import DiskRoom
 from ..health.store_health import StoreHealth
 from ..interface import Store, StoreReader
 from ..ledger import wall_clock_ms
+from ..lists import StoreSize
 from ..queries import Queries
 from ..threaded import ThreadedReader, ThreadedStore
 from .address import DatabaseAddress, address_of
@@ -39,6 +43,7 @@ async def open_postgres_store(
     now_ms: Callable[[], int] = wall_clock_ms,
     clock: Callable[[], float] = time.monotonic,
     fence: Fence | None = None,
+    folder: Path | None = None,
 ) -> Store:
     """Open the store of a database for writing; make or migrate its tables.
 
@@ -51,11 +56,12 @@ async def open_postgres_store(
         clock: Monotonic seconds.
         fence: Checks in each commit whether this node may write, where several do. Without it, this is the
             only one.
+        folder: The data folder, which is locked, and notes where its record is.
     """
     address = address_of(url)
     if address.password:
         redactor.add(Secret(address.password))
-    return await trio.to_thread.run_sync(_open, address, now_ms, clock, fence)
+    return await trio.to_thread.run_sync(_open, address, folder, now_ms, clock, fence)
 
 
 async def open_postgres_reader(url: str) -> StoreReader:
@@ -66,8 +72,46 @@ async def open_postgres_reader(url: str) -> StoreReader:
     return await trio.to_thread.run_sync(_PostgresReader, address_of(url))
 
 
+def database_size(url: str) -> StoreSize:
+    """Look whether the store of a database can be read; return how large it is. Blocks.
+
+    Raises:
+        CallboardError: It can't be reached or read, or has no store that this callboard can read.
+    """
+    address = address_of(url)
+    connection = PostgresConnection(address, writes=False)
+    try:
+        _check_server(connection, address)
+        check_version(connection.version(), address.name)
+        return Queries(connection, address.name).size()
+    finally:
+        connection.close()
+
+
 def _open(
     address: DatabaseAddress,
+    folder: Path | None,
+    now_ms: Callable[[], int],
+    clock: Callable[[], float],
+    fence: Fence | None,
+) -> Store:
+    if folder is None:
+        return _open_database(address, None, now_ms, clock, fence)
+    make_folder(folder)
+    lock = DataLock(folder)
+    try:
+        check_address(folder, address.public_url, address.name)
+        store = _open_database(address, lock, now_ms, clock, fence)
+        keep_address(folder, address.public_url)
+    except BaseException:
+        lock.release()
+        raise
+    return store
+
+
+def _open_database(
+    address: DatabaseAddress,
+    lock: DataLock | None,
     now_ms: Callable[[], int],
     clock: Callable[[], float],
     fence: Fence | None,
@@ -78,7 +122,7 @@ def _open(
         connection.migrate()
         ledger = PostgresLedger(connection, address, now_ms, fence)
         health = StoreHealth(DiskRoom(None), None, clock, name=address.name)
-        return _PostgresStore(address, connection, ledger, health)
+        return _PostgresStore(address, connection, ledger, health, lock)
     except BaseException:
         connection.close()
         raise
@@ -134,8 +178,10 @@ class _PostgresStore(_Reading, ThreadedStore[PostgresConnection]):
         connection: PostgresConnection,
         ledger: PostgresLedger,
         health: StoreHealth,
+        lock: DataLock | None,
     ) -> None:
         self._address = address
+        self._lock = lock
         super().__init__(address.name, health, MAX_READERS)
         self._connection = connection
         self._ledger = self._postgres = ledger
@@ -146,3 +192,5 @@ class _PostgresStore(_Reading, ThreadedStore[PostgresConnection]):
 
     def _close_writer(self) -> None:
         self._connection.close()
+        if self._lock is not None:
+            self._lock.release()

@@ -104,5 +104,4 @@ def _is_lost(error: psycopg.Error) -> bool:
 
 def _first_line(error: psycopg.Error) -> str:
     words = (error.diag.message_primary or str(error) or type(error).__name__).strip()
-    # libpq names the address that it tried, and then says why; the last line is of the last address.
-    return words.splitlines()[-1].strip().rstrip(".")
+    return words.splitlines()[0].strip().rstrip(".?").removeprefix("connection failed: ")

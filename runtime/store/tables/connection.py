@@ -12,12 +12,15 @@ class SqlRows(Protocol):
     @property
     def get(self) -> Any:
         """The first value of the first row, or `None` without one."""
+        ...
 
     def fetchone(self) -> Any:
         """Return the next row, or `None`."""
+        ...
 
     def fetchall(self) -> list[Any]:
         """Return the rows that are left."""
+        ...
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -31,15 +34,20 @@ class SqlConnection(Protocol):
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction was begun and has not ended."""
+        ...
 
     def execute(self, statements: str, bindings: Any = None, /) -> SqlRows:
         """Run a statement."""
+        ...
 
     def executemany(self, statements: str, sequenceofbindings: Iterable[Any], /) -> object:
         """Run a statement with each of some values."""
+        ...
 
     def changes(self) -> int:
         """Return how many rows the last statement has inserted, changed or removed."""
+        ...
 
     def last_insert_rowid(self) -> int:
         """Return the id of the row that was inserted last; PostgreSQL finds it where it is needed."""
+        ...

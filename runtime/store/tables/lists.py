@@ -84,7 +84,7 @@ def session_conditions(wanted: SessionFilter) -> list[Condition]:
         found.append(("s.parent_id is null", ()))
     if words := wanted.words.casefold():
         texts = ("lower(s.title)", "lower(s.last_message_preview)", "s.session_id")
-        where = " or ".join(f"instr({text}, ?)" for text in texts)
+        where = " or ".join(f"instr({text}, ?) > 0" for text in texts)
         found.append((f"({where})", (words,) * len(texts)))
     return [*found, *visible(wanted.within)]
 

@@ -168,7 +168,7 @@ with recursive tree (key, name, is_root, has_time) as (
   select id, session_id, 1, 1 from sessions where session_id = ?1
   union
   select s.id, s.session_id, 0, s.runs_apart from tree t join sessions s on s.parent_id = t.name
-  where ?2 is null or t.is_root = 0 or exists (
+  where cast(?2 as text) is null or t.is_root = 0 or exists (
     select 1 from tool_calls c
     where c.session = t.key and c.call_id = s.parent_call_id and c.turn_id = ?2)
 )
@@ -177,7 +177,7 @@ with recursive tree (key, name, is_root, has_time) as (
 that no turn waited for have a time of their own. What is joined to it is joined by `cross join`: SQLite,
 which does not know how small the tree is, would begin with all rows of the other table."""
 
-_OF_TURN = "(?2 is null or t.is_root = 0 or {}.turn_id = ?2)"
+_OF_TURN = "(cast(?2 as text) is null or t.is_root = 0 or {}.turn_id = ?2)"
 
 _ORIGIN = """
 select s.agent, s.budget, s.parent_id, coalesce((

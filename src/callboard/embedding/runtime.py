@@ -181,10 +181,8 @@ async def open_runtime(
             base_url=base_url, dialect=dialect, settings=settings, environ=environ
         )
         finder = open_finder(wish, model, folder)
-        files = (
-            *map(Path, settings.files),
-            *(() if configuration is None else (configuration.folder,)),
-        )
+        own_folder = () if configuration is None else (configuration.folder,)
+        files = (*map(Path, settings.files), *own_folder)
         forbidden = files if folder is None else (folder, config_folder(environ), *files)
         sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
         program_tools = checked_tools(tools)
@@ -218,7 +216,9 @@ async def open_runtime(
             sandbox=sandbox,
             open_servers=servers_of(sandbox, folder, finder.wish),
             telemetry=telemetry_of(force, registry, finder.wish, span_processor),
-            store=await _open_store(folder),  # the last one: what fails before leaves nothing open
+            store=await _open_store(
+                folder, settings.store.url
+            ),  # the last one: what fails before leaves nothing open
         )
         check_tools_of(agents, [tool.definition.name for tool in all_tools], settings.mcp)
     async with open_host(plan) as host:
@@ -592,9 +592,9 @@ def forget_keys(runtime: Runtime) -> None:
     tell_keys_changed(runtime._host)
 
 
-async def _open_store(data: Path | None) -> Store:
-    if data is None:
+async def _open_store(data: Path | None, url: str | None = None) -> Store:
+    if data is None and url is None:
         return open_memory_store()
-    from ..runtime.store.sqlite_store import open_disk_store  # here: an app in memory needs it not
+    from ..runtime.store.sqlite_store import open_kept_store  # here: an app in memory needs it not
 
-    return await open_disk_store(data)
+    return await open_kept_store(data, url)
