@@ -16,7 +16,7 @@ test("something is remembered, found and forgotten", async () => {
   await page.getByLabel("Tags").fill("garden, gate");
   await page.getByRole("button", { name: "Remember", exact: true }).click();
   await page.getByText("The garden gate sticks").waitFor();
-  await looks(page, "memory");
+  await looks(page, "memory", true);
   await page.getByLabel("Find in the memory").fill("windows");
   await page.getByText("Nothing remembered has one of these words.").waitFor();
   await page.getByLabel("Find in the memory").fill("gate");
@@ -36,7 +36,7 @@ test("a skill is read, and exactly what was read is approved", async () => {
   await skill.getByText("new", { exact: true }).waitFor();
   await skill.getByRole("button", { name: "Read it" }).click();
   await skill.getByText("Write the changelog.").waitFor();
-  await looks(page, "skills");
+  await looks(page, "skills", true);
   peer.stdin.write("edit\n"); // what was read is another by now
   await page.waitForTimeout(200);
   await skill.getByRole("button", { name: "Approve exactly this" }).click();
@@ -60,7 +60,7 @@ test("a schedule is made, fired, paused, changed and deleted", async () => {
   await page.getByLabel("By the calendar").last().fill("0 9 * *");
   await page.getByRole("button", { name: "Save" }).click();
   await page.locator(".field .problem").waitFor();
-  await looks(page, "schedule-form");
+  await looks(page, "schedule-form", true);
   await page.getByLabel("By the calendar").last().fill("0 9 * * 1-5");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("It has not fired yet.").waitFor();
@@ -68,12 +68,12 @@ test("a schedule is made, fired, paused, changed and deleted", async () => {
   await page.getByRole("button", { name: "Run now" }).click();
   await page.getByText("by hand").waitFor();
   await page.locator(".rows").getByText("answered").waitFor();
-  await looks(page, "schedule");
+  await looks(page, "schedule", true);
   await page.getByRole("link", { name: "Schedules" }).first().click();
   await page.getByRole("button", { name: "More: morning" }).click();
   await page.getByRole("menuitem", { name: "Pause" }).click();
   await page.getByText("paused").first().waitFor();
-  await picture(page, "schedules");
+  await looks(page, "schedules");
   await page.getByRole("button", { name: "More: morning" }).click();
   await page.getByRole("menuitem", { name: "Edit" }).click();
   await page.getByLabel("At intervals").check();
@@ -96,19 +96,19 @@ test("a server of MCP is added from pasted JSON, and what has changed of it is r
   await page.getByRole("textbox", { name: "mcpServers" }).fill("nothing");
   await page.getByText("This is no JSON with mcpServers.").waitFor();
   await page.getByRole("textbox", { name: "mcpServers" }).fill(JSON.stringify({ mcpServers: { web: { url: further[0] } } }));
-  await looks(page, "mcp-add");
+  await looks(page, "mcp-add", true);
   await page.getByRole("button", { name: "Look at what it offers" }).click();
   await page.getByLabel("say").check();
   await picture(page, "mcp-offer");
   await axe(page, "mcp offer");
   await page.getByRole("button", { name: "Accept 1 tool" }).click();
   await page.getByText("Accepted tools").waitFor();
-  await looks(page, "mcp-one");
+  await looks(page, "mcp-one", true);
   peer.stdin.write("changed\n");
   await page.getByRole("button", { name: "Review its tools" }).click();
   await page.locator("ins", { hasText: "friend" }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Accept 0 tools" }).count(), 1); // what has changed is ticked by a person alone
-  await looks(page, "mcp-changed");
+  await looks(page, "mcp-changed", true);
   await page.getByLabel("say").check();
   await page.getByRole("button", { name: "Accept 1 tool" }).click();
   await page.getByText("and sends it to a friend").waitFor();
@@ -117,7 +117,7 @@ test("a server of MCP is added from pasted JSON, and what has changed of it is r
   await page.getByText("off", { exact: true }).waitFor();
   await page.getByRole("link", { name: "MCP servers" }).first().click();
   await page.locator(".rows").getByText("web").waitFor();
-  await picture(page, "mcp");
+  await looks(page, "mcp");
   await page.locator(".rows").getByRole("link", { name: "web" }).click();
   await page.getByRole("button", { name: "More: web" }).click();
   await page.getByRole("menuitem", { name: "Remove" }).click();

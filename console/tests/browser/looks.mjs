@@ -5,11 +5,12 @@ import { axe, picture } from "./people.mjs";
 const WIDE = { width: 1280, height: 800 };
 const NARROW = { width: 390, height: 844 };
 
-/** A screen is looked at in both themes, wide and narrow, and fits. */
-export async function looks(page, name) {
+/** A screen is looked at in both themes, wide and narrow, and fits; in short, wide in the light and narrow in the dark. */
+export async function looks(page, name, isShort = false) {
   for (const [theme, colorScheme] of [["light", "light"], ["dark", "dark"]]) {
-    await page.emulateMedia({ colorScheme });
     for (const [width, size] of [["wide", WIDE], ["narrow", NARROW]]) {
+      if (isShort && (theme === "light") !== (width === "wide")) continue;
+      await page.emulateMedia({ colorScheme });
       await page.setViewportSize(size);
       await page.waitForTimeout(60); // pictures are drawn anew for their width
       await picture(page, `${name}-${width}-${theme}`);

@@ -92,19 +92,6 @@ test("the status and the end of the log are live, for administrators", async () 
   await page.getByText("a bridge is out").waitFor();
   await looks(page, "logs");
   await close();
-  const token = (await answerTo("token observer")).split(" ")[0];
-  const other = await opened({ locale: "zh-CN" }, { isLoggedIn: false });
-  await other.page.getByLabel("令牌").fill(token);
-  await other.page.keyboard.press("Enter");
-  await other.page.getByRole("navigation").first().waitFor();
-  await go(other.page, "#/logs");
-  await other.page.getByText("已运行").waitFor();
-  assert.equal(await other.page.getByRole("heading", { name: "日志", exact: true }).count(), 0);
-  await picture(other.page, "logs-observer");
-  await go(other.page, "#/usage");
-  await other.page.getByText("rehearsed/steady-1").waitFor();
-  await picture(other.page, "usage-zh");
-  await other.close();
 });
 
 test("tools are listed by their source, and the history of calls is filtered", async () => {
@@ -118,8 +105,55 @@ test("tools are listed by their source, and the history of calls is filtered", a
   await page.getByText("waited", { exact: false }).first().waitFor();
   await page.getByLabel("State").selectOption("cancelled");
   await page.locator(".tool-rows summary", { hasText: "cancelled" }).first().click();
-  await looks(page, "tools-history");
+  await looks(page, "tools-history", true);
   await page.getByLabel("Tool", { exact: true }).selectOption("list_directory");
   await page.getByText("No call is like that").waitFor();
+  await close();
+});
+
+test("an observer, in Chinese and in the dark, sees what there is and no action", async () => {
+  const token = (await answerTo("token observer")).split(" ")[0];
+  const { page, close } = await opened({ locale: "zh-CN", colorScheme: "dark" }, { isLoggedIn: false });
+  await page.getByLabel("令牌").fill(token);
+  await page.keyboard.press("Enter");
+  await page.locator(".drawer .sessions a").first().waitFor();
+  for (const [name, said] of [["tools", "内置"], ["mcp", "还没有服务器"], ["schedules", "没有任何计划"], ["usage", "rehearsed/steady-1"], ["logs", "已运行"]]) {
+    await go(page, `#/${name}`);
+    await page.getByText(said).first().waitFor();
+    assert.equal(await page.locator("main").getByRole("button", { name: /新建|添加|立即运行|移除|删除/ }).count(), 0);
+    assert.equal(await page.locator("main").getByRole("link", { name: /新建|添加/ }).count(), 0);
+    await picture(page, `observer-${name}`);
+    await axe(page, `observer ${name}`);
+  }
+  assert.equal(await page.getByRole("heading", { name: "日志", exact: true }).count(), 0);
+  for (const name of ["memory", "skills"]) {
+    await go(page, `#/${name}`);
+    await page.getByText("此登录不可用").or(page.getByText("不适用于此登录")).or(page.locator(".nothing")).first().waitFor();
+  }
+  await page.getByText("timeline please").first().click();
+  await page.locator(".message.assistant").last().waitFor();
+  await go(page, (await page.evaluate(() => location.hash)).replace("#/chat/", "#/turn/"));
+  await page.locator(".tiles").waitFor();
+  await picture(page, "observer-turn");
+  await axe(page, "observer turn");
+  await close();
+});
+
+test("a turn of hundreds of rows draws those in view alone", async () => {
+  const { page, close } = await opened();
+  await say(page, "many calls");
+  await page.getByText("So many.").waitFor();
+  await go(page, (await page.evaluate(() => location.hash)).replace("#/chat/", "#/turn/"));
+  await page.getByText("answered", { exact: true }).waitFor();
+  const drawn = () => page.locator(".plot-box [data-row]").count();
+  const all = (await page.getByRole("table").getByRole("row").count()) - 1;
+  assert.ok(all > 200, `${all} rows`);
+  assert.ok((await drawn()) < 80, `${await drawn()} of ${all} are drawn`);
+  await page.getByRole("group", { name: "Timeline" }).first().focus();
+  await page.keyboard.press("End");
+  await page.locator(`.plot-box [data-row$="model:now"], .plot-box [data-row]`).last().waitFor();
+  assert.ok((await page.locator(".plot-box").evaluate((box) => box.scrollTop)) > 3000);
+  assert.ok((await drawn()) < 80);
+  await picture(page, "turn-many");
   await close();
 });

@@ -1,7 +1,7 @@
 // The timeline of a turn: rows over time from its events, and which stretch is in view.
 import { describe, expect, it } from "vitest";
 import { covered, lasted, ticks, turnOf, type TurnRecord, type TurnRow } from "../../src/fold/turn";
-import { linesOf } from "../../src/screens/turn/picture";
+import { fitting, linesOf } from "../../src/screens/turn/picture";
 import { LEAST_MS, moved, zoomed } from "../../src/screens/turn/view";
 
 type Said = Record<string, unknown> & { type: string };
@@ -138,6 +138,13 @@ describe("the rows of a turn", () => {
 });
 
 describe("what is in view", () => {
+  it("has names that fit, at least in their beginning", () => {
+    expect(fitting("read_file", 100)).toBe("read_file");
+    expect(fitting("a_tool_of_a_long_name", 60)).toBe("a_tool_o…");
+    expect(fitting("查看工作区里的文件", 60)).toBe("查看工作…");
+    expect(fitting("abc", 1)).toBe("a…");
+  });
+
   it("is covered once, however many were beside each other", () => {
     const part = (from: number, to: number | null) => ({ kind: "run" as const, from, to });
     expect(covered([part(0, 10), part(5, 20), part(30, null)], 40)).toBe(30);

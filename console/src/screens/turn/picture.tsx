@@ -100,7 +100,7 @@ export function Picture({ turn, lines, view, now, width, selected, top, height, 
             />
             <Label row={line.row} y={y(place)} width={label} />
             <g clip-path="url(#turn-plot)">
-              <Bar row={line.row} x={x} y={y(place)} now={now} end={label + plot} />
+              <Bar row={line.row} x={x} y={y(place)} now={now} start={label} end={label + plot} />
             </g>
           </g>
         );
@@ -168,25 +168,33 @@ function Label({ row, y, width }: { row: TurnRow; y: number; width: number }) {
   );
 }
 
-/** As much of a text as fits; letters of Chinese are about twice as wide. */
+/** About how wide a text is; letters of Chinese are twice as wide. */
+const widthOf = (text: string) => [...text].reduce((sum, letter) => sum + (letter > "\u2e7f" ? 12 : 6.6), 0);
+
+/** As much of a text as fits. */
 export function fitting(text: string, width: number): string {
-  let sum = 0;
-  for (const [at, letter] of [...text].entries()) {
-    sum += letter > "\u2e7f" ? 12 : 6.6;
-    if (sum > width) return `${[...text].slice(0, Math.max(1, at - 1)).join("")}…`;
+  if (widthOf(text) <= width) return text;
+  let [sum, fits] = [widthOf("…"), ""];
+  for (const letter of text) {
+    sum += widthOf(letter);
+    if (sum > width && fits !== "") break;
+    fits += letter;
   }
-  return text;
+  return `${fits}…`;
 }
 
-function Bar({ row, x, y, now, end }: { row: TurnRow; x(ms: number): number; y: number; now: number; end: number }) {
+function Bar({ row, x, y, now, start, end }: { row: TurnRow; x(ms: number): number; y: number; now: number; start: number; end: number }) {
   const to = finish(row, now);
   const right = x(to);
   const isOpen = row.parts.at(-1)?.to === null;
   const text = duration(to - begin(row));
   const isInstant = row.kind === "input" && to === begin(row);
   const said = isInstant ? "" : [markOf(row), text].filter((each) => each !== "").join(" ");
-  const room = said.length * 7 + 8;
-  const isInside = right + room > end;
+  const room = widthOf(said) + 8;
+  const left = Math.min(x(begin(row)), end);
+  // Behind the bar, before it, or where neither has room, in it.
+  const isBefore = right + room > end;
+  const isWithin = isBefore && left - room < start;
   const middle = y + ROW / 2;
   return (
     <>
@@ -196,10 +204,11 @@ function Bar({ row, x, y, now, end }: { row: TurnRow; x(ms: number): number; y: 
       {row.first !== null && <line x1={x(row.first)} x2={x(row.first)} y1={middle - BAR / 2 - 3} y2={middle + BAR / 2 + 3} stroke="var(--text)" stroke-width="2" />}
       {isOpen && <line x1={right} x2={right} y1={middle - BAR / 2 - 2} y2={middle + BAR / 2 + 2} stroke="var(--primary)" stroke-dasharray="2 2" stroke-width="2" />}
       <text
-        x={isInside ? Math.min(x(begin(row)), end) - 6 : right + 6}
+        x={isWithin ? Math.min(right, end) - 6 : isBefore ? left - 6 : right + 6}
         y={middle + 4}
-        text-anchor={isInside ? "end" : "start"}
-        fill={BAD.has(row.state) ? "var(--bad)" : "var(--muted)"}
+        text-anchor={isBefore ? "end" : "start"}
+        fill={isWithin ? "var(--text)" : BAD.has(row.state) ? "var(--bad)" : "var(--muted)"}
+        {...(isWithin ? { stroke: "var(--surface)", "stroke-width": 3, "paint-order": "stroke" } : {})}
       >
         {said}
       </text>
