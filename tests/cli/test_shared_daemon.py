@@ -424,7 +424,7 @@ sys.exit(main())
     ("line", "typed", "advice"),
     [
         (("run", "Go."), b"", r"`callboard run --session session_\w+`"),
-        (("chat",), b"Go.\n", "`callboard chat --continue`"),
+        (("chat",), b"Go.\n", "`callboard chat --session session_"),
         (("attach", "last"), b"", r"`callboard attach session_\w+`"),
     ],
     ids=["run", "chat", "attach"],
