@@ -1,4 +1,4 @@
-// The screens beyond the chat. Each is a part of its own that is loaded when somebody comes to it.
+// The screens beyond the chat. They are a part of their own, `beyond.ts`, which is loaded when somebody comes to the first of them.
 //
 // To add one:
 // 1. `screens/NAME/screen.tsx` with `export default function Name({ parts }: ScreenProps)`: what is behind `#/NAME/` in the address
@@ -7,7 +7,8 @@
 //    again when the daemon says that a list has changed.
 // 2. `words/screens/NAME.ts`: its texts in both languages, as `inBoth({…}, {…})`. Its name in the navigation is in words/en.ts and zh.ts.
 // 3. `look/screens/NAME.css`, imported by the screen, if look/page.css has not what it needs.
-// 4. Its row below (several small screens that belong together may be one part, as in administration.ts), with the method without which there is nothing to show: who may not call that does not see it.
+// 4. Its lines in `beyond.ts`, and its row below, with the method without which there is nothing to show: who may not call that does
+//    not see it.
 // A screen that is not in the table does not exist: the navigation has no dead ends.
 import type { ComponentType } from "preact";
 import type { Method } from "../link";
