@@ -136,6 +136,8 @@ export class Session {
   /** Events of types that this page does not know. */
   unknown = 0;
   seq = 0;
+  /** The store that `seq` counts in. */
+  epoch = "";
   /** Grows with each change but those of the answer that is being written and of output: the list is made again only then. */
   revision = 0;
   #at = new Map<string, Row>();
@@ -197,10 +199,10 @@ export class Session {
   }
 
   /** What a tab may keep of it: its end, if it is known how that follows on the record. */
-  kept(epoch: string, most: number): Kept {
+  kept(most: number): Kept {
     const rows = this.rows.slice(-most);
     return {
-      ...{ id: this.id, seq: this.seq, epoch, rows, title: this.title, agent: this.agent, turnId: this.turnId, plan: this.plan },
+      ...{ id: this.id, seq: this.seq, epoch: this.epoch, rows, title: this.title, agent: this.agent, turnId: this.turnId, plan: this.plan },
       waiting: [...this.waiting],
       files: [...this.files].filter(([id]) => rows.some((row) => row.id === id)),
     };
@@ -211,6 +213,7 @@ export class Session {
     session.rows = kept.rows;
     for (const row of kept.rows) session.#at.set(row.id, row);
     session.seq = kept.seq;
+    session.epoch = kept.epoch;
     session.title = kept.title;
     session.agent = kept.agent;
     session.turnId = kept.turnId;

@@ -1,4 +1,6 @@
 // The sessions at the left: live, searched, the open one marked; with what can be done with each.
+import { computed, useComputed } from "@preact/signals";
+import { memo } from "preact/compat";
 import { Menu, type Choice } from "../parts/menu";
 import { Icon } from "../parts/icon";
 import { areThereMore, isTrash, listMore, look, may, query, route, search, sessions, type SessionRow } from "../store/app";
@@ -64,16 +66,18 @@ export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
   );
 }
 
-function Row({ row, close }: { row: SessionRow; close(): void }) {
+const current = computed(() => (route.value.screen === "chat" ? route.value.id : null));
+
+/** Of thousands, those are drawn again that changed: a row of the list is the same object until then. */
+const Row = memo(({ row, close }: { row: SessionRow; close(): void }) => {
   const its = words.value;
-  const at = route.value;
-  const current = at.screen === "chat" ? at.id : null;
+  const isCurrent = useComputed(() => row.session_id === current.value).value;
   const title = shown(row.title) || its.untitled;
   return (
     <li>
       <a
         href={`#/chat/${encodeURIComponent(row.session_id)}`}
-        aria-current={row.session_id === current ? "page" : undefined}
+        aria-current={isCurrent ? "page" : undefined}
         title={title}
         onClick={close}
       >
@@ -87,7 +91,7 @@ function Row({ row, close }: { row: SessionRow; close(): void }) {
       <Menu label={its.drawer.menu(title)} choices={choices(row)} />
     </li>
   );
-}
+}, (before, now) => before.row === now.row);
 
 function choices(row: SessionRow): Choice[] {
   const its = words.value.drawer;
@@ -136,9 +140,16 @@ function Marked({ text, query: asked }: { text: string; query: string }) {
   return <>{parts.map((part, at) => (at % 2 === 1 ? <mark key={at}>{part}</mark> : part))}</>;
 }
 
-function ago(at: number): string {
-  const date = new Date(at);
+/** What formats a date is made once: it costs more than the row. */
+const formats = computed(() => {
   const locale = language.value === "zh" ? "zh-CN" : "en-GB";
-  if (Date.now() - at < DAY_MS) return date.toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit" });
-  return date.toLocaleDateString(locale, { day: "numeric", month: "short" });
+  return {
+    time: new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" }),
+    day: new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" }),
+  };
+});
+
+function ago(at: number): string {
+  const { time, day } = formats.value;
+  return (Date.now() - at < DAY_MS ? time : day).format(at);
 }

@@ -1,7 +1,7 @@
 // What all screens share: the link, the list of sessions, what waits for a person, and the session that is open.
 import { batch, computed, effect, signal } from "@preact/signals";
 import type { Session } from "../fold/session";
-import { CallError, Link, type Method, type Methods, type Socket } from "../link";
+import { CallError, Link, type Method, type Methods, type Notifications, type Socket } from "../link";
 import * as compose from "./compose";
 import { Drafts } from "./drafts";
 import * as login from "./login";
@@ -26,8 +26,6 @@ export interface Waiting {
 }
 
 const LIST = 100;
-/** What one page of the server has at most; beyond, people search. */
-const MAX_LIST = 1000;
 /** Changes of a list that come together are read once. */
 const SETTLE_MS = 150;
 
@@ -97,9 +95,12 @@ export function say(error: unknown): void {
 export function begin(): void {
   link.listen((name, params) => {
     if (name !== "topic/update") return;
-    const { topic } = params as { topic: string };
-    if (topic === "sessions") sessionsChanged();
-    else if (topic === "approvals") approvalsChanged();
+    const { topic, update } = params as Notifications["topic/update"];
+    if (topic === "sessions") {
+      const { type } = update.event;
+      if (type === "session_deleted" || type === "session_restored" || type === "session_purged") gone.add(update.session_id);
+      sessionsChanged();
+    } else if (topic === "approvals") approvalsChanged();
   });
   reading.begin();
   let wasOpen = false;
@@ -174,32 +175,64 @@ function settled(read: () => Promise<void>): () => void {
   };
 }
 
-const sessionsChanged = settled(readSessions);
+const sessionsChanged = settled(refreshSessions);
+const searchChanged = settled(readSessions);
 const approvalsChanged = settled(readApprovals);
 
+/** Where the next page of the list begins. */
+let next: number | null = null;
+/** Sessions that left the list since it was read last. */
+let gone = new Set<string>();
+
+/** Read the list from its beginning. */
 export async function readSessions(): Promise<void> {
+  await readPage(null);
+}
+
+export function listMore(): void {
+  if (next !== null) void readPage(next);
+}
+
+/** What changed is on the first page now: the list is in the order of what happened last. */
+async function refreshSessions(): Promise<void> {
+  await readPage(null, true);
+}
+
+async function readPage(before: number | null, isRefresh = false): Promise<void> {
   try {
     const asked = query.peek();
     const wasTrash = isTrash.peek();
     const page = await link.request("session/list", {
-      limit: listed,
+      limit: LIST,
       query: asked,
       include_children: false,
       deleted: wasTrash ? "only" : "no",
+      ...(before === null ? {} : { before }),
     });
     if (asked !== query.peek() || wasTrash !== isTrash.peek()) return;
-    sessions.value = page.sessions;
-    areThereMore.value = page.next_before != null && listed < MAX_LIST;
+    const old = new Map(sessions.peek().map((row) => [row.session_id, row]));
+    // Who did not change stays the same object, and is not drawn again.
+    const rows = page.sessions.map((row) => {
+      const known = old.get(row.session_id);
+      return known !== undefined && isSameRow(known, row) ? known : row;
+    });
+    const fresh = new Set(rows.map((row) => row.session_id));
+    const others = sessions.peek().filter((row) => !fresh.has(row.session_id) && !gone.has(row.session_id));
+    const isWhole = page.next_before == null;
+    batch(() => {
+      if (before !== null) sessions.value = [...others, ...rows];
+      else sessions.value = isRefresh && !isWhole ? [...rows, ...others] : rows;
+      if (!isRefresh || isWhole || next === null) next = page.next_before ?? null;
+      areThereMore.value = next !== null;
+    });
+    gone = new Set();
   } catch (error) {
     if (!isGone(error)) say(error);
   }
 }
 
-/** How many sessions are listed: more when somebody wants them. */
-let listed = LIST;
-export function listMore(): void {
-  listed = Math.min(listed + LIST, MAX_LIST);
-  void readSessions();
+function isSameRow(one: SessionRow, other: SessionRow): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
 }
 
 /** Show the deleted sessions, or the others again. */
@@ -213,7 +246,7 @@ export function look(atTrash: boolean): void {
 
 export function search(text: string): void {
   query.value = text;
-  sessionsChanged();
+  searchChanged();
 }
 
 export async function readApprovals(): Promise<void> {

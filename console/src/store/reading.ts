@@ -21,8 +21,9 @@ const DRAW_MS = 33;
 
 /** A session that is being read: it takes events already, and is shown when its page is there. */
 let reading: Session | null = null;
-/** The store that the open session's events are of. */
-let epoch = "";
+/** Sessions that were open just now: who comes back to one goes on behind the last event that it saw. */
+const recent = new Map<string, Session>();
+const MAX_RECENT = 4;
 let frame = 0;
 let drawnAt = 0;
 let revision = -1;
@@ -89,11 +90,14 @@ export async function show(isAgain = false): Promise<void> {
   if (old !== null && old.id !== id) {
     app.open.value = null;
     app.isStopping.value = false;
+    recent.set(old.id, old);
+    for (const each of recent.keys()) if (recent.size > MAX_RECENT) recent.delete(each);
     if (isOpen) app.link.request("session/unsubscribe", { session_id: old.id }).catch(() => undefined);
   }
   if (id === null || !isOpen || (old?.id === id && !isAgain) || (reading !== null && !isAgain)) return;
   try {
-    const known = old?.id === id ? old : taken(id);
+    const known = old?.id === id ? old : (recent.get(id) ?? taken(id));
+    recent.delete(id);
     if (known === null || !(await goOn(known))) await read(id);
   } catch (error) {
     if (app.isGone(error)) return;
@@ -104,8 +108,8 @@ export async function show(isAgain = false): Promise<void> {
 
 /** Follow a session from where it was known; return false if the record is another one now. */
 async function goOn(session: Session): Promise<boolean> {
-  const now = app.link.welcome.peek()?.epoch ?? "";
-  if (now === epoch) {
+  const { epoch } = session;
+  if (app.link.welcome.peek()?.epoch === epoch) {
     if (app.open.peek() !== session) shown(session);
     try {
       await app.link.request("session/subscribe", { session_id: session.id, after_seq: session.seq, epoch });
@@ -123,7 +127,7 @@ async function read(id: string): Promise<void> {
   const session = new Session(id);
   const { seq } = await app.link.request("session/subscribe", { session_id: id });
   session.seq = Math.max(session.seq, seq);
-  epoch = app.link.welcome.peek()?.epoch ?? "";
+  session.epoch = app.link.welcome.peek()?.epoch ?? "";
   reading = session;
   try {
     const others = ask(session);
@@ -214,7 +218,7 @@ function keep(): void {
   try {
     sessionStorage.removeItem(KEPT);
     if (session === null || !app.mayKeep.peek()) return;
-    const text = JSON.stringify(session.kept(epoch, KEPT_ROWS));
+    const text = JSON.stringify(session.kept(KEPT_ROWS));
     if (text.length <= KEPT_CHARS) sessionStorage.setItem(KEPT, text);
   } catch {
     // A browser that keeps nothing, or has no room: the record is read instead.
@@ -227,7 +231,6 @@ function taken(id: string): Session | null {
     sessionStorage.removeItem(KEPT);
     const kept = text === null ? null : (JSON.parse(text) as Kept);
     if (kept === null || kept.id !== id || kept.rows.length === 0 || !app.mayKeep.peek()) return null;
-    epoch = kept.epoch;
     return Session.from(kept);
   } catch {
     return null;
@@ -235,6 +238,7 @@ function taken(id: string): Session | null {
 }
 
 export function forget(): void {
+  recent.clear();
   try {
     sessionStorage.removeItem(KEPT);
   } catch {

@@ -130,7 +130,7 @@ describe("a session of which parts are read", () => {
 
   it.each(cases.sessions.slice(0, 20).map((each, at) => [at, each] as const))("goes on from what a tab kept of it, session %i", (at, each) => {
     const middle = Math.floor((each.updates.length * (at % 5)) / 5);
-    const kept = JSON.parse(JSON.stringify(folded(each.updates.slice(0, middle)).kept("e", 200))) as Kept;
+    const kept = JSON.parse(JSON.stringify(folded(each.updates.slice(0, middle)).kept(200))) as Kept;
     const session = Session.from(kept);
     for (const update of each.updates.slice(Math.max(0, middle - 3))) session.update(update);
     expect(plain(session)).toEqual(rowsOf(each.rows));
