@@ -65,13 +65,12 @@ def turn(number: int) -> tuple[DurableEvent, ...]:
     """The events of one turn: an input, a call, and an answer with Markdown of some kinds."""
     turn_id, call_id, asks, answers = (f"{kind}_{number}" for kind in ("turn", "call", "m1", "m2"))
     call = Call(call_id=call_id, name="read_file", arguments='{"path":"notes.txt"}')
-    its = {"turn_id": turn_id, "provider": "local", "model": "m", "dialect": "openai-chat"}
     parts = [PARAGRAPHS[(number + each) % len(PARAGRAPHS)] for each in range(number % 4 + 1)]
     text = "\n\n".join((f"## Answer {number}", *parts))
     return (
         InputAccepted(input_id=f"input_{number}", text=f"Write the report {number}."),
         TurnStarted(turn_id=turn_id, input_ids=(f"input_{number}",), provider="local", model="m"),
-        MessageCompleted(message_id=asks, parts=(call,), stop_reason="tool_calls", **its),
+        said(turn_id, asks, call),
         CallProposed(
             turn_id=turn_id,
             message_id=asks,
@@ -88,8 +87,21 @@ def turn(number: int) -> tuple[DurableEvent, ...]:
             status=CallStatus.SUCCESS,
             result='"the lines of the report"',
         ),
-        MessageCompleted(message_id=answers, parts=(Text(text=text),), stop_reason="end", **its),
+        said(turn_id, answers, Text(text=text)),
         TurnEnded(turn_id=turn_id, outcome="answered", duration_ms=900),
+    )
+
+
+def said(turn_id: str, message_id: str, part: Call | Text) -> MessageCompleted:
+    """What the model said: a call, or an answer."""
+    return MessageCompleted(
+        turn_id=turn_id,
+        message_id=message_id,
+        parts=(part,),
+        provider="local",
+        model="m",
+        dialect="openai-chat",
+        stop_reason="tool_calls" if isinstance(part, Call) else "end",
     )
 
 

@@ -13,9 +13,11 @@ import "./look/narrow.css";
 import "./look/menus.css";
 import "./look/forms.css";
 import "./look/page.css";
+import "./look/reach.css";
 import { Frame } from "./screens/frame";
 import { begin, isLoggedOut, loggedIn } from "./store/app";
 import { followApprovals } from "./store/notify";
+import { begin as beginKeys } from "./store/keys";
 import { linkProblem, logIn, ticketOfAddress } from "./store/login";
 import { follow, words } from "./store/settings";
 
@@ -33,6 +35,7 @@ async function main(): Promise<void> {
   followApprovals();
   if (await byLink()) isLoggedOut.value = false;
   begin();
+  beginKeys();
   // A link that is opened where the page is open already changes the fragment alone.
   window.addEventListener("hashchange", () => void byLink().then((worked) => worked && loggedIn()));
   const place = document.getElementById("app");

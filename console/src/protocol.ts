@@ -272,6 +272,7 @@ next_before?: (number | null)
 params: {
 query: string
 limit?: number
+session_id?: (string | null)
 }
 result: {
 hits: Hit[]
@@ -1965,6 +1966,7 @@ forked_from?: string
 export interface Hit {
 session: SessionRow
 message_id: string
+position: number
 type: string
 snippet: string
 created_at_ms: number
@@ -3653,4 +3655,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 989729ba17e0e53b25268176b9c899fe4abd1eb6b08c106978d7dfca70096ade
+// Of the schema: 9d946cf42168a9946dc05b063e2cd0f83ce3f19aae2566229ce655fa16a89366

@@ -218,8 +218,15 @@ async def list_sessions(caller: Caller, params: wire.ListSessions) -> SessionPag
 
 @methods.add("session/search", Role.OBSERVER, is_slow=True)
 async def search_sessions(caller: Caller, params: wire.FindWords) -> wire.Hits:
-    """Find sessions by words that were said, with the surrounding text."""
-    search = WordSearch(query=params.query, limit=page(params.limit), within=caller.visible)
+    """Find sessions by words that were said, or messages of one session, with the surrounding text."""
+    if params.session_id is not None:
+        await caller.session(params.session_id)
+    search = WordSearch(
+        query=params.query,
+        limit=page(params.limit),
+        session_id=params.session_id,
+        within=caller.visible,
+    )
     return wire.Hits(await host_of(caller.runtime).keeping.search(search))
 
 

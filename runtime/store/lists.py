@@ -73,22 +73,27 @@ class CallPage(msgspec.Struct, frozen=True):
 
 
 class WordSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """Words to find, all of them in one message; `offset` hits, those of earlier pages, are left out."""
+    """Words to find, all of them in one message; `offset` hits, those of earlier pages, are left out.
+
+    In the session `session_id` every message with the words is a hit of its own.
+    """
 
     query: str
     limit: int = 20
     offset: int = 0
+    session_id: str | None = None
     within: Visibility = ALL_VISIBLE
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A session in which the words were found: its best message, and the number of matches.
 
-    Words that thousands of messages hold are looked for in the latest of these.
+    `position` is the message's place in its session. Words that thousands of messages hold are looked for in the latest of these.
     """
 
     session: SessionRow
     message_id: str
+    position: int
     type: str
     snippet: str
     created_at_ms: int

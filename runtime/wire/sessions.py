@@ -189,14 +189,18 @@ class SetAgent(msgspec.Struct, frozen=True):
 
 
 class FindWords(msgspec.Struct, frozen=True, kw_only=True):
-    """Words that must all be in one message; other characters are ignored."""
+    """Words that must all be in one message; other characters are ignored.
+
+    In the session `session_id` every message with the words is found, the latest first.
+    """
 
     query: Line
     limit: WireInteger = 20
+    session_id: Word | None = None
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """Sessions in which words were found, the best first."""
+    """Sessions in which words were found, the best first; of one session, its messages, the latest first."""
 
     hits: list[Hit]
 

@@ -237,6 +237,27 @@ async def test_the_best_hits_come_first_and_in_pages(
     assert both == shortest_first
 
 
+async def test_of_one_session_each_message_is_a_hit_the_latest_first(store: Store) -> None:
+    await put(store, "a", created(), *began(), answered(text="a report"), ended())
+    await put(store, "b", created(), *began(), answered(text="one report"), ended())
+    await put(store, "b", *began("t2"), answered("t2", text="nothing"), ended("t2"))
+    await put(store, "b", *began("t3"), answered("t3", text="the second report"), ended("t3"))
+    while await store.index_words():
+        pass
+    wanted = WordSearch(query="report", session_id="b", limit=3)
+    hits = await store.hits(wanted)
+    rows = {row.message_id: row.position for row in await store.messages("b")}
+    assert [hit.position for hit in hits] == sorted((hit.position for hit in hits), reverse=True)
+    assert {hit.message_id: hit.position for hit in hits}.items() <= rows.items()
+    assert len(hits) == 3
+    assert {hit.session.session_id for hit in hits} == {"b"}
+    assert {hit.message_id for hit in hits} >= {"to t3"}
+    everything = await store.hits(WordSearch(query="report", session_id="b", limit=20))
+    assert {hit.matches for hit in everything} == {len(everything)}
+    assert "to t2" not in {hit.message_id for hit in everything}
+    assert await store.hits(WordSearch(query="report", session_id="none")) == []
+
+
 async def test_of_a_word_that_all_messages_hold_the_latest_are_ranked(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +271,7 @@ async def test_of_a_word_that_all_messages_hold_the_latest_are_ranked(
 
 def test_a_message_that_is_purged_during_a_search_is_left_out() -> None:
     ranked: list[tuple[object, ...]] = [(1, 1, -2.0), (2, 2, -1.0)]  # message, session, rank
-    kept: list[tuple[object, ...]] = [(2, "s2", "m2", "user", "a word", 0)]
+    kept: list[tuple[object, ...]] = [(2, "s2", "m2", 1, "user", "a word", 0)]
     answers = iter([ranked, kept])
     [match] = search.find_matches(lambda sql, values: next(answers), WordSearch(query="word"))
     assert match.session_id == "s2"

@@ -25,6 +25,8 @@ export interface Row {
   status: string;
   durationMs: number | null;
   model: string;
+  provider: string;
+  cachedTokens: number | null;
   stopReason: string;
   inputTokens: number | null;
   outputTokens: number | null;
@@ -65,6 +67,8 @@ const EMPTY: Omit<Row, "id" | "position" | "kind"> = {
   status: "",
   durationMs: null,
   model: "",
+  provider: "",
+  cachedTokens: null,
   stopReason: "",
   inputTokens: null,
   outputTokens: null,
@@ -108,6 +112,8 @@ export function rowOf(message: MessageRow): Row {
     status: message.tool_status ?? "",
     durationMs: (kind === "assistant" ? message.duration_ms : message.tool_duration_ms) ?? null,
     model: message.model ?? "",
+    provider: message.provider ?? "",
+    cachedTokens: message.cached_tokens ?? null,
     stopReason: message.stop_reason ?? "",
     inputTokens: message.input_tokens ?? null,
     outputTokens: message.output_tokens ?? null,
@@ -324,6 +330,8 @@ export class Session {
           thinking: thoughts.join("\n\n"),
           turnId: event.turn_id,
           model: event.model,
+          provider: event.provider,
+          cachedTokens: event.usage?.cached_tokens ?? null,
           durationMs: event.duration_ms ?? 0,
           stopReason: event.incomplete ? "incomplete" : (event.stop_reason ?? ""),
           inputTokens: event.usage?.input_tokens ?? 0,

@@ -1,5 +1,5 @@
-// How CSS, SQL, Rust and shells are coloured: what tells a reader where he is. The grammars of highlight.js know every word of them, at 7 kB.
-import type { HLJSApi, Language } from "highlight.js";
+// How most languages are coloured: what tells a reader where he is. The grammars of highlight.js know every word of them, at 15 kB.
+import type { HLJSApi, Language, Mode } from "highlight.js";
 
 export const css = (hljs: HLJSApi): Language => ({
   name: "CSS",
@@ -73,3 +73,108 @@ export const bash = (hljs: HLJSApi): Language => {
     ],
   };
 };
+
+export const typescript = (hljs: HLJSApi): Language => {
+  const keywords = {
+    keyword:
+      "abstract as async await break case catch class const continue debugger declare default delete do else enum export extends finally for from function get if implements import in infer instanceof interface is keyof let namespace new of override private protected public readonly return satisfies set static super switch this throw try type typeof unique var void while with yield",
+    literal: "true false null undefined NaN Infinity",
+    type: "any bigint boolean never number object string symbol unknown",
+    built_in: "Array Boolean Date Error Map Math JSON Number Object Promise Proxy Reflect RegExp Set String Symbol WeakMap console document globalThis process window",
+  };
+  const inside = { scope: "subst", begin: /\$\{/, end: /\}/, keywords, contains: [] as Mode[] };
+  const template: Mode = { scope: "string", begin: /`/, end: /`/, contains: [hljs.BACKSLASH_ESCAPE, inside] };
+  inside.contains.push(template, hljs.QUOTE_STRING_MODE, hljs.APOS_STRING_MODE, { begin: /\{/, end: /\}/, contains: ["self"] });
+  return {
+    name: "TypeScript",
+    keywords,
+    contains: [
+      hljs.C_LINE_COMMENT_MODE,
+      hljs.C_BLOCK_COMMENT_MODE,
+      hljs.APOS_STRING_MODE,
+      hljs.QUOTE_STRING_MODE,
+      template,
+      // A slash begins a pattern where a value may begin.
+      { scope: "regexp", begin: /(?<=[=(,:;!&|?{}[]\s*|\breturn\s+)\/(?![/*])(?:\\.|\[(?:\\.|[^\]])*\]|[^/\\\n[])+\/[dgimsuvy]*/ },
+      { scope: "meta", begin: /@[\w.]+/ },
+      { begin: [/\b(?:class|interface|enum|type|function\*?)/, /\s+/, /[\w$]+/], beginScope: { 1: "keyword", 3: "title" } },
+      // A name behind a dot is no keyword.
+      { begin: /\.[\w$]+/ },
+      hljs.C_NUMBER_MODE,
+    ],
+  };
+};
+
+export const python = (hljs: HLJSApi): Language => {
+  const keywords = {
+    $pattern: /\b\w+\b/,
+    keyword: "and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass raise return try type while with yield",
+    literal: "True False None Ellipsis NotImplemented",
+    built_in: "abs all any bool bytearray bytes callable chr classmethod dict dir enumerate eval filter float format frozenset getattr hasattr hash id input int isinstance issubclass iter len list map max memoryview min next object open ord pow print property range repr reversed round self set setattr slice sorted staticmethod str sum super tuple type vars zip",
+  };
+  const inside = { scope: "subst", begin: /\{(?!\{)/, end: /\}/, keywords };
+  const strings = (start: RegExp, contains: Mode[]): Mode[] =>
+    [/"""/, /'''/, /"/, /'/].map((quote) => ({ begin: new RegExp(start.source + quote.source, "i"), end: quote, contains: [hljs.BACKSLASH_ESCAPE, ...contains] }));
+  return {
+    name: "Python",
+    keywords,
+    contains: [
+      { scope: "comment", begin: /#/, end: /$/ },
+      { scope: "string", variants: [...strings(/\b(?:f|fr|rf|t)/, [{ begin: /\{\{/ }, inside]), ...strings(/(?:\b(?:b|r|u|br|rb))?/, [])] },
+      { scope: "meta", begin: /^\s*@[\w.]+/ },
+      { begin: [/\b(?:def|class)/, /\s+/, /\w+/], beginScope: { 1: "keyword", 3: "title" } },
+      { begin: /\.\w+/ },
+      hljs.C_NUMBER_MODE,
+    ],
+  };
+};
+
+export const go = (hljs: HLJSApi): Language => ({
+  name: "Go",
+  keywords: {
+    keyword: "break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var",
+    literal: "true false nil iota",
+    type: "any bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string uint uint8 uint16 uint32 uint64 uintptr",
+    built_in: "append cap clear close copy delete len make max min new panic print println recover",
+  },
+  contains: [
+    hljs.C_LINE_COMMENT_MODE,
+    hljs.C_BLOCK_COMMENT_MODE,
+    { scope: "string", variants: [hljs.QUOTE_STRING_MODE, hljs.APOS_STRING_MODE, { begin: /`/, end: /`/ }] },
+    { begin: [/\bfunc/, /\s+/, /\w+/], beginScope: { 1: "keyword", 3: "title" } },
+    { begin: /\.\w+/ },
+    hljs.C_NUMBER_MODE,
+  ],
+});
+
+const values = (hljs: HLJSApi): Mode[] => [
+  { scope: "comment", begin: /(?<=^|\s)[#;]/, end: /$/ },
+  { scope: "string", variants: [{ begin: /"""/, end: /"""/ }, hljs.QUOTE_STRING_MODE, { begin: /'/, end: /'/ }] },
+  { scope: "literal", begin: /\b(?:true|false|null|yes|no|on|off)\b/ },
+  { scope: "number", begin: /(?<![\w.-])-?\d[\w.:-]*/ },
+];
+
+export const ini = (hljs: HLJSApi): Language => ({
+  name: "TOML and INI",
+  contains: [{ scope: "title", begin: /^\s*\[[^\]\n]*\]+/ }, { scope: "attr", begin: /^\s*[\w."'-]+(?=\s*=)/ }, ...values(hljs)],
+});
+
+export const yaml = (hljs: HLJSApi): Language => ({
+  name: "YAML",
+  contains: [{ scope: "meta", begin: /^---.*$/ }, { scope: "attr", begin: /[\w."'/-]+(?=:(?:\s|$))/ }, { scope: "symbol", begin: /(?<=\s)[&*!][\w!]+/ }, ...values(hljs)],
+});
+
+export const xml = (hljs: HLJSApi): Language => ({
+  name: "HTML and XML",
+  contains: [
+    hljs.COMMENT("<!--", "-->"),
+    { scope: "meta", begin: /<[!?]/, end: />/ },
+    {
+      begin: [/<\/?/, /[\w:.-]+/],
+      beginScope: { 2: "keyword" },
+      end: /\/?>/,
+      contains: [{ scope: "attr", begin: /[\w:@.-]+(?==|[\s/>])/ }, { scope: "string", variants: [{ begin: /"/, end: /"/ }, { begin: /'/, end: /'/ }] }],
+    },
+    { scope: "symbol", begin: /&#?\w+;/ },
+  ],
+});

@@ -1,7 +1,7 @@
 // A windowed list: only what is near the view is drawn; what is read stays where it is when heights above change.
 // Where the view is follows from heights that were measured once: scrolling asks the browser for no layout.
-import type { ComponentChildren, RefObject } from "preact";
-import { memo } from "preact/compat";
+import type { ComponentChildren } from "preact";
+import { memo } from "./memo";
 import { useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Heights, type Sized } from "./heights";
 
@@ -23,8 +23,8 @@ export interface Listed extends Sized {
 export interface ListHandle {
   toEnd(): void;
   toStart(): void;
-  /** Show an item, and focus it; return whether it is there. */
-  show(id: string): boolean;
+  /** Show an item, and focus it unless the focus is to stay where it is; return whether it is there. */
+  show(id: string, isFocused?: boolean): boolean;
   /** Focus the next item, or the one before. */
   step(by: 1 | -1): void;
 }
@@ -50,7 +50,7 @@ interface ListProps<Item> {
   size: number;
   onSeen?(seen: Seen<Item>[]): void;
   toEnd: string;
-  handle?: RefObject<ListHandle | null>;
+  handle?: { current: ListHandle | null };
 }
 
 interface View {
@@ -183,9 +183,9 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
       again();
     },
     toStart: () => go(0, 0),
-    show(id) {
+    show(id, isFocused = true) {
       const at = heights.indexOf(id);
-      if (at >= 0) go(at, view.height / 4, id);
+      if (at >= 0) go(at, view.height / 4, isFocused ? id : "");
       return at >= 0;
     },
     step(by) {

@@ -2,7 +2,7 @@
 import DOMPurify from "dompurify";
 import { marked } from "marked";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { memo } from "preact/compat";
+import { memo } from "./memo";
 import { toast } from "../store/app";
 import { words } from "../store/settings";
 import { Blocks, isClosed, type Block } from "./blocks";

@@ -13,7 +13,8 @@ type Request = Methods["approval/get"]["result"];
 export const SETTLE_MS = 400;
 const TICK_MS = 1000;
 
-export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean }) {
+/** In the session where it was asked it wants attention at once; elsewhere it is one of a list. */
+export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; isFull?: boolean; isHere?: boolean }) {
   const its = words.value;
   const [request, setRequest] = useState<Request | null>(null);
   const [shownAt, setShownAt] = useState(() => performance.now());
@@ -70,7 +71,7 @@ export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean
   const rest = (row.expires_at_ms ?? 0) - now;
   const title = `ask-${row.approval_id}`;
   return (
-    <section class={`ask tier-${tier}`} aria-labelledby={title}>
+    <section class={`ask tier-${tier}`} role={isHere ? "alertdialog" : undefined} aria-labelledby={title} tabIndex={-1}>
       <header>
         <h3 id={title}>
           {its.ask.title} <code>{shown(row.tool)}</code>
@@ -132,6 +133,7 @@ export function Ask({ row, isFull = true }: { row: ApprovalRow; isFull?: boolean
             </button>
             <button
               type="button"
+              data-key="change"
               aria-expanded={isChanging}
               disabled={isBusy}
               onClick={() => {

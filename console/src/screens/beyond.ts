@@ -25,3 +25,4 @@ export { default as Skills } from "./skills/screen";
 export { default as Tools } from "./tools/screen";
 export { default as Turn } from "./turn/screen";
 export { default as Usage } from "./usage/screen";
+export { default as Print } from "./print/screen";

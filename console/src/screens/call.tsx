@@ -74,7 +74,7 @@ function CallCard({ call }: { call: CallView }) {
           {shown(progress.split("\n").slice(-3).join("\n"))}
         </pre>
       )}
-      {question !== undefined && <Ask row={question} />}
+      {question !== undefined && <Ask row={question} isHere />}
     </div>
   );
 }

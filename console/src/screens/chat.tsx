@@ -1,20 +1,22 @@
 // The chat: messages as they come, calls and questions in their place, and where a person writes.
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { lastTurn, lister, type Item, type LastTurn } from "../fold/view";
 import type { Row, Session } from "../fold/session";
-import { WindowedList, type ListHandle, type Seen } from "../parts/list";
+import { WindowedList, type Seen } from "../parts/list";
 import { copy, Markdown } from "../parts/markdown";
 import { Icon } from "../parts/icon";
 import { IconButton, Menu, type Choice } from "../parts/menu";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
 import { isRehearsing } from "../store/first";
+import { isFinding, list } from "../store/keys";
 import * as reading from "../store/reading";
 import * as turns from "../store/turns";
 import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
 import { Calls } from "./call";
 import { Composer } from "./composer";
+import { Find } from "./find";
 import { Asked } from "./question";
 
 /** What an item takes until it is measured, and a message of the record that is not read. */
@@ -42,7 +44,6 @@ export function Chat() {
   const its = words.value;
   const session = app.open.value;
   void app.revision.value;
-  const list = useRef<ListHandle>(null);
   const itemsOf = useMemo(() => {
     const listed = lister();
     let last: { of: readonly Item[]; all: Listed[] } | null = null;
@@ -89,6 +90,7 @@ export function Chat() {
   const last = lastTurn(session, items as Item[]);
   return (
     <div class="chat">
+      {isFinding.value && <Find items={items} />}
       <WindowedList<Listed>
         items={items}
         estimate={(item) => ESTIMATES[item.kind]}

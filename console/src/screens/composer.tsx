@@ -6,6 +6,7 @@ import { shown } from "../parts/text";
 import * as app from "../store/app";
 import * as compose from "../store/compose";
 import { words } from "../store/settings";
+import { Meter } from "./meter";
 
 const MAX_HEIGHT = 240;
 /** Escape twice within this time stops the turn. */
@@ -158,6 +159,7 @@ export function Composer({ session }: { session: Session | null }) {
           <Icon name="clip" />
         </button>
         <ChosenOptions session={session} />
+        <Meter session={session} />
         <span class="rest" />
         {isRunning && !isEmpty && (
           <select

@@ -1,12 +1,14 @@
 // The sessions at the left: live, searched, the open one marked; with what can be done with each.
 import { computed, useComputed } from "@preact/signals";
-import { memo } from "preact/compat";
+import { memo } from "../parts/memo";
 import { Menu, type Choice } from "../parts/menu";
 import { Icon } from "../parts/icon";
 import { areThereMore, isTrash, listMore, look, may, query, route, search, sessions, type SessionRow } from "../store/app";
 import { hits, purge, remove, rename, restore, save } from "../store/sessions";
 import { language, words } from "../store/settings";
 import { shown } from "../parts/text";
+import { hrefOf } from "../store/route";
+import { its as aboutChat } from "../words/screens/chat";
 import { Nav } from "./nav";
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -102,6 +104,7 @@ function choices(row: SessionRow): Choice[] {
     return all;
   }
   if (may("session/rename")) all.push({ name: its.rename, icon: "edit", run: () => void rename(row) });
+  all.push({ name: aboutChat.value.page.open, icon: "file", run: () => void (location.hash = hrefOf("print", row.session_id)) });
   if (may("session/export")) all.push({ name: its.save, icon: "save", run: () => void save(row) });
   if (may("session/delete")) all.push({ name: its.delete, icon: "trash", isBad: true, run: () => void remove(row) });
   return all;

@@ -9,8 +9,10 @@ import { isTabOnly } from "../store/login";
 import type { Route } from "../store/route";
 import { words } from "../store/settings";
 import { Approvals } from "./approvals";
+import { Aloud, Waiting } from "./attention";
 import { Chat } from "./chat";
 import { Drawer } from "./drawer";
+import { Help } from "./help";
 import { Login } from "./login";
 import { Nav } from "./nav";
 import { PageScreen } from "./page";
@@ -103,6 +105,9 @@ export function Frame() {
         </div>
       </div>
       <Toast />
+      <Aloud />
+      <Waiting />
+      <Help />
       <LinkDialog />
       <AskDialog />
     </div>

@@ -50,6 +50,7 @@ export const screens: Partial<Record<ScreenName, ScreenEntry>> = {
   agents: { needs: "agent/list", icon: "agents", group: "set", load: async () => ({ default: (await beyond()).Agents }) },
   providers: { needs: "provider/list", icon: "providers", group: "set", load: async () => ({ default: (await beyond()).Providers }) },
   setup: { needs: "provider/create", icon: "setup", group: null, load: async () => ({ default: (await beyond()).Setup }) },
+  print: { needs: "session/messages", icon: "file", group: null, load: async () => ({ default: (await beyond()).Print }) },
   settings: { needs: null, icon: "settings", group: "set", load: async () => ({ default: (await beyond()).Settings }) },
 };
 

@@ -36,6 +36,8 @@ export const density = signal<Density>(stored("density") === "compact" ? "compac
 export function inBoth<T>(english: T, chinese: NoInfer<T>): ReadonlySignal<T> {
   return computed(() => (language.value === "zh" ? chinese : english));
 }
+/** Whether answers are read aloud by screen readers as they come. */
+export const announces = signal(stored("aloud") !== "no");
 /** Whether a tab may keep the end of the open session until it is closed. */
 export const keepsContent = signal(stored("keep") !== "no");
 export const words = computed<Words>(() => (language.value === "zh" ? zh : en));
@@ -59,4 +61,5 @@ export function follow(): void {
     store("density", density.value);
   });
   effect(() => store("keep", keepsContent.value ? null : "no"));
+  effect(() => store("aloud", announces.value ? null : "no"));
 }

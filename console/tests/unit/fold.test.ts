@@ -18,8 +18,8 @@ function folded(updates: Update[]): Session {
   return session;
 }
 
-const plain = (session: Session) => session.rows.map((row) => ({ ...row, durationMs: null, stamp: 1 }));
-const rowsOf = (rows: MessageRow[]) => rows.map((row) => ({ ...rowOf(row), durationMs: null }));
+const plain = (session: Session) => session.rows.map((row) => ({ ...row, durationMs: null, cachedTokens: null, provider: "", stamp: 1 }));
+const rowsOf = (rows: MessageRow[]) => rows.map((row) => ({ ...rowOf(row), durationMs: null, cachedTokens: null, provider: "" }));
 
 describe("the fold of events", () => {
   it("has cases to prove it", () => {

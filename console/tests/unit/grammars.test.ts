@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { highlighted } from "../../src/parts/highlight";
 
-const texts = (html: string, scope: string) => [...html.matchAll(new RegExp(`<span class="hljs-${scope}">([^<]*)</span>`, "g"))].map((found) => found[1]);
 const plain = (html: string) => html.replace(/<[^>]*>/g, "").replaceAll("&quot;", '"').replaceAll("&#x27;", "'").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+const texts = (html: string, scope: string) => [...html.matchAll(new RegExp(`<span class="hljs-${scope}">([^<]*)</span>`, "g"))].map((found) => plain(found[1] ?? ""));
 
 describe("CSS", () => {
   it("has its selectors, properties, numbers, strings and comments", () => {
@@ -24,7 +24,7 @@ describe("SQL", () => {
     const html = highlighted(code, "sql") ?? "";
     expect(plain(html)).toBe(code);
     expect(texts(html, "keyword")).toEqual(["SELECT", "FROM", "where", "and"]);
-    expect(texts(html, "string")).toEqual(["&#x27;O&#x27;&#x27;Brien&#x27;"]);
+    expect(texts(html, "string")).toEqual(["'O''Brien'"]);
     expect(texts(html, "number")).toEqual(["21"]);
     expect(texts(html, "comment")).toEqual(["-- all"]);
   });
@@ -36,7 +36,7 @@ describe("Rust", () => {
     const html = highlighted(code, "rust") ?? "";
     expect(plain(html)).toBe(code);
     expect(texts(html, "keyword")).toEqual(["fn"]);
-    expect(texts(html, "symbol")).toEqual(["&#x27;a", "&#x27;a"]);
+    expect(texts(html, "symbol")).toEqual(["'a", "'a"]);
     expect(texts(html, "title")).toEqual(["println!"]);
     expect(texts(html, "comment")).toEqual(["// b"]);
     expect(texts(html, "string").map((each) => plain(each!))).toEqual(['"a \\" {}"', 'r#"raw "x" "#', "'c'"]);
@@ -66,5 +66,68 @@ describe("JavaScript", () => {
       expect(texts(html, "comment")).toEqual(["// four"]);
     }
     expect(highlighted(code, "nothing")).toBeNull();
+  });
+});
+
+describe("TypeScript", () => {
+  it("has templates with what is in them, patterns, and names behind a dot", () => {
+    const code = 'const a = `x ${b + {c: 1}} y`;\nfunction f(x: number): string { return /a[/]b/g.test(x) ? "1" : null }\n@deep.one class A extends B {}\nx.type = 3 / 4 / 5;\n';
+    const html = highlighted(code, "ts") ?? "";
+    expect(plain(html)).toBe(code);
+    expect(texts(html, "keyword")).toEqual(["const", "function", "return", "class", "extends"]);
+    expect(texts(html, "title")).toEqual(["f", "A"]);
+    expect(texts(html, "regexp")).toEqual(["/a[/]b/g"]);
+    expect(texts(html, "type")).toEqual(["number", "string"]);
+    expect(texts(html, "number")).toEqual(["3", "4", "5"]);
+  });
+});
+
+describe("Python", () => {
+  it("has decorators, strings of all kinds, and names behind a dot", () => {
+    const code = '@dec.one\ndef main(names: list[str]) -> int:\n    # greets\n    print(r"\\d", """doc\n# x""", \'b\')\n    return self.type if None else 1\n';
+    const html = highlighted(code, "py") ?? "";
+    expect(plain(html)).toBe(code);
+    expect(texts(html, "keyword")).toEqual(["def", "return", "if", "else"]);
+    expect(texts(html, "string")).toEqual(['r"\\d"', '"""doc\n# x"""', "'b'"]);
+    expect(texts(html, "comment")).toEqual(["# greets"]);
+    expect(texts(html, "meta")).toEqual(["@dec.one"]);
+    const inside = highlighted('f"Hello, {len(name)}! {{x}}"', "python") ?? "";
+    expect(inside).toContain('<span class="hljs-subst">{<span class="hljs-built_in">len</span>(name)}</span>');
+  });
+});
+
+describe("Go, TOML and YAML", () => {
+  it("have their words, keys and values, and change no text", () => {
+    const code = "func main() {\n\tx := map[string]int{`a`: 1} // one\n}\n";
+    const html = highlighted(code, "go") ?? "";
+    expect(plain(html)).toBe(code);
+    expect(texts(html, "keyword")).toEqual(["func", "map"]);
+    expect(texts(html, "title")).toEqual(["main"]);
+    const toml = '[server]\nport = 8790 # the door\nname = "a # b"\non = true\n';
+    const ofToml = highlighted(toml, "toml") ?? "";
+    expect(plain(ofToml)).toBe(toml);
+    expect(texts(ofToml, "title")).toEqual(["[server]"]);
+    expect(texts(ofToml, "attr")).toEqual(["port", "name", "on"]);
+    expect(texts(ofToml, "string")).toEqual(['"a # b"']);
+    expect(texts(ofToml, "comment")).toEqual(["# the door"]);
+    const yaml = "---\nname: a-1\nlist:\n  - 3.4\n  - yes # so\n";
+    const ofYaml = highlighted(yaml, "yaml") ?? "";
+    expect(plain(ofYaml)).toBe(yaml);
+    expect(texts(ofYaml, "attr")).toEqual(["name", "list"]);
+    expect(texts(ofYaml, "number")).toEqual(["3.4"]);
+    expect(texts(ofYaml, "literal")).toEqual(["yes"]);
+  });
+});
+
+describe("HTML", () => {
+  it("has its elements, attributes, comments and entities", () => {
+    const code = '<!doctype html>\n<p class="a b" hidden>It &amp; that</p><br/><!-- no <b> -->\n';
+    const html = highlighted(code, "html") ?? "";
+    expect(plain(html)).toBe(code);
+    expect(texts(html, "keyword")).toEqual(["p", "p", "br"]);
+    expect(texts(html, "attr")).toEqual(["class", "hidden"]);
+    expect(texts(html, "string")).toEqual(['"a b"']);
+    expect(texts(html, "symbol")).toEqual(["&amp;"]);
+    expect(texts(html, "comment")).toEqual(["<!-- no <b> -->"]);
   });
 });

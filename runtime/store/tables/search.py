@@ -50,7 +50,7 @@ _RANKED = (
 )
 
 _FOUND = (
-    f"select m.id, s.session_id, m.message_id, m.type, substr({_TEXT}, 1, {MAX_INDEXED_CHARS}),"
+    f"select m.id, s.session_id, m.message_id, m.position, m.type, substr({_TEXT}, 1, {MAX_INDEXED_CHARS}),"
     f" m.created_at_ms from messages m join sessions s on s.id = m.session {_CALLS}"
     " where m.id in (select cast(value as bigint) from json_each(?))"
 )
@@ -61,6 +61,7 @@ class Match(NamedTuple):
 
     session_id: str
     message_id: str
+    position: int
     type: str
     snippet: str
     created_at_ms: int
@@ -92,7 +93,7 @@ def index_step(connection: SqlConnection) -> bool:
 def find_matches(
     rows: Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]], search: WordSearch
 ) -> list[Match]:
-    """Return the best match of each session, the best session first."""
+    """Return the best match of each session, the best session first; in one session, each match, the latest first."""
     words = words_of(search.query)
     if not words:
         return []
@@ -101,20 +102,35 @@ def find_matches(
         ("message_words match ?", (query,)),
         ("s.deleted_at_ms is null", ()),
     ]
+    if search.session_id is not None:
+        matching.append(("s.session_id = ?", (search.session_id,)))
     where, values = joined([*matching, *visible(search.within)])
     ranked = rows(_RANKED.format(where), (*values, MAX_MATCHES))
     matches = Counter(session for _, session, _ in ranked)
-    best: dict[int, int] = {}
-    # The latest stand first, and sorting keeps that order among equals.
-    for message, session, _ in sorted(ranked, key=itemgetter(2)):
-        best.setdefault(session, message)
-    page = list(best.items())[search.offset : search.offset + search.limit]
+    wanted: list[tuple[int, int]]
+    if search.session_id is None:
+        best: dict[int, int] = {}
+        # The latest stand first, and sorting keeps that order among equals.
+        for message, session, _ in sorted(ranked, key=itemgetter(2)):
+            best.setdefault(session, message)
+        wanted = list(best.items())
+    else:
+        wanted = [(session, message) for message, session, _ in ranked]
+    page = wanted[search.offset : search.offset + search.limit]
     found = {row[0]: row[1:] for row in rows(_FOUND, (names([message for _, message in page]),))}
     return [
-        Match(session_id, message_id, kind, snippet_of(text, words), at_ms, matches[session])
+        Match(
+            session_id,
+            message_id,
+            position,
+            kind,
+            snippet_of(text, words),
+            at_ms,
+            matches[session],
+        )
         for session, message in page
         if message in found  # it may have been purged meanwhile
-        for session_id, message_id, kind, text, at_ms in (found[message],)
+        for session_id, message_id, position, kind, text, at_ms in (found[message],)
     ]
 
 

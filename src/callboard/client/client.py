@@ -249,9 +249,14 @@ class Client(ClientPrompts, ToolRequests):
         )
         return await self.request("session/list", params, SessionPage)
 
-    async def search(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
-        """Return sessions with a message that has all these words, with the surrounding text."""
-        wanted = wire.FindWords(query=query, limit=limit)
+    async def search(
+        self, query: str, *, session_id: str | None = None, limit: int = 20
+    ) -> Sequence[Hit]:
+        """Return sessions with a message that has all these words, with the surrounding text.
+
+        In the session `session_id` every message with the words is a hit, the latest first.
+        """
+        wanted = wire.FindWords(query=query, session_id=session_id, limit=limit)
         return (await self.request("session/search", wanted, wire.Hits)).hits
 
     async def rename(self, session_id: str, title: str) -> None:

@@ -5,6 +5,7 @@ import { Page, Section } from "../../parts/page";
 import { may } from "../../store/app";
 import { isNotifying, setNotifying } from "../../store/notify";
 import { density, language, theme, type Density, type Language, type Theme } from "../../store/settings";
+import { Attention } from "./attention";
 import { its } from "../../words/screens/settings";
 import { Daemon } from "./daemon";
 import { ServerSettings } from "./server";
@@ -15,6 +16,7 @@ export default function Settings() {
   return (
     <Page>
       <Look />
+      <Attention />
       {may("token/list") && <Tokens />}
       {may("settings/get") && <ServerSettings />}
       {may("runtime/status") && <Daemon />}

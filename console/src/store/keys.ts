@@ -1,0 +1,97 @@
+// Keys that hold everywhere but where somebody writes.
+import { signal } from "@preact/signals";
+import type { ListHandle } from "../parts/list";
+import * as app from "./app";
+import { hrefOf } from "./route";
+
+/** `g` and another key within this time go to a screen. */
+const SECOND_MS = 1500;
+
+export const isHelpOpen = signal(false);
+/** Whether somebody looks for words in the open session. */
+export const isFinding = signal(false);
+/** The list of messages that is shown. */
+export const list: { current: ListHandle | null } = { current: null };
+
+let begunAt = -SECOND_MS;
+
+export function begin(): void {
+  addEventListener("keydown", (event) => {
+    if (app.isLoggedOut.peek() || event.defaultPrevented || event.isComposing) return;
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "f") {
+      // The browser's own search sees what is drawn alone.
+      if (app.open.peek() === null || isFinding.peek()) return;
+      isFinding.value = true;
+      event.preventDefault();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
+    const run = event.timeStamp - begunAt < SECOND_MS ? GO[event.key] : KEYS[event.key];
+    begunAt = event.key === "g" ? event.timeStamp : -SECOND_MS;
+    if (run === undefined) return;
+    event.preventDefault();
+    run();
+  });
+}
+
+function isWriting(target: EventTarget | null): boolean {
+  if (document.querySelector("dialog[open], :popover-open") !== null) return true;
+  return target instanceof Element && target.closest("input, textarea, select, [contenteditable]") !== null;
+}
+
+const goTo = (href: string) => void (location.hash = href);
+const focus = (selector: string) => document.querySelector<HTMLElement>(selector)?.focus();
+
+const GO: Record<string, () => void> = {
+  c: () => goTo(lastChat()),
+  s: () => goTo(hrefOf("sessions")),
+  a: () => goTo(hrefOf("approvals")),
+  u: () => goTo(hrefOf("usage")),
+};
+
+const KEYS: Record<string, () => void> = {
+  "?": () => void (isHelpOpen.value = true),
+  n: () => goTo(hrefOf("chat", "new")),
+  "/": () => goTo(hrefOf("sessions")),
+  c: () => focus("form.composer textarea"),
+  j: () => list.current?.step(1),
+  k: () => list.current?.step(-1),
+  o: toggleCall,
+  a: nextQuestion,
+  e: () => (here().querySelector<HTMLElement>("section.ask [data-key=change]") ?? document.querySelector<HTMLElement>("section.ask [data-key=change]"))?.click(),
+};
+
+let chat = hrefOf("chat", "new");
+/** The session that was open last. */
+function lastChat(): string {
+  const at = app.route.peek();
+  return at.screen === "chat" && at.id !== null ? hrefOf("chat", at.id) : chat;
+}
+app.route.subscribe((at) => {
+  if (at.screen === "chat" && at.id !== null) chat = hrefOf("chat", at.id);
+});
+
+/** The message that has the focus, or all of the page. */
+function here(): Element {
+  return document.activeElement?.closest("[data-id]") ?? document.body;
+}
+
+function toggleCall(): void {
+  const all = [...here().querySelectorAll<HTMLDetailsElement>("details")];
+  // Without a message in focus, it is the last call that is meant.
+  const found = here() === document.body ? [...document.querySelectorAll<HTMLDetailsElement>(".call > details")].at(-1) : all[0];
+  if (found !== undefined) found.open = !found.open;
+}
+
+/** Focus the next question, never one of its buttons: whoever presses on has read it. */
+function nextQuestion(): void {
+  const all = [...document.querySelectorAll<HTMLElement>("section.ask")];
+  if (all.length === 0) {
+    if (app.approvals.peek().length > 0) goTo(hrefOf("approvals"));
+    return;
+  }
+  const at = all.findIndex((each) => each.contains(document.activeElement));
+  const next = all[(at + 1) % all.length]!;
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+}

@@ -1,0 +1,135 @@
+// How a person gets about without a mouse, finds what was said, and what reaches one who does not look.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { axe, composer, opened, picture, say } from "./people.mjs";
+
+const answer = (page, text) => page.locator(".message.assistant").filter({ hasText: text });
+
+test("words are found in the session, marked where they stand, also in a call, and Escape gives the focus back", async () => {
+  const { page, close } = await opened();
+  await say(page, "giraffes first");
+  await answer(page, "You said: giraffes first").waitFor();
+  await say(page, "both of them");
+  await page.getByText(/Done\. It says/).waitFor();
+  await say(page, "giraffes again");
+  await answer(page, "You said: giraffes again").getByRole("button", { name: "Another answer" }).waitFor();
+  await composer(page).focus();
+  await page.keyboard.press("Control+f");
+  const find = page.getByRole("search", { name: "Find in this session" });
+  await page.keyboard.type("giraffes");
+  await find.getByText("1 of 4").waitFor();
+  await page.waitForFunction(() => CSS.highlights.get("found")?.size === 4);
+  await picture(page, "find");
+  await axe(page, "find");
+  await page.keyboard.press("Enter");
+  await find.getByText("2 of 4").waitFor();
+  await page.keyboard.press("Shift+Enter");
+  await find.getByText("1 of 4").waitFor();
+  await find.getByRole("searchbox").fill("gone.md");
+  await find.getByText("1 of 3").waitFor();
+  // The answer said it last; before it stands the result of the call.
+  await page.keyboard.press("Enter");
+  await page.locator(".call details[open]").first().waitFor();
+  await find.getByRole("searchbox").fill("elephants");
+  await find.getByText("not found").waitFor();
+  await page.keyboard.press("Escape");
+  await find.waitFor({ state: "detached" });
+  assert.equal(await composer(page).evaluate((element) => element === document.activeElement), true);
+  assert.equal(await page.evaluate(() => CSS.highlights.has("found")), false);
+  await close();
+});
+
+test("keys lead everywhere, and do nothing where somebody writes", async () => {
+  const { page, close } = await opened();
+  const focused = (selector) => page.waitForFunction((wanted) => document.activeElement?.matches(wanted), selector);
+  await say(page, "both by keys");
+  await page.getByText(/Done\. It says/).waitFor();
+  await composer(page).focus();
+  await page.keyboard.type("?njo");
+  assert.equal(await composer(page).inputValue(), "?njo");
+  await composer(page).fill("");
+  await page.locator("#main").focus();
+  await page.keyboard.press("?");
+  const help = page.getByRole("dialog", { name: "Keys" });
+  await help.waitFor();
+  await picture(page, "keys");
+  await axe(page, "keys");
+  await page.keyboard.press("Escape");
+  await help.waitFor({ state: "detached" });
+  const chat = page.url();
+  await page.locator("#main").focus();
+  await page.keyboard.press("k");
+  await focused("article.slot");
+  const last = await page.evaluate(() => document.activeElement.dataset.id);
+  await page.keyboard.press("k");
+  await page.waitForFunction((before) => document.activeElement.dataset.id !== before, last);
+  await page.locator(".call").first().waitFor();
+  await page.keyboard.press("o");
+  await page.locator(".call details[open]").waitFor();
+  await page.keyboard.press("o");
+  await page.locator(".call details[open]").waitFor({ state: "detached" });
+  await page.keyboard.press("g");
+  await page.keyboard.press("a");
+  await page.waitForURL(/#\/approvals/);
+  await page.keyboard.press("g");
+  await page.keyboard.press("c");
+  await page.waitForURL(chat);
+  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("#main").focus();
+  await page.keyboard.press("/");
+  await focused("#drawer input[type=search]");
+  await page.locator("#main").focus();
+  await page.keyboard.press("n");
+  await page.waitForURL(/#\/chat\/new/);
+  await say(page, "write with keys again");
+  const ask = page.locator("section.ask");
+  await ask.waitFor();
+  assert.equal(await ask.getAttribute("role"), "alertdialog");
+  await page.locator("#main").focus();
+  await page.keyboard.press("a");
+  await focused("section.ask");
+  await page.keyboard.press("e");
+  await ask.getByLabel("content").waitFor();
+  await ask.getByLabel("content").focus();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("Written by keys.");
+  await ask.locator(".judged").getByText("+Written by keys.").waitFor();
+  await page.waitForTimeout(500); // a press so soon was meant for what stood there before
+  for (let count = 0; count < 40 && !(await page.evaluate(() => document.activeElement.textContent === "Allow the change")); count++) {
+    await page.keyboard.press("Tab");
+  }
+  await page.keyboard.press("Enter");
+  await page.getByText(/Done\. It says: .*notes\.md/).waitFor();
+  await close();
+});
+
+test("a session stands on one page, what the model reads is said, and questions are counted where nobody looks", async () => {
+  const { page, close } = await opened({ permissions: ["clipboard-write"] }, { isAloud: true });
+  await say(page, "on one page");
+  await answer(page, "You said: on one page").waitFor();
+  await page.getByRole("button", { name: /^What the model reads: / }).click();
+  await page.getByRole("group", { name: "What the model reads" }).getByText("Last request").waitFor();
+  await page.getByText("Requests in this session").waitFor();
+  await picture(page, "meter");
+  await axe(page, "meter");
+  await page.keyboard.press("Escape");
+  // Sentences that have ended are read aloud, without the marks of what is written large.
+  await say(page, "markdown please");
+  await page.locator("[aria-live=polite].unseen").filter({ hasText: "The workspace has three modules." }).waitFor({ state: "attached" });
+  await page.locator(".sessions li").first().getByRole("button").click();
+  await page.getByRole("menuitem", { name: "As one page" }).click();
+  await page.getByRole("heading", { name: "on one page", level: 2 }).waitFor();
+  await page.getByRole("button", { name: "Print" }).waitFor();
+  await page.locator(".printed .markdown table").waitFor();
+  await picture(page, "one-page");
+  await axe(page, "one page");
+  await page.goBack();
+  await say(page, "write it, please");
+  await page.locator("section.ask").waitFor();
+  await page.waitForFunction(() => document.title.startsWith("(1)"));
+  assert.ok(await page.evaluate(() => decodeURIComponent(document.querySelector("link[rel=icon]").href).includes(">1</text>")));
+  await page.waitForTimeout(500);
+  await page.getByRole("button", { name: "Deny" }).click();
+  await page.waitForFunction(() => document.querySelector("link[rel=icon]").href.endsWith("/console/icon.svg"));
+  await close();
+});
