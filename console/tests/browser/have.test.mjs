@@ -125,3 +125,25 @@ test("a server of MCP is added from pasted JSON, and what has changed of it is r
   await page.getByText("There is no server yet").waitFor();
   await close();
 });
+
+test("a server that wants a login is added, and logged in at, before its tools are read", async () => {
+  peer.stdin.write("lock\n");
+  const { page, close } = await opened();
+  await go(page, "#/mcp/new");
+  await page.getByRole("textbox", { name: "Name" }).fill("mail");
+  await page.getByLabel("at an address").check();
+  await page.getByRole("textbox", { name: "Address" }).fill(further[0]);
+  await page.getByRole("button", { name: "Look at what it offers" }).click();
+  await page.getByRole("alert").filter({ hasText: "login" }).waitFor();
+  await picture(page, "mcp-wants-login");
+  await page.getByRole("button", { name: "Add it without tools" }).click();
+  await page.getByText("Nothing is accepted of it.").waitFor();
+  await page.getByRole("button", { name: "More: mail" }).click();
+  await page.getByRole("menuitem", { name: "Log in" }).click();
+  await page.getByRole("dialog").getByText("code_challenge").waitFor();
+  await page.getByRole("button", { name: "Open the page" }).click(); // its person agrees at once
+  await page.getByText("The login is done.").waitFor();
+  await page.getByRole("button", { name: "Review its tools" }).click();
+  await page.getByLabel("say").waitFor();
+  await close();
+});

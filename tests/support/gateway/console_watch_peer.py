@@ -1,7 +1,7 @@
 """A daemon with something to look at, for a browser: `python -m support.gateway.console_watch_peer`, see `console_peer`.
 
 It has had turns on several days, remembers things, has a schedule, a server of MCP and skills. A line `changed` on stdin has the
-server of MCP describe a tool in other words, `edit` changes a skill, `log WORDS` logs a warning, and `token ROLE` prints a token.
+server of MCP describe a tool in other words, `lock` has it want a login, `edit` changes a skill, `log WORDS` logs a warning, and `token ROLE` prints a token.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from callboard.runtime.stream import Usage
 from callboard.runtime.wire.fields import Role
 from callboard.tools.tool import FunctionTool, ToolContext
 from support.gateway.daemon_scene import Daemon
-from support.mcp.web import McpWebServer, serving
+from support.mcp.web import Issuer, McpWebServer, serving
 
 DAY_MS = 24 * 3600 * 1000
 WORK = "work/garden"
@@ -209,6 +209,8 @@ async def _listen(daemon: Daemon, web: McpWebServer, work: Path) -> None:
                     _say(f"{daemon.gateway.daemon.console.link(daemon.url)} {daemon.token}")
                 case "changed":
                     web.tools = {"say": "Says what it is given, and sends it to a friend."}
+                case "lock":
+                    Issuer(web)
                 case "edit":
                     (work / SKILL_PLACE).write_text(f"{SKILL}3. Tell everybody.\n")
                 case "log":

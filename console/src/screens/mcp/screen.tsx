@@ -198,12 +198,11 @@ function Add() {
     if (server === null) throw new FieldError("json", text.noJson);
     setOffered({ server, offer: await look(server.name, server) });
   }, ["name", "command", "url", "network", "json"]);
-  const accept = async (tools: Record<string, string>, offers: string) => {
-    if (offered === null) return;
-    await app.link.request("mcp/add", { server: offered.server, tools, offers, idempotency_key: crypto.randomUUID() });
+  const accept = async (added: McpDraft, tools: Record<string, string>, offers?: string) => {
+    await app.link.request("mcp/add", { server: added, tools, ...(offers === undefined ? {} : { offers }), idempotency_key: crypto.randomUUID() });
     draft.clear();
     app.toast.value = text.added;
-    location.hash = hrefOf("mcp", offered.server.name);
+    location.hash = hrefOf("mcp", added.name);
   };
   const wrong = sending.problems;
   const head = <PageHead back={backHere()} title={text.add} />;
@@ -211,7 +210,7 @@ function Add() {
     return (
       <>
         {head}
-        <Review offer={offered.offer} accepted={[]} accept={accept} leave={() => setOffered(null)} />
+        <Review offer={offered.offer} accepted={[]} accept={(tools, offers) => accept(offered.server, tools, offers)} leave={() => setOffered(null)} />
       </>
     );
   }
@@ -269,7 +268,13 @@ function Add() {
             </select>
           )}
         </Field>
-        <FormEnd sending={sending} action={text.look} isOff={server === null || server.name === ""} cancel={() => (draft.clear(), (location.hash = hrefOf("mcp")))} />
+        <FormEnd sending={sending} action={text.look} isOff={server === null || server.name === ""} cancel={() => (draft.clear(), (location.hash = hrefOf("mcp")))}>
+          {sending.problem !== "" && server?.url && (
+            <button type="button" onClick={() => void done(() => accept(server, {}))}>
+              {text.addBare}
+            </button>
+          )}
+        </FormEnd>
       </form>
     </>
   );

@@ -85,11 +85,15 @@ export function Picture({ turn, lines, view, now, width, selected, top, height, 
       {marks.map((ms) => (
         <line key={ms} x1={x(turn.from + ms)} x2={x(turn.from + ms)} y1={HEAD - 4} y2={all} stroke="var(--soft-line)" />
       ))}
+      {lines.map((line, place) =>
+        // A bracket is drawn as long as anything beside it is.
+        line.kind === "group" && place < last && place + line.lines >= first ? (
+          <GroupLine key={`g${line.group.id}`} group={line.group} lines={line.lines} depth={line.depth} y={y(place)} />
+        ) : null,
+      )}
       {lines.slice(first, last).map((line, index) => {
         const place = first + index;
-        return line.kind === "group" ? (
-          <GroupLine key={`g${line.group.id}`} group={line.group} lines={line.lines} depth={line.depth} y={y(place)} />
-        ) : (
+        return line.kind === "group" ? null : (
           <g key={line.row.id} data-row={line.row.id}>
             <rect
               width={width}

@@ -58,6 +58,7 @@ export const its = inBoth(
     noJson: "This is no JSON with mcpServers.",
     which: "Server",
     added: "The server was added.",
+    addBare: "Add it without tools, to log in first",
   },
   {
     lead: "模型上下文协议（MCP）服务器为代理提供更多工具。工具仅按人工接受的原文提供。",
@@ -115,5 +116,6 @@ export const its = inBoth(
     noJson: "这不是含 mcpServers 的 JSON。",
     which: "服务器",
     added: "服务器已添加。",
+    addBare: "先添加（不含工具），再登录",
   },
 );
