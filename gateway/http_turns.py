@@ -6,6 +6,7 @@ whose client has left counts as long as it runs, and nobody has to give anything
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,6 +53,9 @@ CLIENT = "client"
 """What taints a session whose history a client brought."""
 PUT_AWAY_SECONDS = 5.0
 """For deleting the session of a turn."""
+MAX_OWN_TURNS = 4
+"""Which a token may have whatever others have, or a quarter of `max_http_turns` if that is fewer: one whose turns wait for
+its own tools, for ten minutes each, keeps nobody else out."""
 CLIENT_SECONDS = 590.0
 """For which a turn waits for the results of its client's tools: a little less than their calls do."""
 
@@ -68,57 +72,62 @@ class HttpTurns:
         self._daemon = daemon
         self._nursery = nursery
         self._parked: dict[str, ParkedTurn] = {}
-        self._beginning = 0
-        self._inputs: set[str] = set()
+        self._beginning = Counter[str]()
+        self._inputs: dict[str, str] = {}
         self._turns: dict[str, set[str]] = {}
         self._is_watching = False
 
     @property
     def count(self) -> int:
         """Those that run, wait for their turn, or are about to begin."""
-        return len(self._inputs) + self._beginning
+        return len(self._inputs) + self._beginning.total()
 
     @contextmanager
-    def room(self) -> Generator[None]:
+    def room(self, requester: Requester) -> Generator[None]:
         """Hold the place of a turn around what begins it.
 
         Raises:
-            BadHead: There are `max_http_turns`, or the daemon stops.
+            BadHead: There are `max_http_turns`, and the token has its own part of them; or the daemon stops.
         """
         if self._daemon.is_stopping:
             raise BadHead(503, "the daemon is stopping: ask again when it is back", _AGAIN)
         most = self._daemon.settings.max_http_turns
-        if self.count >= most:
+        owner = _owner(requester.name)
+        own = self._beginning[owner] + sum(each == owner for each in self._inputs.values())
+        if self.count >= most and own >= min(MAX_OWN_TURNS, most // 4):
             why = f"{most} turns that were begun by HTTP run already ([server] max_http_turns)"
             raise BadHead(429, why, _AGAIN)
         if not self._is_watching:
             self._is_watching = True
             host_of(self._daemon.runtime).inboxes.watch(self._take)
-        self._beginning += 1
+        self._beginning[owner] += 1
         try:
             yield
         finally:
-            self._beginning -= 1
+            self._beginning[owner] -= 1
+            if not self._beginning[owner]:
+                del self._beginning[owner]
 
     def _take(self, events: tuple[Stored, ...]) -> None:
         for stored in events:
             event = stored.event
             if isinstance(event, InputAccepted):
                 if event.via:
-                    self._inputs.add(event.input_id)
+                    self._inputs[event.input_id] = _owner(event.via)
             elif not self._inputs:
                 continue
             elif isinstance(event, TurnStarted):
-                if begun := self._inputs.intersection(event.input_ids):
+                if begun := self._inputs.keys() & event.input_ids:
                     self._turns[event.turn_id] = begun
             elif isinstance(event, TurnEnded | TurnSuspended):
                 self._over(self._turns.pop(event.turn_id, set()))
             elif isinstance(event, InputCancelled | InputDelivered):
-                self._inputs.discard(event.input_id)
+                self._inputs.pop(event.input_id, None)
 
     def _over(self, input_ids: set[str]) -> None:
         """Note that the turns of inputs are over; nobody waits for the clients of these any more."""
-        self._inputs -= input_ids
+        for input_id in input_ids:
+            self._inputs.pop(input_id, None)
         for parked in self._parked.values():
             if parked.turn.input_id in input_ids:
                 parked.over.set()
@@ -445,6 +454,11 @@ class ParkedTurn:
         self.goes_on = goes_on
         self.over = trio.Event()
         self.is_taken = False
+
+
+def _owner(name: str) -> str:
+    """Return who sends, by whatever protocol."""
+    return name.rpartition(" via ")[0]
 
 
 _AGAIN = (("retry-after", "1"),)

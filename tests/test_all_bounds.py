@@ -588,6 +588,7 @@ ALONE: dict[str, str] = {
     "a setting of an amount that nothing else counts": """
         SandboxSettings: file_bytes memory_bytes network_bytes processes temporary_bytes
             temporary_files
+        gateway/http_turns: MAX_OWN_TURNS
         ServerSettings: max_connections max_http_turns max_peer_connections max_token_connections port
         SessionSettings: max_store_mib
     """,

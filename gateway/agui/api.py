@@ -164,7 +164,7 @@ class AgUiApi:
         if not new.inputs and not (new.results and session_id is not None):
             why = "nothing is asked: the last message is a person's, or the result of a call"
             raise ApiProblem(why, "messages")
-        with self._turns.room():
+        with self._turns.room(requester):
             if session_id is None:
                 session_id = await self._threads.begin(
                     requester, agent, request.thread_id, new.given

@@ -163,15 +163,15 @@ class LocalDesk:
             raise PermissionRefused(reason)
         caller = self._caller()
         # A session is begun for a turn: where there is no room for that, none is left behind.
-        with self._room() if method in {"session/new", "session/prompt"} else nullcontext():
+        with self._room(caller) if method in {"session/new", "session/prompt"} else nullcontext():
             answer = await known.call(caller, params)
         caller.answered()
         return cast("Result", answer)
 
     @contextmanager
-    def _room(self) -> Generator[None]:
+    def _room(self, caller: Caller) -> Generator[None]:
         try:
-            with self._turns.room():
+            with self._turns.room(caller):
                 yield
         except BadHead as error:
             raise OverloadedError(str(error)) from None

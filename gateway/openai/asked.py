@@ -160,7 +160,7 @@ class TurnOpener:
             why = "no answer waits for this: look at the response, or at `callboard approvals`"
             raise ApiProblem(why, "input", status=404, code="not_found")
         text = checked_text(_late_results(asked) + asked.text or GO_ON)
-        with self._turns.room():
+        with self._turns.room(requester):
             session_id = asked.session_id
             if session_id:
                 row = await self._turns.brought_back(requester, session_id)

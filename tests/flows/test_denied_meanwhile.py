@@ -22,6 +22,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Verdict
 from callboard.runtime.errors import ConflictError, ValidationError
 from callboard.runtime.events import CallStarted
+from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.messages import AppendEvents
 from callboard.tools.tool import Tool
 from support.flows.deferring import LATER, Setting, ended, is_asked, pending
@@ -186,17 +187,18 @@ async def test_a_rule_that_comes_while_the_start_is_stored_still_counts(
         runtime,
         _,
     ):
-        journal = host_of(runtime).journal
-        usual = journal.ask
+        journal: Mailbox[Any] = host_of(runtime).journal
+        usual = Mailbox.ask
 
-        async def slow(message: Any) -> Any:
-            stored = await usual(message)
-            events = message.events if isinstance(message, AppendEvents) else ()
+        async def slow(asked: Mailbox[Any], message: Any) -> Any:
+            stored = await usual(asked, message)
+            is_append = asked is journal and isinstance(message, AppendEvents)
+            events = message.events if is_append else ()
             if any(isinstance(event, CallStarted) for event in events):
                 await forbid(runtime, tool if denied else OTHER)
             return stored
 
-        monkeypatch.setattr(journal, "ask", slow)
+        monkeypatch.setattr(Mailbox, "ask", slow)
         played = await play(await runtime.create_session(), "Go.")
     assert bench.ran == ([] if denied else ["one"])
     assert played.statuses == [(tool, "denied" if denied else "success")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
@@ -338,6 +339,39 @@ async def test_more_turns_than_may_run_are_asked_to_come_again() -> None:
     assert problem(refused)["type"] == "rate_limit_error"
     assert "x-should-retry" not in refused.headers  # nothing was begun
     assert answer.status == 200
+
+
+async def test_a_token_whose_turns_take_all_room_keeps_no_other_out() -> None:
+    """A turn that waits for its client's tools has its place for ten minutes; another token has a few all the same."""
+    settings = ServerSettings(port=0, max_http_turns=8)
+    model = GatedModel(*[[Done(StopReason.END)]] * 10)
+    async with open_daemon(model, settings=settings) as daemon, AsyncExitStack() as stack:
+        turns = daemon.gateway.turns
+        agents = ("general",)
+        greedy = daemon.new_token("greedy", Role.OPERATOR, agents=agents)
+        other = daemon.new_token("other", Role.OPERATOR, agents=agents)
+
+        async def begin(token: str) -> None:
+            stream = await stack.enter_async_context(open_stream(daemon))
+            count = turns.count
+            bearer = f"Bearer {token}"
+            await stream.send_all(request(daemon, CHAT, body_of(), authorization=bearer))
+            with trio.fail_after(PATIENCE):
+                await until(lambda: turns.count == count + 1)
+
+        async def refused(token: str) -> int:
+            return (await ask(daemon, body_of(), authorization=f"Bearer {token}")).status
+
+        for _ in range(8):
+            await begin(greedy)
+        assert await refused(greedy) == 429
+        for _ in range(2):  # a quarter of what there is
+            await begin(other)
+        assert [await refused(token) for token in (greedy, other)] == [429, 429]
+        assert turns.count == 10
+        model.let_all()
+        with trio.fail_after(PATIENCE):
+            await until(lambda: turns.count == 0)  # there is room again
 
 
 async def test_a_turn_that_fails_is_not_asked_for_again() -> None:
