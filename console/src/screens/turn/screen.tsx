@@ -105,13 +105,14 @@ function useTurn(sessionId: string, turnId: string | null, opened: ReadonlySet<s
     return () => clearInterval(timer);
   }, [isOver, running, opened]);
   const since = record?.events[0]?.at_ms;
+  const answers = record?.events.filter((each) => each.event.type === "message_completed").length;
   useEffect(() => {
     if (since === undefined || !app.may("usage/get")) return;
     app.link.request("usage/get", { by: "call", session_id: sessionId, since_ms: since }).then(
       ({ sums }) => setCosts(new Map(sums.flatMap((each) => (each.cost == null ? [] : [[each.name, each.cost] as const])))),
       () => undefined,
     );
-  }, [sessionId, since, record?.events.length]);
+  }, [sessionId, since, answers]);
   return { record, children, costs, problem, again: read };
 }
 
