@@ -1,7 +1,7 @@
 // Markdown of models: marked, then DOMPurify, then DOM nodes; no text ever becomes markup by itself.
 import DOMPurify from "dompurify";
 import { marked } from "marked";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { memo } from "./memo";
 import { toast } from "../store/app";
 import { words } from "../store/settings";
@@ -36,7 +36,8 @@ export function Markdown({ text }: { text: string }) {
 
 const Prose = memo(({ raw }: { raw: string }) => {
   const place = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // Before it is painted: an answer that is complete takes the place of the one that was being written, without a gap between.
+  useLayoutEffect(() => {
     place.current?.replaceChildren(fragmentOf(raw));
     for (const table of place.current?.querySelectorAll("table") ?? []) table.tabIndex = 0;
   }, [raw]);
@@ -51,7 +52,7 @@ const Prose = memo(({ raw }: { raw: string }) => {
 
 const Code = memo(({ raw, language, code }: Block) => {
   const place = useRef<HTMLElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const target = place.current;
     if (target === null) return;
     const text = shown(code);

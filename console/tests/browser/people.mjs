@@ -1,8 +1,11 @@
 // A real daemon whose model follows a script, and browsers of people who come to it. Who imports this has both until its tests end.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, afterEach, before } from "node:test";
 import { chromium } from "playwright-core";
@@ -17,15 +20,37 @@ const peerWords = new URL(import.meta.url).searchParams.getAll("peer");
 export let peer, token, first, further;
 let lines, browser;
 
-before(async () => {
-  peer = spawn(python, ["-W", "ignore", "-m", `support.gateway.${process.env.CONSOLE_PEER ?? "console_peer"}`, ...peerWords], { cwd: folder, stdio: ["pipe", "pipe", "inherit"] });
+/** A daemon of `?peer=kept` keeps its record here, and its port when it begins again. */
+const kept = peerWords[0] === "kept" ? [mkdtempSync(join(tmpdir(), "console-")), "0"] : [];
+
+async function begin() {
+  peer = spawn(python, ["-W", "ignore", "-m", `support.gateway.${process.env.CONSOLE_PEER ?? "console_peer"}`, ...peerWords, ...kept], { cwd: folder, stdio: ["pipe", "pipe", "inherit"] });
   lines = createInterface({ input: peer.stdout })[Symbol.asyncIterator]();
   [first, token, ...further] = (await lines.next()).value.split(" ");
+}
+
+/** Kill the daemon with what it does; `beginAgain` has another one at its address. */
+export async function kill() {
+  const ended = once(peer, "exit");
+  peer.kill("SIGKILL");
+  await ended;
+}
+export async function beginAgain() {
+  kept.splice(1, 2, new URL(first).port, token);
+  await begin();
+}
+
+before(async () => {
+  await begin();
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 });
 after(async () => {
   await browser?.close();
   peer.kill("SIGINT");
+  if (kept.length > 0) {
+    await once(peer, "exit");
+    rmSync(kept[0], { recursive: true, force: true });
+  }
 });
 /** What a person would see when a test failed, beside the other pictures. */
 afterEach(async (context) => {

@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from callboard.runtime.history import Input
 from callboard.tools.tool import FunctionTool, ToolContext
 from support.gateway.configured_daemon import served
 from support.gateway.daemon_scene import Daemon, open_daemon
+from support.gateway.kept_daemon import open_kept
 
 MARKDOWN = """\
 ## What I found
@@ -148,6 +148,19 @@ def step(request: ModelRequest) -> Step:
             return reply(f"You said: {text}")
 
 
+def _kept(folder: str, port: str, token: str = "") -> AbstractAsyncContextManager[Daemon]:
+    """A daemon whose record is on disk, to be killed and begun again at the same address."""
+    strict = Settings(policy=callboard.Preset.STRICT)
+    return open_kept(
+        Path(folder),
+        callboard.ScriptedModel([step] * 5000),
+        port=int(port),
+        token=token,
+        settings=strict,
+        tools=[book_table],
+    )
+
+
 def _scripted() -> AbstractAsyncContextManager[Daemon]:
     strict = Settings(policy=callboard.Preset.STRICT)
     return open_daemon(
@@ -162,11 +175,22 @@ async def _configured() -> AsyncGenerator[Daemon]:
             yield daemon
 
 
-async def serve(*, is_configured: bool) -> None:
+def _wanted(words: list[str]) -> AbstractAsyncContextManager[Daemon]:
+    """The daemon that the command line asks for."""
+    match words:
+        case ["kept", *rest]:
+            return _kept(*rest)
+        case ["configured"]:
+            return _configured()
+        case _:
+            return _scripted()
+
+
+async def serve(words: list[str]) -> None:
     """Serve until it is ended."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with (
-            _configured() if is_configured else _scripted() as daemon,
+            _wanted(words) as daemon,
             trio.open_nursery() as nursery,
         ):
             state = daemon.gateway.daemon
@@ -199,4 +223,4 @@ async def serve(*, is_configured: bool) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(partial(serve, is_configured="configured" in sys.argv[1:]))
+    trio.run(serve, sys.argv[1:])

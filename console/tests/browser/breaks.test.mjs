@@ -1,0 +1,104 @@
+// What a page shows when its daemon is killed, its login ends, or the record is another one: nothing is lost, and nothing is said twice.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { axe, beginAgain, composer, kill, opened, picture, say, token } from "./people.mjs?peer=kept";
+
+const user = (page, text) => page.locator(".message.user").filter({ hasText: text });
+/** What a browser says of its own accord when nobody answers. */
+const isExpected = (text) => /503|401|WebSocket connection to|ERR_CONNECTION_REFUSED|Failed to load resource/.test(text);
+const forgive = (bad) => bad.splice(0, bad.length, ...bad.filter((text) => !isExpected(text)));
+
+test("a daemon that is killed while it writes and comes back has all that was said, and what waits goes out once", async () => {
+  const { page, bad, close } = await opened();
+  await say(page, "before it is killed");
+  await page.getByText("You said: before it is killed").waitFor();
+  await say(page, "count on");
+  await page.getByText(/1 2 3 4 5 6 7 8/).waitFor();
+  await kill();
+  await page.getByText(/no connection; tries again in/).waitFor();
+  await picture(page, "killed");
+  await axe(page, "killed");
+  await say(page, "while nobody listens");
+  await page.locator(".outgoing").getByText("while nobody listens").waitFor();
+  await beginAgain();
+  await page.getByText("connected", { exact: true }).waitFor();
+  await page.getByText("You said: while nobody listens").waitFor();
+  assert.equal(await page.locator(".outgoing").count(), 0);
+  for (const text of ["before it is killed", "count on", "while nobody listens"]) assert.equal(await user(page, text).count(), 1, text);
+  assert.equal(await page.getByText("You said: before it is killed").count(), 1);
+  // The record alone says the same.
+  const shown = await page.locator("article.slot").allInnerTexts();
+  await page.evaluate(() => sessionStorage.clear());
+  await page.goto("about:blank");
+  await page.goBack();
+  await page.getByText("You said: while nobody listens").waitFor();
+  assert.deepEqual(await page.locator("article.slot").allInnerTexts(), shown);
+  forgive(bad);
+  await close();
+});
+
+test("a reload in the middle of an answer goes on in the middle, and another tab has the same", async () => {
+  const { page, close } = await opened();
+  await say(page, "count for two");
+  await page.getByText(/1 2 3 4 5/).waitFor();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.getByText(/1 2 3 4 5/).waitFor();
+  await page.reload();
+  await page.getByText(/1 2 3 4 5/).waitFor();
+  for (const each of [page, other]) {
+    await each.getByText(/397 398 399/).waitFor();
+    assert.equal(await each.getByText(/1 2 3 4 5/).count(), 1);
+    assert.equal(await user(each, "count for two").count(), 1);
+  }
+  await close();
+});
+
+test("another session and back shows what came meanwhile", async () => {
+  const { page, close } = await opened();
+  await say(page, "count and leave");
+  await page.getByText(/1 2 3/).waitFor();
+  const left = page.url();
+  await page.getByRole("link", { name: "New session" }).click();
+  await page.getByText("What can I do for you?").waitFor();
+  await say(page, "another one");
+  await page.getByText("You said: another one").waitFor();
+  await page.goto(left);
+  await page.getByText(/397 398 399/).waitFor();
+  assert.equal(await page.getByText(/1 2 3 4 5/).count(), 1);
+  await close();
+});
+
+test("a login that ends shows the way in again, and keeps nothing of what was said", async () => {
+  const { page, bad, close } = await opened();
+  await say(page, "said before the end");
+  await page.getByText("You said: said before the end").waitFor();
+  await page.evaluate(() => localStorage.setItem("callboard.key", "wrong"));
+  await page.reload();
+  await page.getByLabel("Token").waitFor();
+  await picture(page, "ended");
+  await axe(page, "ended");
+  assert.equal(await page.evaluate(() => JSON.stringify(sessionStorage).includes("said before the end")), false);
+  assert.equal(await page.getByText("said before the end").count(), 0);
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await composer(page).waitFor();
+  await page.getByText("You said: said before the end").waitFor();
+  forgive(bad);
+  await close();
+});
+
+test("what breaks the policy of the page, leaves it or fails in it fails a test", async () => {
+  for (const breakIt of [
+    () => document.body.append(Object.assign(document.createElement("script"), { textContent: "1" })),
+    () => document.body.append(Object.assign(document.createElement("img"), { src: "https://example.org/track.png" })),
+    () => setTimeout(() => { throw new Error("broken"); }),
+    () => console.error("noted"),
+  ]) {
+    const { page, bad, close } = await opened();
+    await page.evaluate(`(${breakIt})()`).catch(() => bad.push("refused"));
+    await page.waitForTimeout(300);
+    assert.ok(bad.length > 0, String(breakIt));
+    await assert.rejects(close());
+  }
+});
