@@ -110,6 +110,7 @@ ALONE: dict[str, str] = {
         providers/anthropic/models: PAGE_SIZE
         providers/replay: PIECE_BYTES
         runtime/backup/salvage: _BLOCK_BYTES
+        runtime/backup/store_copy: BATCH_EVENTS
         runtime/changes/version_log: CHUNK_BYTES
         runtime/cluster/registry: MAX_CLAIM
         runtime/http/connection: READ_BYTES

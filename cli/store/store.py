@@ -174,6 +174,29 @@ def rescue(*, yes: Yes = False, json: Json = False, data: Data = None) -> int:
     return ANSWERED
 
 
+From = Annotated[str, Parameter(name="FROM", help="A data folder, or postgresql://HOST/DATABASE.")]
+To = Annotated[str, Parameter(name="TO", help="The same; it is made, and must hold no session.")]
+
+
+@store.command(name="copy")
+def copy_command(source: From, target: To, /, *, json: Json = False) -> int:
+    """Copy all sessions to another store: from a file to PostgreSQL, or back.
+
+    Only while no callboard works with either. Every session is read again on both sides and
+    compared; what was copied is left as it was.
+    """
+    from ...runtime.backup.store_copy import copy_store  # here: the others need none of it
+
+    copied = trio.run(copy_store, source, target, lambda line: complain(f"{line} …"))
+    if json:
+        sys.stdout.write(json_line(copied._asdict()))
+    else:
+        print(
+            f"{counted(copied.sessions, 'session')} with {counted(copied.events, 'event')} copied, and compared."
+        )
+    return ANSWERED
+
+
 def _agrees(data: Path, question: str, done: str) -> bool:
     """Ask whether the store may be replaced; where nobody says yes, say that it was not."""
     try:

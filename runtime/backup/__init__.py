@@ -17,6 +17,8 @@ its log page by page and its tables row by row. `aside` puts a store away with a
 `session_file` is the format of exported sessions: it decides what makes a file complete and sound, and
 which of its events an import never takes over (grants, memories, marks).
 
+`store_copy` copies the record of one store into another, between a file and a database, and compares every session.
+
 Begin with `backup`.
 Comes in: a data folder, a target or a backup.
 Goes out: one file; sizes and formats; `Stored` events of an export.

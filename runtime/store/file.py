@@ -99,7 +99,7 @@ def check_address(folder: Path, url: str, name: str) -> None:
         return
     if found is None and os.path.lexists(folder / DATABASE_NAME):
         raise StorageError(
-            f"The record of {folder} is in {DATABASE_NAME} there. `callboard store copy {folder} {name}` copies "
+            f"The record of {folder} is in {DATABASE_NAME} there. `callboard store copy {folder} {url}` copies "
             f"it to the database, and `callboard store set-aside` puts the file away; then {name} can be its store."
         )
     if found is not None:

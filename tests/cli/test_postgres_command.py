@@ -64,7 +64,19 @@ async def test_a_folder_with_a_record_in_a_file_is_not_silently_left(
     refused = await command("serve", "--store", url, "--port", "0")
     assert refused.code == 1
     assert "callboard store copy" in refused.err
-    assert not (command.home / "data" / ADDRESS_NAME).exists()
+    data = command.home / "data"
+    assert not (data / ADDRESS_NAME).exists()
+    copied = await command("store", "copy", str(data), url)
+    assert copied.code == 0, copied.err
+    assert copied.out.startswith("1 session with ")
+    again = await command("store", "copy", str(data), url)
+    assert again.code == 1
+    assert "holds sessions already" in again.err
+    aside = await command("store", "set-aside", "--yes")
+    assert aside.code == 0, aside.err
+    async with serving(command, "--store", url):
+        listed = await command("sessions")
+        assert QUESTION[:20] in listed.out
 
 
 async def test_a_wrong_store_is_refused_in_words(command: Command) -> None:

@@ -69,9 +69,7 @@ class PostgresLedger(Ledger):
         Raises:
             ConflictError: Another one writes.
         """
-        way = "pg_try_advisory_lock" if self._fence is None else "pg_try_advisory_lock_shared"
-        if not self._postgres.execute(f"select {way}(?)", (LOCK + 1,)).get:
-            raise another_writes(self._name)
+        take_writers_lock(self._postgres, self._name, is_shared=self._fence is not None)
 
     def touch(self) -> None:
         """Find out whether the database takes writes."""
@@ -170,6 +168,19 @@ class PostgresLedger(Ledger):
             f"{self._name} was changed by others each of {MAX_ATTEMPTS} times that this was stored. Nothing "
             "of it was stored; try again."
         )
+
+
+def take_writers_lock(
+    connection: PostgresConnection, name: str, *, is_shared: bool = False
+) -> None:
+    """Take the lock of those who write, until the connection is closed.
+
+    Raises:
+        ConflictError: Another callboard has it.
+    """
+    way = "pg_try_advisory_lock_shared" if is_shared else "pg_try_advisory_lock"
+    if not connection.execute(f"select {way}(?)", (LOCK + 1,)).get:
+        raise another_writes(name)
 
 
 _EVENT_AT = (

@@ -23,7 +23,7 @@ from ..queries import Queries
 from ..threaded import ThreadedReader, ThreadedStore
 from .address import DatabaseAddress, address_of
 from .connection import PostgresConnection
-from .ledger import Fence, PostgresLedger
+from .ledger import Fence, PostgresLedger, take_writers_lock
 from .schema import check_version
 from .trouble import DatabaseLost
 
@@ -78,14 +78,29 @@ def database_size(url: str) -> StoreSize:
     Raises:
         CallboardError: It can't be reached or read, or has no store that this callboard can read.
     """
+    connection = open_reading_connection(url)
+    try:
+        return Queries(connection, address_of(url).name).size()
+    finally:
+        connection.close()
+
+
+def open_reading_connection(url: str, *, is_alone: bool = False) -> PostgresConnection:
+    """Return a connection that can only read the store of a database; see `database_size`.
+
+    `is_alone` raises `ConflictError` if somebody writes there, and lets nobody begin to.
+    """
     address = address_of(url)
     connection = PostgresConnection(address, writes=False)
     try:
         _check_server(connection, address)
         check_version(connection.version(), address.name)
-        return Queries(connection, address.name).size()
-    finally:
+        if is_alone:
+            take_writers_lock(connection, address.name)
+    except BaseException:
         connection.close()
+        raise
+    return connection
 
 
 def _open(
