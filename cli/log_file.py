@@ -6,8 +6,8 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from ..runtime.redaction import RedactingFilter, redactor
@@ -20,17 +20,35 @@ MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-class LogFile(RotatingFileHandler):
+class LogFile(logging.FileHandler):
     """A log file for its owner alone, made with the first record; a failure to write it is ignored.
 
-    Prompts, answers and results are not logged by callboard; keys are masked.
+    Prompts, answers and results are not logged by callboard; keys are masked. A full one is kept as `.1`, and another
+    begun. (`logging.handlers` does that, too, and brings pickle along: half a megabyte of each command.)
     """
 
     def __init__(self, folder: Path, *, max_bytes: int = MAX_LOG_BYTES) -> None:
-        super().__init__(
-            folder / LOG_NAME, maxBytes=max_bytes, backupCount=1, encoding="utf-8", delay=True
-        )
-        self.errors = "backslashreplace"
+        super().__init__(folder / LOG_NAME, encoding="utf-8", errors="backslashreplace", delay=True)
+        self._max_bytes = max_bytes
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, for which there is room in the file."""
+        line = super().format(record)
+        with suppress(OSError):  # then writing fails, which is ignored
+            self._make_room(len(line) + 1)
+        return line
+
+    def _make_room(self, size: int) -> None:
+        if self.stream is None:
+            self.stream = self._open()
+        self.stream.seek(0, os.SEEK_END)
+        if self.stream.tell() + size >= self._max_bytes and os.path.isfile(self.baseFilename):
+            full, self.stream = self.stream, None
+            full.close()
+            try:
+                os.replace(self.baseFilename, f"{self.baseFilename}.1")
+            finally:
+                self.stream = self._open()
 
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from difflib import unified_diff
 from typing import Any
 
 from ...config.policy.grant_binding import binding_of
@@ -127,6 +126,9 @@ def block(text: str, style: Style = PLAIN, *, is_diff: bool = False) -> Iterator
 
 
 def _line_changes(old: str, new: str) -> str:
+    # An editor has callboard in memory for days, and mostly no change to show.
+    from difflib import unified_diff
+
     if old.endswith("\n") and new.endswith("\n"):  # both end in the same way
         old, new = old[:-1], new[:-1]
     before, after = old.split("\n"), new.split("\n")
