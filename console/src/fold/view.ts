@@ -85,12 +85,12 @@ export interface LastTurn {
 }
 
 /** The turn that can be run again: the last one, when nothing runs and nothing waits for its turn. */
-export function lastTurn(session: Session, items: readonly Item[]): LastTurn | null {
+export function lastTurn(session: Session, items: readonly (Item | { kind: "head" })[]): LastTurn | null {
   if (session.turnId !== "" || session.waiting.size > 0 || session.live.isThere) return null;
   for (let at = items.length - 1; at >= 0; at--) {
     const item = items[at]!;
-    if (item.kind === "live" || item.kind === "question" || item.kind === "gap") return null;
     if (item.kind === "calls") return { itemId: item.id, isAnswered: false };
+    if (item.kind !== "message") return null;
     const { row } = item;
     if (row.kind === "system" || row.isSetAside) continue;
     return { itemId: item.id, isAnswered: row.kind === "assistant" && row.stopReason !== "incomplete" };

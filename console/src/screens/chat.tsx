@@ -87,7 +87,7 @@ export function Chat() {
     );
   }
   const items = itemsOf(session);
-  const last = lastTurn(session, items as Item[]);
+  const last = lastTurn(session, items);
   return (
     <div class="chat">
       {isFinding.value && <Find items={items} />}

@@ -78,7 +78,7 @@ export async function opened(options = {}, { isLoggedIn = true, isAtHome = true,
   page.setDefaultTimeout(PATIENCE_MS);
   const bad = [];
   page.on("console", (message) => message.type() === "error" && bad.push(message.text()));
-  page.on("pageerror", (error) => bad.push(String(error)));
+  page.on("pageerror", (error) => bad.push(error.stack ?? String(error)));
   page.on("request", (request) => {
     const { origin } = new URL(request.url());
     if (origin !== new URL(first).origin && !request.url().startsWith("data:") && !request.url().startsWith("blob:")) bad.push(`left: ${request.url()}`);

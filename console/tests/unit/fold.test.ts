@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { rowOf, Session, type Kept, type MessageRow, type Update } from "../../src/fold/session";
-import { itemsOf, lister } from "../../src/fold/view";
+import { itemsOf, lastTurn, lister } from "../../src/fold/view";
 
 interface Cases {
   sessions: { updates: Update[]; rows: MessageRow[] }[];
@@ -83,6 +83,19 @@ describe("the fold of events", () => {
     expect(session.live.text).toBe("whole and on");
     expect(session.outputs.get("c")).toBe("out");
     expect(session.seq).toBe(4);
+  });
+});
+
+describe("the turn that can be run again", () => {
+  it("is none in a session that has nothing but its beginning, or a note", () => {
+    const session = new Session("s");
+    expect(lastTurn(session, [{ kind: "head" }])).toBeNull();
+    session.update({ session_id: "s", event: { type: "agent_switched", agent: "other" } as Update["event"], seq: 1, at_ms: 0 });
+    expect(lastTurn(session, [{ kind: "head" }, ...itemsOf(session)])).toBeNull();
+    session.update({ session_id: "s", event: { type: "input_accepted", input_id: "i", text: "go" } as Update["event"], seq: 2, at_ms: 0 });
+    session.update({ session_id: "s", event: { type: "turn_started", turn_id: "t", input_ids: ["i"], provider: "p", model: "m" } as Update["event"], seq: 3, at_ms: 0 });
+    session.update({ session_id: "s", event: { type: "turn_ended", turn_id: "t", outcome: "cancelled" } as Update["event"], seq: 4, at_ms: 0 });
+    expect(lastTurn(session, [{ kind: "head" }, ...itemsOf(session)])).toEqual({ itemId: "i", isAnswered: false });
   });
 });
 
